@@ -1,0 +1,39 @@
+"""The legend of axes: each word, what it counts, the paper's symbol, and the config field that fixes it.
+
+Every tap names its tensor's axes with these words and no others. Knows nothing of torch.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """One axis word.
+
+    ``symbol`` is the paper's or the walkthroughs' notation; ``size`` the attribute of ``ModelConfig`` that
+    an axis of this name must have as its size, or empty where the batch decides.
+    """
+
+    meaning: str
+    symbol: str
+    size: str = ""
+
+
+LEGEND: dict[str, Axis] = {
+    "batch": Axis(meaning="sentences processed together", symbol="nbatches"),
+    "src": Axis(meaning="source positions, padding included", symbol="n_seq_src"),
+    "tgt": Axis(meaning="target positions, padding included", symbol="n_seq_tgt"),
+    "position": Axis(meaning="positions of the side that the module works on", symbol="n_seq"),
+    "query": Axis(meaning="positions that ask", symbol="n_seq_q"),
+    "key": Axis(meaning="positions that are attended to", symbol="n_seq_k"),
+    "heads": Axis(meaning="attention heads", symbol="h", size="n_heads"),
+    "one": Axis(meaning="a single entry, stretched over the axis beside it", symbol="1"),
+    "d_model": Axis(meaning="width of a token's vector", symbol="d_model", size="d_model"),
+    "d_ff": Axis(meaning="inner width of the feed-forward network", symbol="d_ff", size="d_ff"),
+    "d_k": Axis(meaning="width of a query or key in one head", symbol="d_k", size="d_k"),
+    "d_v": Axis(meaning="width of a value in one head", symbol="d_v", size="d_v"),
+    "heads_d_k": Axis(meaning="queries or keys of all heads side by side", symbol="h·d_k", size="heads_d_k"),
+    "heads_d_v": Axis(meaning="values of all heads side by side", symbol="h·d_v", size="heads_d_v"),
+    "src_vocab": Axis(meaning="entries of the source vocabulary", symbol="vocab_src", size="src_vocab"),
+    "vocab": Axis(meaning="entries of the target vocabulary", symbol="vocab", size="tgt_vocab"),
+}

@@ -1,0 +1,282 @@
+"""Every knob, in one place: what it means, the paper's symbol, its default and its limits.
+
+Four frozen sections make one ``RunConfig``: ``model``, ``text``, ``train`` and ``decode``. TOML files and
+``--set section.key=value`` both go through ``RunConfig.from_mapping``, which refuses unknown keys. Knows
+nothing of torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+from glassformer.errors import ConfigError, nearest
+from glassformer.settings import Section, knob
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(Section):
+    """The Transformer's shape and choices. The defaults are the paper's base model (table 3)."""
+
+    src_vocab: int = knob(37_000, "entries of the source vocabulary; training sets it from the tokenizer", low=4)
+    tgt_vocab: int = knob(37_000, "entries of the target vocabulary; training sets it from the tokenizer", low=4)
+    d_model: int = knob(512, "width of every token's vector", symbol="d_model", low=1)
+    n_heads: int = knob(8, "attention heads", symbol="h", low=1)
+    d_k: int = knob(0, "width of a query and a key in one head; 0 means d_model / n_heads", symbol="d_k", low=0)
+    d_v: int = knob(0, "width of a value in one head; 0 means d_k", symbol="d_v", low=0)
+    d_ff: int = knob(2048, "inner width of the feed-forward network", symbol="d_ff", low=1)
+    n_encoder_layers: int = knob(6, "encoder layers", symbol="N", low=1, high=1000)
+    n_decoder_layers: int = knob(6, "decoder layers", symbol="N", low=1, high=1000)
+    max_length: int = knob(1024, "most positions that a source or a target may have", low=1, high=1_000_000)
+    positions: Literal["sinusoidal", "learned", "relative", "rotary"] = knob(
+        "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, or RoPE"
+    )
+    relative_clip: int = knob(16, "distance beyond which relative positions look alike", symbol="k", low=1)
+    norm: Literal["post", "pre"] = knob("post", "layer norm after the residual sum (paper) or before the sublayer")
+    norm_eps: float = knob(1e-5, "added to the variance in layer norm", symbol="ε", low=0.0, high=1.0)
+    activation: Literal["relu", "gelu", "swish"] = knob("relu", "between the two feed-forward maps; paper: relu")
+    attention_bias: bool = knob(False, "biases on the four attention projections; the paper has none")
+    output_bias: bool = knob(False, "a bias on the output projection to the vocabulary")
+    scale_embedding: bool = knob(True, "multiply embeddings by sqrt(d_model), section 3.4")
+    tie_embeddings: Literal["all", "target", "none"] = knob(
+        "all", "share one matrix: source, target and output (paper); target and output; or none"
+    )
+    dropout: float = knob(
+        0.1, "dropout on embeddings and on each sublayer's output", symbol="P_drop", low=0.0, high=0.99
+    )
+    pad_id: int = knob(0, "the id of padding", low=0)
+    bos_id: int = knob(1, "the id that starts a target", low=0)
+    eos_id: int = knob(2, "the id that ends a source and a target", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.d_k == 0:
+            self._resolve_d_k()
+        if self.d_v == 0:
+            object.__setattr__(self, "d_v", self.d_k)
+        if self.positions == "rotary" and self.d_k % 2:
+            raise ConfigError(f"model.d_k: found {self.d_k}, expected an even number: rotary positions turn pairs.")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ConfigError(
+                f"model.d_model: found {self.d_model}, expected an even number: "
+                "sinusoidal positions interleave sine and cosine."
+            )
+        if self.tie_embeddings == "all" and self.src_vocab != self.tgt_vocab:
+            raise ConfigError(
+                f"model.tie_embeddings: 'all' shares one matrix, but src_vocab is {self.src_vocab} and tgt_vocab "
+                f"is {self.tgt_vocab}. Use a joint vocabulary, or tie_embeddings = 'target' or 'none'."
+            )
+        self._check_special_ids()
+
+    def _resolve_d_k(self) -> None:
+        if self.d_model % self.n_heads:
+            raise ConfigError(
+                f"model.d_model: found {self.d_model}, expected a multiple of n_heads = {self.n_heads}. "
+                "Change one of them, or set d_k yourself."
+            )
+        object.__setattr__(self, "d_k", self.d_model // self.n_heads)
+
+    def _check_special_ids(self) -> None:
+        special = (self.pad_id, self.bos_id, self.eos_id)
+        limit = min(self.src_vocab, self.tgt_vocab)
+        if len(set(special)) < 3 or max(special) >= limit:
+            raise ConfigError(
+                f"model.pad_id, bos_id, eos_id: found {special}, expected three different ids below {limit}."
+            )
+
+    @property
+    def heads_d_k(self) -> int:
+        """Width of the queries or keys of all heads side by side."""
+        return self.n_heads * self.d_k
+
+    @property
+    def heads_d_v(self) -> int:
+        """Width of the values of all heads side by side."""
+        return self.n_heads * self.d_v
+
+    @classmethod
+    def tiny(cls, **changes: Any) -> Self:
+        """Transformer-Tiny of Wu et al. 2021 (arXiv 2105.14462): 4 + 4 layers for about 30,000 pairs."""
+        return cls.named("tiny", **changes)
+
+    @classmethod
+    def small(cls, **changes: Any) -> Self:
+        """3 + 3 layers, d_model 256: a few hundred thousand pairs on a laptop."""
+        return cls.named("small", **changes)
+
+    @classmethod
+    def base(cls, **changes: Any) -> Self:
+        """The paper's base model, table 3."""
+        return cls.named("base", **changes)
+
+    @classmethod
+    def big(cls, **changes: Any) -> Self:
+        """The paper's big model, table 3."""
+        return cls.named("big", **changes)
+
+    @classmethod
+    def walkthrough(cls, **changes: Any) -> Self:
+        """The model of the "paper from scratch" walkthrough: untied, biased, unscaled, 44,312,696 parameters."""
+        return cls.named("walkthrough", **changes)
+
+    @classmethod
+    def named(cls, name: str, **changes: Any) -> Self:
+        """A named configuration with some values changed."""
+        return cls.from_mapping({**named_model(name), **changes})
+
+
+NAMED_MODELS: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "src_vocab": 8_000, "tgt_vocab": 8_000, "d_model": 128, "n_heads": 4, "d_ff": 256,
+        "n_encoder_layers": 4, "n_decoder_layers": 4, "dropout": 0.3,
+    },
+    "small": {
+        "src_vocab": 8_000, "tgt_vocab": 8_000, "d_model": 256, "n_heads": 4, "d_ff": 1024,
+        "n_encoder_layers": 3, "n_decoder_layers": 3,
+    },
+    "base": {},
+    "big": {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "dropout": 0.3},
+    "walkthrough": {
+        "src_vocab": 100, "tgt_vocab": 120, "max_length": 200, "tie_embeddings": "none",
+        "attention_bias": True, "output_bias": True, "scale_embedding": False,
+    },
+}  # fmt: skip
+
+
+def named_model(name: str) -> dict[str, Any]:
+    """What a named configuration sets apart from the defaults."""
+    if name not in NAMED_MODELS:
+        raise ConfigError(
+            f"model.name: there is no configuration named {name!r}.{nearest(name, NAMED_MODELS)} "
+            f"Known: {', '.join(NAMED_MODELS)}."
+        )
+    return NAMED_MODELS[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig(Section):
+    """From raw text to ids: the tokenizer, which pairs are kept, and what is set aside for validation."""
+
+    tokenizer: Literal["bpe", "wordpiece", "unigram", "words", "characters"] = knob(
+        "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, or characters"
+    )
+    vocab_size: int = knob(
+        0, "entries of a trained vocabulary, control tokens included; 0 means min(8000, max(512, pairs / 6))",
+        low=0,
+    )  # fmt: skip
+    joint: bool = knob(True, "one tokenizer for both sides, or one for each")
+    lowercase: bool = knob(False, "lower-case all text before it is split")
+    max_tokens: int = knob(256, "pairs with more tokens on a side are left out of training", low=1)
+    max_ratio: float = knob(
+        9.0,
+        "pairs whose longer side has more than this many times the tokens of the shorter, plus 10, are left out",
+        low=1.0,
+    )
+    valid_pairs: int = knob(
+        0, "pairs split off for validation when none are given; 0 means a twentieth, from 1 to 1000", low=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(Section):
+    """How a model is trained. The defaults are the recipe for small corpora; the paper's stand in each doc."""
+
+    seed: int = knob(1, "seed of weights, dropout and order", low=0)
+    batch_tokens: int = knob(4096, "target tokens in one batch, padding included; paper: 25,000", low=1)
+    accumulate: int = knob(1, "batches whose gradients make one update", low=1)
+    max_updates: int = knob(100_000, "updates after which training ends; paper: 100,000", low=1)
+    max_minutes: float = knob(0.0, "minutes of training after which it ends; 0 means no limit", low=0.0)
+    schedule: Literal["inverse_sqrt", "noam"] = knob(
+        "inverse_sqrt", "warm up to peak_rate, then 1/sqrt(update); or the paper's equation 3"
+    )
+    peak_rate: float = knob(
+        5e-3, "highest learning rate of inverse_sqrt; for noam the factor before d_model^-0.5", low=0.0
+    )
+    warmup: int = knob(2000, "updates of linear warm-up; paper: 4000", symbol="warmup_steps", low=1)
+    adam_beta1: float = knob(0.9, "decay of Adam's first moment", symbol="β1", low=0.0, high=1.0)
+    adam_beta2: float = knob(0.98, "decay of Adam's second moment", symbol="β2", low=0.0, high=1.0)
+    adam_eps: float = knob(1e-9, "added to Adam's denominator", symbol="ε", low=0.0, high=1.0)
+    clip_norm: float = knob(1.0, "largest global gradient norm; 0 means no clipping, as in the paper", low=0.0)
+    label_smoothing: float = knob(
+        0.1, "probability spread evenly over the vocabulary", symbol="ε_ls", low=0.0, high=0.99
+    )
+    precision: Literal["float32", "bf16"] = knob(
+        "float32", "arithmetic of forward and backward; weights stay float32"
+    )
+    device: str = knob("auto", "where to train: auto, cpu, cuda, cuda:1 ...")
+    metric: Literal["loss", "bleu", "chrf", "exact_match"] = knob("loss", "what decides the best checkpoint")
+    validate_every: int = knob(0, "updates between validations; 0 means once an epoch", low=0)
+    valid_translations: int = knob(
+        200, "validation sentences translated for BLEU, chrF and exact match; 0 means all", low=0
+    )
+    patience: int = knob(10, "validations without a better metric before training ends; 0 means never", low=0)
+    average_last: int = knob(10, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1)
+    log_every: int = knob(50, "updates between two lines of the log", low=1)
+    tensorboard: bool = knob(False, "also write TensorBoard events (pip install 'glassformer[tensorboard]')")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeConfig(Section):
+    """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50."""
+
+    beam: int = knob(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000)
+    length_penalty: float = knob(
+        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided", symbol="α", low=0.0, high=10.0
+    )
+    n_best: int = knob(1, "translations returned for each source, best first; at most beam", low=1, high=1000)
+    sample: bool = knob(False, "draw each token from the model's distribution instead of searching")
+    temperature: float = knob(
+        1.0, "divides the logits before sampling; below 1 is bolder", symbol="T", low=1e-4, high=100.0
+    )
+    top_k: int = knob(0, "sample from the k most probable tokens; 0 means all", symbol="k", low=0)
+    top_p: float = knob(1.0, "sample from the smallest set with this much probability", symbol="p", low=0.0, high=1.0)
+    min_p: float = knob(0.0, "sample from tokens at least this share as probable as the best", low=0.0, high=1.0)
+    seed: int = knob(0, "seed of sampling", low=0)
+    max_length_a: float = knob(
+        1.0, "longest output = a times the source's tokens + b", symbol="a", low=0.0, high=100.0
+    )
+    max_length_b: int = knob(50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000)
+    batch_tokens: int = knob(4096, "source tokens in one batch, padding and beam included", low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.sample and self.n_best > self.beam:
+            raise ConfigError(
+                f"decode.n_best: found {self.n_best}, expected at most beam = {self.beam}. Raise one or lower the other."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that one training run was made with; saved whole in its directory."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    text: TextConfig = field(default_factory=TextConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """Build from nested plain values; ``model`` may carry ``name = "tiny"`` to start from a named one."""
+        sections: dict[str, type[Section]] = {
+            "model": ModelConfig, "text": TextConfig, "train": TrainConfig, "decode": DecodeConfig,
+        }  # fmt: skip
+        for key, value in values.items():
+            if key not in sections:
+                raise ConfigError(
+                    f"{key}: there is no such section.{nearest(key, sections)} Known: {', '.join(sections)}."
+                )
+            if not isinstance(value, Mapping):
+                raise ConfigError(
+                    f"{key}: found {value!r}, expected a section of settings such as {key}.name = value."
+                )
+        made = {}
+        for key, section in sections.items():
+            settings = dict(values.get(key, {}))
+            if section is ModelConfig and "name" in settings:
+                settings = {**named_model(settings.pop("name")), **settings}
+            made[key] = section.from_mapping(settings)
+        return cls(**made)  # type: ignore[arg-type]  # each key holds its own section
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The effective values of all sections, ready for JSON."""
+        return asdict(self)

@@ -1,0 +1,62 @@
+"""The errors a user can put right: one base, one class per thing.
+
+Every message says what was found, what was expected, what to do, and where (file:line, tap address
+or config key). The command line prints the message alone and ends with the class's exit code.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GlassformerError(Exception):
+    """Something a user can put right; ``exit_code`` is what the command line ends with."""
+
+    exit_code = 2
+
+
+class ConfigError(GlassformerError):
+    """A setting that is unknown, of the wrong type, out of range or at odds with another."""
+
+
+class InputError(GlassformerError):
+    """Tensors given to the model that do not fit it: ids, axes, lengths or types."""
+
+
+class TraceError(GlassformerError):
+    """A tap, an address or an edit that does not fit the traced model."""
+
+
+class TextError(GlassformerError):
+    """Parallel text that cannot be read: encoding, format, alignment; names file, line and byte."""
+
+
+class TokenizerError(GlassformerError):
+    """A tokenizer that cannot be trained, or that does not belong to its model."""
+
+
+class RunError(GlassformerError):
+    """A run directory that is missing, belongs to another run or is in use."""
+
+
+class DivergedError(GlassformerError):
+    """Training produced a loss or a gradient that is not a finite number."""
+
+    exit_code = 3
+
+
+class CheckpointError(GlassformerError):
+    """A checkpoint that is damaged or does not fit its configuration."""
+
+    exit_code = 4
+
+
+class StorageError(GlassformerError):
+    """The disk is full or a place cannot be written."""
+
+    exit_code = 5
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A ' Did you mean ...?' for an unknown word, or nothing when no known word is near."""
+    matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {matches[0]!r}?" if matches else ""

@@ -1,0 +1,99 @@
+"""The machinery of settings: frozen sections of typed, limited, documented knobs, read from TOML and ``--set``.
+
+Knows nothing of what the knobs are for; those stand in ``config``.
+"""
+
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+
+from glassformer.errors import ConfigError, nearest
+
+
+def knob(default: Any, doc: str, *, symbol: str = "", low: float | None = None, high: float | None = None) -> Any:
+    """A field with its meaning, the paper's symbol and its inclusive limits."""
+    return field(default=default, metadata={"doc": doc, "symbol": symbol, "low": low, "high": high})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A frozen group of knobs that checks its types and limits when it is made."""
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for knob_field in fields(self):
+            value = getattr(self, knob_field.name)
+            where = f"{_section_name(type(self))}.{knob_field.name}"
+            value = _checked_type(where, value, hints[knob_field.name])
+            object.__setattr__(self, knob_field.name, value)
+            low, high = knob_field.metadata["low"], knob_field.metadata["high"]
+            if (low is not None and value < low) or (high is not None and value > high):
+                span = f"at least {low}" if high is None else f"from {low} to {high}"
+                raise ConfigError(f"{where}: found {value!r}, expected a value {span}.")
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """Build from plain values (TOML, JSON, ``--set``); an unknown key is refused with the nearest known."""
+        known = [knob_field.name for knob_field in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise ConfigError(
+                    f"{_section_name(cls)}.{key}: there is no such setting.{nearest(key, known)} "
+                    f"Known: {', '.join(known)}."
+                )
+        return cls(**values)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The effective values, ready for JSON."""
+        return asdict(self)
+
+
+def _section_name(cls: type) -> str:
+    return cls.__name__.removesuffix("Config").lower()
+
+
+def _checked_type(where: str, value: Any, hint: Any) -> Any:
+    """``value`` as the type that ``hint`` names, or a ConfigError; an int is accepted for a float."""
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ConfigError(f"{where}: found {value!r}, expected one of {', '.join(map(repr, get_args(hint)))}.")
+        return value
+    if get_origin(hint) in (Union, types.UnionType):
+        return None if value is None else _checked_type(where, value, get_args(hint)[0])
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
+        raise ConfigError(f"{where}: found {value!r} ({type(value).__name__}), expected {hint.__name__}.")
+    if hint is float and value != value:  # noqa: PLR0124  (nan is the one value that differs from itself)
+        raise ConfigError(f"{where}: found nan, expected a number.")
+    return value
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The nested values of a TOML file, or a ConfigError that says where it is wrong."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not TOML: {error}.") from error
+
+
+def apply_overrides(values: dict[str, Any], overrides: Iterable[str]) -> None:
+    """Set ``section.key=value`` texts in nested ``values``; a value is TOML, or else taken as a string."""
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        section, dot, key = path.strip().partition(".")
+        if not (equals and dot and section and key):
+            raise ConfigError(f"--set {override}: expected section.key=value, for example train.peak_rate=0.003.")
+        values.setdefault(section, {})[key] = _toml_value(text.strip())
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
