@@ -240,9 +240,7 @@ class DecodeConfig(Section):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.sample and self.n_best > self.beam:
-            raise ConfigError(
-                f"decode.n_best: found {self.n_best}, expected at most beam = {self.beam}. Raise one or lower the other."
-            )
+            raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most beam = {self.beam}. Raise beam.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,124 @@
+"""Attention: equation 1 and figure 2 of the paper, line for line.
+
+Knows nothing of layers, of padding or of time: masks, memory and cache are arguments. Section 3.2.
+"""
+
+import math
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from glassformer.config import ModelConfig
+from glassformer.model.cache import AttentionCache
+from glassformer.model.positions import RelativePositions, RotaryPositions
+from glassformer.trace import tap
+
+Queries = Float[Tensor, "batch heads query d_k"]
+Keys = Float[Tensor, "batch heads key d_k"]
+Values = Float[Tensor, "batch heads key d_v"]
+Mask = Bool[Tensor, "#batch 1 #query #key"]
+
+
+def split_heads(x: Float[Tensor, "batch position width"], n_heads: int) -> Float[Tensor, "batch position heads d"]:
+    """Cut the last axis into ``n_heads`` pieces: (batch position heads·d) to (batch position heads d)."""
+    return x.view(*x.shape[:-1], n_heads, -1)
+
+
+def merge_heads(x: Float[Tensor, "batch position heads d"]) -> Float[Tensor, "batch position width"]:
+    """Lay the heads side by side again, the paper's Concat: the inverse of ``split_heads``."""
+    return x.flatten(-2)
+
+
+def masked_softmax(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Tensor:
+    """Softmax over the keys that a query may attend to; a query that may attend to none gets zeros."""
+    may_attend_to_any = mask.any(dim=-1, keepdim=True)
+    weights = scores.softmax(dim=-1)
+    return weights.masked_fill(~may_attend_to_any, 0.0)
+
+
+class MultiHeadAttention(nn.Module):
+    """MultiHead(Q, K, V) = Concat(head_1 ... head_h) W_O, head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i).
+
+    ``knows_order`` gives self-attention its relative or rotary positions, when the configuration has them.
+    """
+
+    def __init__(self, config: ModelConfig, *, knows_order: bool) -> None:
+        super().__init__()
+        self.n_heads, self.d_k = config.n_heads, config.d_k
+        self.w_q = nn.Linear(config.d_model, config.heads_d_k, bias=config.attention_bias)
+        self.w_k = nn.Linear(config.d_model, config.heads_d_k, bias=config.attention_bias)
+        self.w_v = nn.Linear(config.d_model, config.heads_d_v, bias=config.attention_bias)
+        self.w_o = nn.Linear(config.heads_d_v, config.d_model, bias=config.attention_bias)
+        self.relative = RelativePositions(config) if knows_order and config.positions == "relative" else None
+        self.rotary = RotaryPositions(config) if knows_order and config.positions == "rotary" else None
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch query d_model"],
+        memory: Float[Tensor, "batch memory d_model"],
+        mask: Mask,
+        cache: AttentionCache | None = None,
+    ) -> Float[Tensor, "batch query d_model"]:
+        """Let each query position gather from the positions of ``memory`` that ``mask`` allows (True = may attend).
+
+        In self-attention ``memory`` is ``query``. With a cache, the keys and values of earlier calls take part.
+        """
+        start = cache.length if cache is not None else 0
+        q = self._project("q", self.w_q, query, "query", "d_k")
+        if self.rotary is not None:
+            q = self.rotary(q, start)
+            q = tap(self, "q_rotated", q, "batch heads query d_k")
+        k, v = self._keys_and_values(memory, start, cache)
+        heads = self.attend(q, k, v, mask)
+        return self._join(heads)
+
+    def attend(self, q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor, "batch heads query d_v"]:
+        """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, equation 1."""
+        products = q @ k.transpose(-2, -1)
+        products = tap(self, "products", products, "batch heads query key")
+        if self.relative is not None:
+            products = products + self.relative.products(q, k.shape[2])
+        scores = products / math.sqrt(self.d_k)
+        scores = tap(self, "scores", scores, "batch heads query key")
+        scores = scores.masked_fill(~mask, -math.inf)
+        scores = tap(self, "masked_scores", scores, "batch heads query key")
+        weights = masked_softmax(scores, mask)
+        weights = tap(self, "weights", weights, "batch heads query key")
+        heads = weights @ v
+        heads = tap(self, "heads", heads, "batch heads query d_v")
+        if self.relative is not None:
+            heads = heads + self.relative.heads(weights)
+        return heads
+
+    def _keys_and_values(self, memory: Tensor, start: int, cache: AttentionCache | None) -> tuple[Tensor, Tensor]:
+        """Project the memory, or take what the cache holds of it."""
+        if cache is None or not cache.complete:
+            k = self._project("k", self.w_k, memory, "key", "d_k")
+            if self.rotary is not None:
+                k = self.rotary(k, start)
+                k = tap(self, "k_rotated", k, "batch heads key d_k")
+            v = self._project("v", self.w_v, memory, "key", "d_v")
+            if cache is None:
+                return k, v
+            cache.append(k, v)
+        k = tap(self, "k_cached", cache.k, "batch heads key d_k")
+        v = tap(self, "v_cached", cache.v, "batch heads key d_v")
+        return k, v
+
+    def _project(self, name: str, w: nn.Linear, x: Tensor, axis: str, width: str) -> Tensor:
+        """x W, cut into heads, heads before positions so that each head multiplies its own matrices."""
+        projected = w(x)
+        projected = tap(self, f"{name}_projected", projected, f"batch {axis} heads_{width}")
+        split = split_heads(projected, self.n_heads)
+        split = tap(self, f"{name}_split", split, f"batch {axis} heads {width}")
+        heads = split.transpose(1, 2)
+        return tap(self, name, heads, f"batch heads {axis} {width}")
+
+    def _join(self, heads: Float[Tensor, "batch heads query d_v"]) -> Float[Tensor, "batch query d_model"]:
+        """Concat(head_1 ... head_h) W_O."""
+        split = heads.transpose(1, 2)
+        split = tap(self, "heads_by_position", split, "batch query heads d_v")
+        merged = merge_heads(split)
+        merged = tap(self, "heads_merged", merged, "batch query heads_d_v")
+        output = self.w_o(merged)
+        return tap(self, "output", output, "batch query d_model")

@@ -1,0 +1,93 @@
+"""The feed-forward network and the encoder and decoder layers of figure 1. Sections 3.1 and 3.3."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from glassformer.config import ModelConfig
+from glassformer.model.attention import MultiHeadAttention
+from glassformer.model.cache import LayerCache
+from glassformer.model.norm import AddAndNorm
+from glassformer.trace import tap
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "gelu": nn.functional.gelu,
+    "swish": nn.functional.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, equation 2, at each position alone.
+
+    Differs from the paper: ``activation`` may be gelu or swish instead of relu.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.w_1 = nn.Linear(config.d_model, config.d_ff)
+        self.w_2 = nn.Linear(config.d_ff, config.d_model)
+        self.activation = ACTIVATIONS[config.activation]
+
+    def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+        """Widen to d_ff, activate, narrow to d_model."""
+        inner = self.w_1(x)
+        inner = tap(self, "inner", inner, "batch position d_ff")
+        activated = self.activation(inner)
+        activated = tap(self, "activated", activated, "batch position d_ff")
+        output = self.w_2(activated)
+        return tap(self, "output", output, "batch position d_model")
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward, each inside Add & Norm."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config, knows_order=True)
+        self.self_attention_add_norm = AddAndNorm(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_add_norm = AddAndNorm(config)
+
+    def forward(
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"]
+    ) -> Float[Tensor, "batch src d_model"]:
+        """One pass through the left half of figure 1."""
+        query = self.self_attention_add_norm.before(x)
+        x = self.self_attention_add_norm.after(x, self.self_attention(query, query, src_mask))
+        inner = self.feed_forward_add_norm.before(x)
+        x = self.feed_forward_add_norm.after(x, self.feed_forward(inner))
+        return tap(self, "output", x, "batch src d_model")
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, cross-attention to the encoder's memory, feed-forward, each inside Add & Norm."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config, knows_order=True)
+        self.self_attention_add_norm = AddAndNorm(config)
+        self.cross_attention = MultiHeadAttention(config, knows_order=False)
+        self.cross_attention_add_norm = AddAndNorm(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_add_norm = AddAndNorm(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tgt d_model"],
+        memory: Float[Tensor, "batch src d_model"],
+        causal_mask: Bool[Tensor, "1 1 tgt tgt_so_far"],
+        memory_mask: Bool[Tensor, "batch 1 1 src"],
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "batch tgt d_model"]:
+        """One pass through the right half of figure 1."""
+        self_cache, cross_cache = (cache.self_attention, cache.cross_attention) if cache else (None, None)
+        query = self.self_attention_add_norm.before(x)
+        x = self.self_attention_add_norm.after(x, self.self_attention(query, query, causal_mask, self_cache))
+        query = self.cross_attention_add_norm.before(x)
+        x = self.cross_attention_add_norm.after(x, self.cross_attention(query, memory, memory_mask, cross_cache))
+        inner = self.feed_forward_add_norm.before(x)
+        x = self.feed_forward_add_norm.after(x, self.feed_forward(inner))
+        return tap(self, "output", x, "batch tgt d_model")

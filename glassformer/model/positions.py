@@ -1,0 +1,105 @@
+"""How order enters: the paper's table or a learned one added to embeddings, or relative and rotary positions
+inside self-attention. Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864).
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from glassformer.config import ModelConfig
+from glassformer.trace import tap
+
+
+def frequencies(width: int) -> Float[Tensor, "half"]:
+    """1 / 10000^(2i / width) for i = 0 ... width / 2 - 1, in radians per position."""
+    return 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+
+
+def angles(n_positions: int, width: int) -> Float[Tensor, "position half"]:
+    """position / 10000^(2i / width), in radians, computed in double precision."""
+    return torch.arange(n_positions, dtype=torch.float64)[:, None] * frequencies(width)
+
+
+class SinusoidalPositions(nn.Module):
+    """The paper's table: PE(pos, 2i) = sin, PE(pos, 2i + 1) = cos of pos / 10000^(2i / d_model), interleaved."""
+
+    table: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        angle = angles(config.max_length, config.d_model)
+        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+        self.register_buffer("table", table.float(), persistent=False)
+
+    def forward(self, start: int, stop: int) -> Float[Tensor, "position d_model"]:
+        """The vectors of positions ``start`` to ``stop - 1``."""
+        return self.table[start:stop]
+
+
+class LearnedPositions(nn.Module):
+    """One learned vector for each position up to the maximum length."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(config.max_length, config.d_model))
+        nn.init.normal_(self.table, std=config.d_model**-0.5)
+
+    def forward(self, start: int, stop: int) -> Float[Tensor, "position d_model"]:
+        """The vectors of positions ``start`` to ``stop - 1``."""
+        return self.table[start:stop]
+
+
+class RelativePositions(nn.Module):
+    """A learned vector for each distance, clipped at ± relative_clip, added to keys and to values."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.clip = config.relative_clip
+        self.key_table = nn.Parameter(torch.empty(2 * self.clip + 1, config.d_k))
+        self.value_table = nn.Parameter(torch.empty(2 * self.clip + 1, config.d_v))
+        nn.init.xavier_uniform_(self.key_table)
+        nn.init.xavier_uniform_(self.value_table)
+
+    def _distances(self, n_queries: int, n_keys: int) -> Tensor:
+        """Index into the tables for each (query, key); the last query stands at the last key."""
+        keys = torch.arange(n_keys, device=self.key_table.device)
+        queries = keys[n_keys - n_queries :]
+        return (keys[None, :] - queries[:, None]).clamp(-self.clip, self.clip) + self.clip
+
+    def products(
+        self, q: Float[Tensor, "batch heads query d_k"], n_keys: int
+    ) -> Float[Tensor, "batch heads query key"]:
+        """q · a_K for each query and key: the second term of equation 5 of Shaw et al."""
+        vectors = self.key_table[self._distances(q.shape[2], n_keys)]
+        vectors = tap(self, "relative_keys", vectors, "query key d_k")
+        products = torch.einsum("bhqd,qkd->bhqk", q, vectors)
+        return tap(self, "relative_products", products, "batch heads query key")
+
+    def heads(self, weights: Float[Tensor, "batch heads query key"]) -> Float[Tensor, "batch heads query d_v"]:
+        """Σ weights · a_V over the keys: the second term of equation 3 of Shaw et al."""
+        vectors = self.value_table[self._distances(weights.shape[2], weights.shape[3])]
+        vectors = tap(self, "relative_values", vectors, "query key d_v")
+        heads = torch.einsum("bhqk,qkd->bhqd", weights, vectors)
+        return tap(self, "relative_heads", heads, "batch heads query d_v")
+
+
+class RotaryPositions(nn.Module):
+    """Turn each pair (2i, 2i + 1) of a query or key by position / 10000^(2i / d_k) radians."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        angle = angles(config.max_length, config.d_k)
+        self.register_buffer("cos", angle.cos().float(), persistent=False)
+        self.register_buffer("sin", angle.sin().float(), persistent=False)
+
+    def forward(
+        self, x: Float[Tensor, "batch heads position d_k"], start: int
+    ) -> Float[Tensor, "batch heads position d_k"]:
+        """``x``, whose first position is ``start``, turned."""
+        cos, sin = self.cos[start : start + x.shape[2]], self.sin[start : start + x.shape[2]]
+        even, odd = x[..., 0::2], x[..., 1::2]
+        turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
+        return turned.flatten(-2)
