@@ -204,13 +204,16 @@ class TrainConfig(Section):
     )
     device: str = knob("auto", "where to train: auto, cpu, cuda, cuda:1 ...")
     metric: Literal["loss", "bleu", "chrf", "exact_match"] = knob("loss", "what decides the best checkpoint")
-    validate_every: int = knob(0, "updates between validations; 0 means once an epoch", low=0)
+    validate_every: int = knob(
+        0, "updates between validations; 0 means once an epoch, but not within 50 updates", low=0
+    )
     valid_translations: int = knob(
         200, "validation sentences translated for BLEU, chrF and exact match; 0 means all", low=0
     )
     patience: int = knob(10, "validations without a better metric before training ends; 0 means never", low=0)
     average_last: int = knob(10, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1)
     log_every: int = knob(50, "updates between two lines of the log", low=1)
+    save_minutes: float = knob(10.0, "most minutes between two saves of the state to go on from", low=0.01)
     tensorboard: bool = knob(False, "also write TensorBoard events (pip install 'glassformer[tensorboard]')")
 
 
@@ -251,6 +254,18 @@ class RunConfig:
     text: TextConfig = field(default_factory=TextConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    def __post_init__(self) -> None:
+        if self.model.tie_embeddings == "all" and not self.text.joint:
+            raise ConfigError(
+                "model.tie_embeddings: 'all' shares one matrix between both sides, but text.joint is false. "
+                "Set model.tie_embeddings to 'target' or 'none', or text.joint to true."
+            )
+        if self.text.max_tokens >= self.model.max_length:
+            raise ConfigError(
+                f"text.max_tokens: found {self.text.max_tokens}, expected less than model.max_length = "
+                f"{self.model.max_length}: a sentence takes one position more than it has tokens."
+            )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:

@@ -1,0 +1,153 @@
+"""Sealed directories: safetensors and JSON, written aside, synced, sealed by SHA-256 sums, then renamed.
+
+A series is a directory of checkpoints named by their update; the newest valid one counts, and an older one goes
+only after a newer one has been proven good. Nothing is ever unpickled. Knows nothing of training.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from glassformer.errors import CheckpointError, StorageError
+from glassformer.version import __version__
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+STATE = "state.json"
+
+Tensors = Mapping[str, Tensor]
+
+
+def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
+    """Write one checkpoint: a ``<name>.safetensors`` for each entry of ``tensors``, and ``state`` as JSON."""
+    final = series / f"update-{update:08d}"
+    aside = series / f".{final.name}.{os.getpid()}.tmp"
+    try:
+        aside.mkdir(parents=True)
+        for name, group in tensors.items():
+            save_file({key: tensor.contiguous() for key, tensor in group.items()}, aside / f"{name}.safetensors")
+        (aside / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
+        _seal(aside)
+        if final.exists():
+            shutil.rmtree(final)
+        aside.rename(final)
+        _sync(series)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise StorageError(
+            f"{final}: the checkpoint cannot be written: {error}. Earlier checkpoints are unharmed. "
+            "Free some space or correct the permissions, then run the same command again to go on."
+        ) from error
+    return final
+
+
+def _seal(directory: Path) -> None:
+    """Sync every file, then write the manifest that vouches for them."""
+    files = {}
+    for path in sorted(directory.iterdir()):
+        _sync(path)
+        files[path.name] = {"sha256": _sha256(path), "size": path.stat().st_size}
+    manifest = {"format": FORMAT, "glassformer": __version__, "files": files}
+    (directory / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    _sync(directory / MANIFEST)
+    _sync(directory)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file, or a CheckpointError that names the file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: cannot be read as JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: found {type(value).__name__}, expected a JSON object.")
+    return value
+
+
+def verify(checkpoint: Path) -> None:
+    """Raise a CheckpointError that names the first file which is not what was sealed."""
+    manifest = read_json(checkpoint / MANIFEST)
+    if manifest.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{checkpoint}: format {manifest.get('format')!r}, this version reads {FORMAT}. "
+            "Use the version of glassformer that wrote it."
+        )
+    for name, sealed in manifest.get("files", {}).items():
+        path = checkpoint / name
+        if not path.is_file() or path.stat().st_size != sealed["size"] or _sha256(path) != sealed["sha256"]:
+            raise CheckpointError(f"{path}: is missing or damaged: it is not what its manifest sealed.")
+
+
+def checkpoints(series: Path) -> list[Path]:
+    """The checkpoints of a series, oldest first, valid or not."""
+    return sorted(series.glob("update-*"))
+
+
+def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
+    """The newest checkpoint that verifies; damaged ones are named through ``warn`` and passed over."""
+    for checkpoint in reversed(checkpoints(series)):
+        try:
+            verify(checkpoint)
+        except CheckpointError as error:
+            warn(f"{error} It is passed over.")
+        else:
+            return checkpoint
+    return None
+
+
+def prune(series: Path, keep: int) -> None:
+    """Delete all but the newest ``keep`` checkpoints, once the newest has been proven good."""
+    found = checkpoints(series)
+    if len(found) > keep:
+        verify(found[-1])
+        for old in found[:-keep]:
+            shutil.rmtree(old)
+
+
+def read_tensors(checkpoint: Path, name: str) -> dict[str, Tensor]:
+    """The tensors of ``<name>.safetensors``, on the CPU."""
+    path = checkpoint / f"{name}.safetensors"
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter once, under its first name: a tied matrix is not written twice."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def load_weights(model: nn.Module, weights: Tensors, where: Path) -> None:
+    """Copy weights into a model of the same configuration; names and shapes must agree exactly."""
+    parameters = dict(model.named_parameters())
+    if parameters.keys() != weights.keys():
+        odd = sorted(parameters.keys() ^ weights.keys())
+        raise CheckpointError(f"{where}: does not fit the configuration: {len(odd)} weights differ, first {odd[0]}.")
+    for name, parameter in parameters.items():
+        if parameter.shape != weights[name].shape:
+            raise CheckpointError(
+                f"{where}: {name} is {tuple(weights[name].shape)}, the configuration says {tuple(parameter.shape)}."
+            )
+        parameter.data.copy_(weights[name])

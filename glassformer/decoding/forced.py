@@ -1,0 +1,48 @@
+"""Teacher forcing: what the model thinks of outputs that are already there. Section 3.1, "shifted right".
+
+One pass over all positions gives each id's log-probability, or the attention with which it was written. Knows
+nothing of text.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glassformer.decoding.sources import padded
+from glassformer.decoding.steps import token_log_probs
+from glassformer.model import Transformer
+from glassformer.trace import tracing
+
+
+def forced_log_probs(
+    model: Transformer, src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
+) -> list[float]:
+    """The log-probability of each source's output, whose ids end with eos unless they were cut short."""
+    out_ids = padded(outputs, model.config.pad_id, src_ids.device)
+    log_probs = token_log_probs(model(src_ids, _shifted_right(out_ids, model)), model.config)
+    chosen = log_probs.gather(2, out_ids[:, :, None]).squeeze(2)
+    return chosen.masked_fill(out_ids == model.config.pad_id, 0.0).double().sum(dim=1).tolist()
+
+
+def forced_attention(
+    model: Transformer, src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
+) -> list[Float[Tensor, "layers heads tgt src"]]:
+    """The cross-attention weights of each source's output, without the padding of either, on the CPU."""
+    out_ids = padded(outputs, model.config.pad_id, src_ids.device)
+    with tracing(model, only="decoder.layers.*.cross_attention.weights") as trace:
+        model(src_ids, _shifted_right(out_ids, model))
+    weights = torch.stack([step.value for step in trace], dim=1).cpu()
+    src_lengths = (src_ids != model.config.pad_id).sum(dim=1).tolist()
+    # Cloned, so that keeping one does not keep the whole batch.
+    return [
+        row[:, :, : len(output), :src_length].clone()
+        for row, output, src_length in zip(weights, outputs, src_lengths, strict=True)
+    ]
+
+
+def _shifted_right(out_ids: Int[Tensor, "batch tgt"], model: Transformer) -> Int[Tensor, "batch tgt"]:
+    """What the decoder reads to write ``out_ids``: bos, then all but the last."""
+    first = out_ids.new_full((len(out_ids), 1), model.config.bos_id)
+    return torch.cat([first, out_ids[:, :-1]], dim=1)

@@ -1,0 +1,47 @@
+"""The decoder, one target position at a time: ids in, log-probabilities of the next id out.
+
+Keeps the memory and the cache of a batch and lets their rows be dropped, repeated and reordered. Knows nothing
+of how the next id is chosen.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glassformer.config import ModelConfig
+from glassformer.model import Transformer
+
+
+def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
+    """Log-probabilities, in float32, of the ids that may be generated: all but padding and bos, which get -inf."""
+    allowed = logits.to(torch.float32, copy=True)
+    allowed[..., config.pad_id] = -math.inf
+    allowed[..., config.bos_id] = -math.inf
+    return allowed.log_softmax(dim=-1)
+
+
+class DecoderSteps:
+    """A batch on its way through the decoder; the first step wants bos in every row."""
+
+    def __init__(self, model: Transformer, src_ids: Int[Tensor, "rows src"]) -> None:
+        self._model = model
+        self._memory, self._memory_mask = model.encode(src_ids)
+        self._cache = model.new_cache()
+
+    def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
+        """What may follow once ``ids`` stand at the next position of each row."""
+        logits = self._model.decode(ids[:, None], self._memory, self._memory_mask, self._cache)
+        return token_log_probs(logits[:, -1], self._model.config)
+
+    def select(self, rows: Int[Tensor, "new_rows"]) -> None:
+        """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
+        self._memory = self._memory.index_select(0, rows)
+        self._memory_mask = self._memory_mask.index_select(0, rows)
+        self._cache.reorder(rows)
+
+    def exchange(self, rows: Int[Tensor, "rows"]) -> None:
+        """The same for rows that each stay with their source, so that what is known of sources need not move."""
+        for layer in self._cache.layers:
+            layer.self_attention.reorder(rows)

@@ -1,0 +1,161 @@
+"""A run directory: all that one training leaves behind, and how a trained model is loaded from it.
+
+    config.json                 every effective setting, and where the text came from
+    tokenizer.src.json, .tgt.json
+    metrics.jsonl, train.log    what the training said
+    text/                       the encoded pairs, memory-mapped
+    latest/  history/  best/  final/      series of checkpoints: to resume; to average; best so far; to use
+
+Knows nothing of how a model is trained or decoded.
+"""
+
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.checkpoint import load_weights, newest_valid, read_json, read_tensors
+from glassformer.config import RunConfig
+from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
+from glassformer.model.transformer import Transformer
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.version import __version__
+
+WEIGHTS = "model"
+USED_FIRST = ("final", "best", "latest")
+
+
+def pick_device(name: str) -> torch.device:
+    """``auto`` is the GPU when there is one; anything else must be there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device: {name!r} is not available here. Use auto, cpu or cuda.") from error
+    return device
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A trained model with all that belongs to it; the model is in eval mode, on its device."""
+
+    config: RunConfig
+    model: Transformer
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
+    checkpoint: Path
+
+
+class RunDirectory:
+    """The places inside one run directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.json"
+        self.text = path / "text"
+        self.metrics_file = path / "metrics.jsonl"
+        self.log_file = path / "train.log"
+        self.latest, self.history = path / "latest", path / "history"
+        self.best, self.final = path / "best", path / "final"
+
+    @property
+    def exists(self) -> bool:
+        """Whether a training has been begun here."""
+        return self.config_file.is_file()
+
+    def create(self) -> None:
+        """Make the directory and prove that it can be written."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe = self.path / ".writable"
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise StorageError(f"{self.path}: cannot be written: {error.strerror}. Name another --run.") from error
+
+    def write_config(self, config: RunConfig, data: dict[str, Any]) -> None:
+        """Save every effective setting, and what the run was trained on."""
+        document = {"glassformer": __version__, "config": config.to_mapping(), "data": data}
+        aside = self.config_file.with_suffix(".tmp")
+        aside.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+        aside.replace(self.config_file)
+
+    def read_config(self) -> tuple[RunConfig, dict[str, Any]]:
+        """The settings and the data of the run, or a RunError when none is here."""
+        if not self.exists:
+            raise RunError(
+                f"{self.path}: is not a run directory: it has no config.json. "
+                "Name one with --run, or make one: glassformer train --src A.en --tgt A.de --run DIR."
+            )
+        document = read_json(self.config_file)
+        try:
+            return RunConfig.from_mapping(document["config"]), document["data"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{self.config_file}: is damaged: {error!r} is missing or odd.") from error
+
+    def write_tokenizers(self, src: Tokenizer, tgt: Tokenizer) -> None:
+        """Save the two sides' tokenizers; a joint one is saved for each side."""
+        src.save(self.path / "tokenizer.src.json")
+        tgt.save(self.path / "tokenizer.tgt.json")
+
+    def read_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """The source's and the target's tokenizer."""
+        return Tokenizer.load(self.path / "tokenizer.src.json"), Tokenizer.load(self.path / "tokenizer.tgt.json")
+
+    def load(self, device: str = "auto", warn: Callable[[str], None] | None = None) -> LoadedRun:
+        """The model to use: the final one, or the best or latest while training still goes on."""
+        config, _ = self.read_config()
+        src_tokenizer, tgt_tokenizer = self.read_tokenizers()
+        checkpoint = self.usable_checkpoint(warn or _warn_on_stderr)
+        state = read_json(checkpoint / "state.json")
+        for side, tokenizer in (("src", src_tokenizer), ("tgt", tgt_tokenizer)):
+            if state.get(f"{side}_tokenizer") != tokenizer.digest:
+                raise TokenizerError(
+                    f"{self.path}/tokenizer.{side}.json: is not the tokenizer that {checkpoint} was trained with. "
+                    "Put the original file back."
+                )
+        place = pick_device(device)
+        model = Transformer(config.model)
+        load_weights(model, read_tensors(checkpoint, WEIGHTS), checkpoint)
+        return LoadedRun(config, model.to(place).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
+
+    def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
+        """The checkpoint that ``load`` takes its weights from."""
+        for series in USED_FIRST:
+            found = newest_valid(self.path / series, warn)
+            if found is not None:
+                return found
+        raise RunError(
+            f"{self.path}: holds no whole checkpoint yet. Let `glassformer train` run until its first one."
+        )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for one training at a time; the lock goes with the process, however it ends."""
+        path = self.path / ".lock"
+        with path.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                file.seek(0)
+                raise RunError(
+                    f"{self.path}: is being trained by process {file.read().strip() or '?'}. "
+                    "Wait for it, stop it, or name another --run."
+                ) from error
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+
+def _warn_on_stderr(message: str) -> None:
+    sys.stderr.write(f"warning: {message}\n")

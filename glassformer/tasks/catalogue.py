@@ -1,0 +1,32 @@
+"""The tasks by name. Knows nothing of what they hold."""
+
+from collections.abc import Callable
+from functools import partial
+
+from glassformer.errors import ConfigError, nearest
+from glassformer.tasks.dates import dates
+from glassformer.tasks.phrasebook import LANGUAGES, phrasebook
+from glassformer.tasks.scan import SPLITS, scan
+from glassformer.tasks.task import Task
+
+MAKERS: dict[str, Callable[[int], Task]] = {
+    "dates": dates,
+    **{f"phrasebook-{language}": partial(phrasebook, language) for language in LANGUAGES},
+    **{f"scan-{split}": partial(scan, split) for split in SPLITS},
+}
+ALIASES = {"phrasebook": "phrasebook-de", "scan": "scan-simple"}
+
+TASK_NAMES: tuple[str, ...] = tuple(MAKERS)
+
+
+def load_task(name: str, *, seed: int = 1) -> Task:
+    """Generate a task: the same name and seed give the same pairs. Raises ConfigError for an unknown name."""
+    full_name = ALIASES.get(name, name)
+    if full_name not in MAKERS:
+        known = [*TASK_NAMES, *ALIASES]
+        raise ConfigError(
+            f"task: there is no task named {name!r}.{nearest(name, known)} Known: {', '.join(TASK_NAMES)}, and "
+            + ", ".join(f"{alias} for {meant}" for alias, meant in ALIASES.items())
+            + "."
+        )
+    return MAKERS[full_name](seed)

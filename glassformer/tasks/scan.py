@@ -1,0 +1,90 @@
+"""SCAN: commands -> action sequences, the test of whether a model composes what it has learned.
+
+"jump left twice" means I_TURN_LEFT I_JUMP I_TURN_LEFT I_JUMP. The grammar makes all 20,910 pairs, and three of
+the splits of Lake and Baroni 2018 follow from it:
+
+- ``simple``: a fifth is held out at random. The published split is a file that no rule remakes; here the
+  fifth with the lowest hashes is held out, so the sizes are the published ones and the pairs are not.
+  The seed chooses another fifth.
+- ``length``: train on up to 22 actions, test on 24 to 48. As published.
+- ``addprim_jump``: train on all commands without "jump", and on the bare command "jump", which is repeated to be
+  a tenth of the lines; test on every other command with "jump". As published.
+
+SCAN has no validation set. One is carved out of the official training set by the hash of the command, and
+the two together are that set; the bare "jump" stays in training, the only place to learn it.
+"""
+
+from copy import deepcopy
+from random import Random
+from typing import Any, Literal, get_args
+
+from glassformer.tasks.scan_grammar import commands
+from glassformer.tasks.splits import divide, source
+from glassformer.tasks.task import Task
+from glassformer.text.corpus import Pair, source_fraction
+
+SplitName = Literal["simple", "length", "addprim_jump"]
+SPLITS: tuple[SplitName, ...] = get_args(SplitName)
+
+SIMPLE_TEST_PAIRS = 4_182
+LONGEST_TRAINED = 22
+JUMP = Pair("jump", "I_JUMP")
+JUMP_COPIES = 1_467
+VALID_SHARE = 0.03
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "model": {
+        "d_model": 128, "n_heads": 8, "d_ff": 256, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1,
+        "tie_embeddings": "target",
+    },
+    "text": {"tokenizer": "words", "joint": False},
+    "train": {
+        "max_updates": 3000, "warmup": 500, "peak_rate": 1e-3, "label_smoothing": 0.0, "metric": "exact_match",
+        "average_last": 1,
+    },
+}  # fmt: skip
+
+
+def scan(split: SplitName, seed: int) -> Task:
+    """One split, the training pairs in an order drawn from the seed."""
+    official_train, test = official_split(split, seed=seed)
+    train, valid, _ = divide((pair for pair in official_train if pair != JUMP), source, valid=VALID_SHARE, test=0.0)
+    train += [pair for pair in official_train if pair == JUMP]
+    random = Random(seed)
+    for pairs in (train, valid, test):
+        random.shuffle(pairs)
+    return Task(
+        name=f"scan-{split}",
+        summary=f"commands -> action sequences, SCAN's {split} split, {len(train):,} training pairs",
+        train=train,
+        valid=valid,
+        test=test,
+        metric="exact_match",
+        settings=deepcopy(SETTINGS),
+        examples=[pair.src for pair in test[:6]],
+    )
+
+
+def official_split(split: SplitName, *, seed: int = 1) -> tuple[list[Pair], list[Pair]]:
+    """Training and test pairs in the grammar's order; only ``simple`` depends on the seed."""
+    pairs = [Pair(command, " ".join(actions)) for command, actions in commands()]
+    match split:
+        case "simple":
+            return _simple(pairs, seed)
+        case "length":
+            return _parted(pairs, [len(pair.tgt.split()) > LONGEST_TRAINED for pair in pairs])
+        case "addprim_jump":
+            train, test = _parted(pairs, ["jump" in pair.src.split() for pair in pairs])
+            return train + JUMP_COPIES * [JUMP], [pair for pair in test if pair != JUMP]
+
+
+def _simple(pairs: list[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
+    lowest = sorted(pairs, key=lambda pair: source_fraction(f"{seed} {pair.src}"))[:SIMPLE_TEST_PAIRS]
+    chosen = {pair.src for pair in lowest}
+    return _parted(pairs, [pair.src in chosen for pair in pairs])
+
+
+def _parted(pairs: list[Pair], tested: list[bool]) -> tuple[list[Pair], list[Pair]]:
+    train = [pair for pair, held_out in zip(pairs, tested, strict=True) if not held_out]
+    test = [pair for pair, held_out in zip(pairs, tested, strict=True) if held_out]
+    return train, test

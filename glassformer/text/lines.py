@@ -1,0 +1,78 @@
+"""Lines of a text file, plain or gzip, exactly as they stand: only a line feed ends a line.
+
+``str.splitlines`` would also split at U+2028, U+0085, vertical tab and form feed, and so shift all later lines
+of a parallel text. Knows nothing of pairs.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import IO
+
+from glassformer.errors import TextError
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of ``path``, unpacked when they are gzip, whatever the file's name; ``TextError`` if unreadable."""
+    try:
+        with path.open("rb") as packed:
+            if packed.peek(2)[:2] == _GZIP_MAGIC:
+                with BufferedReader(gzip.GzipFile(fileobj=packed)) as unpacked:
+                    yield unpacked
+            else:
+                yield packed
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TextError(f"{path}: the gzip file is damaged or cut short ({error}). Fetch it again.") from error
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected a file of text.") from error
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    r"""Each line without its ``\n`` or ``\r\n``; a last line need not be ended.
+
+    UTF-8, with or without a byte order mark. Raises ``TextError`` naming ``path:line:byte``, both counted
+    from 1, for UTF-16, another encoding, binary data, or a file whose lines end in ``\r`` alone.
+    """
+    with open_text(path) as stream:
+        for number, raw in enumerate(stream, 1):
+            if number == 1:
+                _check_start(path, raw)
+                raw = raw.removeprefix(_BYTE_ORDER_MARK)
+            yield _decoded(path, number, raw.removesuffix(b"\n").removesuffix(b"\r"))
+
+
+def _check_start(path: Path, first: bytes) -> None:
+    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TextError(
+            f"{path}:1:1: the file is UTF-16, expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 {path.name}"
+        )
+    if not first.endswith(b"\n") and b"\r" in first.rstrip(b"\r"):
+        place = first.index(b"\r") + 1
+        raise TextError(
+            f"{path}:1:{place}: lines end in a carriage return alone, expected line feeds. "
+            f"Convert it: tr '\\r' '\\n' < {path.name}"
+        )
+
+
+def _decoded(path: Path, number: int, raw: bytes) -> str:
+    zero = raw.find(b"\0")
+    if zero >= 0:
+        raise TextError(
+            f"{path}:{number}:{zero + 1}: found a NUL byte, expected UTF-8 text: the file looks binary, or is UTF-16."
+        )
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = raw[error.start]
+        shown = bytes([byte]).decode("cp1252", "replace")
+        raise TextError(
+            f"{path}:{number}:{error.start + 1}: found byte 0x{byte:02X}, expected UTF-8. If that is {shown!r}, the "
+            f"file is Latin-1 or Windows-1252; convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name}"
+        ) from error

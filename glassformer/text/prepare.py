@@ -1,0 +1,203 @@
+"""From pairs of text to a directory ready for training: tokenizers, encoded pairs and validation text.
+
+The pairs are streamed, once to count them, once for each tokenizer and once to encode, so memory does not grow
+with the corpus. ``prepared.json`` is written last: a directory that has it is finished, and is used again for
+the same data and settings. Knows nothing of where the pairs come from.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from glassformer.config import TextConfig
+from glassformer.errors import StorageError, TextError, TokenizerError
+from glassformer.text.corpus import Pair
+from glassformer.text.encoded import EncodedPairs, EncodedWriter
+from glassformer.text.selection import (
+    Survey,
+    reason_to_leave_out,
+    training_pairs,
+    training_texts,
+    validation_pairs,
+)
+from glassformer.text.tokenizer import EOS_ID, Tokenizer
+
+PairSource = Callable[[], Iterator[Pair]]
+Report = Callable[[str], None]
+
+_FORMAT = 1
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """Everything that training needs of the text.
+
+    ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint. ``valid_text`` holds every validation
+    pair with text on both sides, for translation metrics; ``valid`` those of them within the length rules, for
+    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), valid, and the same with
+    ``valid_`` before them for validation pairs left out of the loss.
+    """
+
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
+    train: EncodedPairs
+    valid: EncodedPairs
+    valid_text: list[Pair]
+    counts: dict[str, int]
+
+
+def prepare(
+    pairs: PairSource,
+    valid: PairSource | None,
+    config: TextConfig,
+    directory: Path,
+    *,
+    source: str,
+    report: Report,
+) -> PreparedText:
+    """Prepare ``pairs`` in ``directory``, or use what a former call with the same ``source`` left there.
+
+    ``pairs`` and ``valid`` start a new stream at each call; without ``valid``, validation pairs are split off
+    by a hash of their source. ``source`` is a fingerprint of the data. ``report`` is given a line to show.
+    Raises ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError`` when the
+    vocabulary is too small, ``StorageError`` when the directory cannot be written.
+    """
+    form = {"format": _FORMAT, "source": source, "text": config.to_mapping()}
+    ready = _read_finished(directory, form)
+    if ready is not None:
+        report(f"Text: using the preparation in {directory} ({_summary(ready.counts, ready.src_tokenizer)}).")
+        return ready
+    try:
+        counts = _build(pairs, valid, config, directory)
+        _write_atomically(directory / "prepared.json", {**form, "counts": counts})
+    except OSError as error:
+        raise StorageError(
+            f"{directory}: cannot be written: {error.strerror or error}. Free some space or choose another place."
+        ) from error
+    prepared = _read(directory, config, counts)
+    report(f"Text: {_summary(counts, prepared.src_tokenizer)}.")
+    return prepared
+
+
+def _build(pairs: PairSource, valid: PairSource | None, config: TextConfig, directory: Path) -> dict[str, int]:
+    """Write all files but the last; returns the counts."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "prepared.json").unlink(missing_ok=True)
+    survey = Survey.of(pairs(), config, split=valid is None)
+    # Looked at before the long work: a mistake in the validation text is told at once.
+    valid_text = validation_pairs(pairs(), survey) if valid is None else [pair for pair in valid() if not pair.blank]
+    if not valid_text:
+        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
+    tokenizers = _train_tokenizers(pairs, survey, config)
+    for side, tokenizer in zip(("src", "tgt"), tokenizers, strict=True):
+        tokenizer.save(directory / f"{side}.tokenizer.json")
+    train_counts = _encode(training_pairs(pairs(), survey), tokenizers, config, directory / "train")
+    valid_counts = _encode(valid_text, tokenizers, config, directory / "valid")
+    _check_kept(train_counts, valid_counts, config)
+    _write_pairs(directory / "valid.jsonl", valid_text)
+    return {
+        "read": survey.read,
+        "empty": survey.read - survey.usable,
+        **train_counts,
+        "valid": len(valid_text),
+        **{f"valid_{name}": count for name, count in valid_counts.items()},
+    }
+
+
+def _train_tokenizers(pairs: PairSource, survey: Survey, config: TextConfig) -> tuple[Tokenizer, Tokenizer]:
+    def trained(*sides: int) -> Tokenizer:
+        texts = training_texts(pairs(), survey, sides)
+        return Tokenizer.train(config.tokenizer, texts, survey.vocab_size(config), lowercase=config.lowercase)
+
+    if config.joint:
+        tokenizer = trained(0, 1)
+        return tokenizer, tokenizer
+    return trained(0), trained(1)
+
+
+def _encode(
+    pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], config: TextConfig, directory: Path
+) -> dict[str, int]:
+    """Encode the pairs within the length rules into ``directory``; counts of those and of the others."""
+    counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
+    stream = iter(pairs)
+    with EncodedWriter(directory, max(tokenizer.size for tokenizer in tokenizers)) as writer:
+        while chunk := list(islice(stream, _CHUNK)):
+            src_rows, tgt_rows = (
+                tokenizer.to_ids_batch([pair[side] for pair in chunk]) for side, tokenizer in enumerate(tokenizers)
+            )
+            kept = []
+            for src, tgt in zip(src_rows, tgt_rows, strict=True):
+                reason = reason_to_leave_out(len(src), len(tgt), config)
+                counts[reason or "kept"] += 1
+                if reason is None:
+                    kept.append((src, tgt))
+            writer.append([[*src, EOS_ID] for src, _ in kept], [[*tgt, EOS_ID] for _, tgt in kept])
+    return dict(counts)
+
+
+def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig) -> None:
+    for name, counts in (("training", train), ("validation", valid)):
+        if not counts["kept"]:
+            raise TextError(
+                f"No {name} pair is left: {counts['too_long']:,} have more than {config.max_tokens} tokens on a side "
+                f"and {counts['lopsided']:,} are lopsided; expected at least one pair. "
+                "Raise text.max_tokens or text.max_ratio, or give shorter text."
+            )
+
+
+def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
+    return (
+        f"{counts['read']:,} pairs read, {counts['kept']:,} to train on, {counts['valid']:,} to validate with; "
+        f"left out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided; "
+        f"{tokenizer.size:,} entries of {tokenizer.kind} vocabulary"
+    )
+
+
+def _read_finished(directory: Path, form: dict[str, Any]) -> PreparedText | None:
+    """What a former call finished for the same ``form``, or None when there is nothing to use."""
+    try:
+        found = json.loads((directory / "prepared.json").read_text(encoding="utf-8"))
+        if {**found, **form} != found:
+            return None
+        return _read(directory, TextConfig.from_mapping(form["text"]), found["counts"])
+    except (OSError, ValueError, TypeError, KeyError, TextError, TokenizerError):
+        # Damaged or incomplete: made again from the source, which loses nothing.
+        return None
+
+
+def _read(directory: Path, config: TextConfig, counts: dict[str, int]) -> PreparedText:
+    src_tokenizer = Tokenizer.load(directory / "src.tokenizer.json")
+    return PreparedText(
+        src_tokenizer=src_tokenizer,
+        tgt_tokenizer=src_tokenizer if config.joint else Tokenizer.load(directory / "tgt.tokenizer.json"),
+        train=EncodedPairs(directory / "train"),
+        valid=EncodedPairs(directory / "valid"),
+        valid_text=_read_pairs(directory / "valid.jsonl"),
+        counts=counts,
+    )
+
+
+def _write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
+    # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot.
+    path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="ascii")
+
+
+def _read_pairs(path: Path) -> list[Pair]:
+    with path.open(encoding="ascii") as stream:
+        return [Pair(*json.loads(line)) for line in stream]
+
+
+def _write_atomically(path: Path, value: dict[str, Any]) -> None:
+    draft = path.with_suffix(".draft")
+    with draft.open("w", encoding="utf-8") as stream:
+        json.dump(value, stream, indent=2)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(path)

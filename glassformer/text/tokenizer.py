@@ -1,0 +1,154 @@
+"""Text to ids and back: one tokenizer, of five kinds, in one JSON file.
+
+User text never becomes a control id: a typed "</s>" is four characters, not the end of a sentence. Only the
+<unk> of kinds that cannot spell everything comes from text. Knows nothing of pairs, batches or models.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+from tokenizers import Tokenizer as Library
+
+from glassformer.errors import StorageError, TokenizerError
+from glassformer.text.characters import without_surrogates
+from glassformer.text.labels import byte_label, label
+from glassformer.text.recipes import CONTROL_TOKENS, train_library
+
+__all__ = ["BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"]
+
+PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(len(CONTROL_TOKENS))
+
+
+class Tokenizer:
+    """A trained tokenizer. Ids 0 to 3 are the control tokens <pad>, <s>, </s> and <unk>.
+
+    ``bpe`` gives every text back exactly, in Unicode's NFC form. ``characters`` and ``unigram`` do so for
+    text of known characters (``unigram`` reads a typed ▁ as a space). ``wordpiece`` and ``words`` lose spacing.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Read from the library's JSON ``text``; raises ``TokenizerError`` when it is not one of ours."""
+        try:
+            self._library = Library.from_str(text)
+        except Exception as error:  # the library raises bare Exceptions
+            raise TokenizerError(f"is not a tokenizer in Hugging Face JSON: {error}.") from error
+        # Kept as it is: floats may change their last digit when the library writes what it read.
+        self._json = text
+        # Not part of the JSON, so it has to be set each time.
+        self._library.encode_special_tokens = True
+        self._kind = _kind(text)
+        self._check_control_tokens()
+
+    def _check_control_tokens(self) -> None:
+        found = [self._library.token_to_id(token) for token in CONTROL_TOKENS]
+        if found != [PAD_ID, BOS_ID, EOS_ID, UNK_ID]:
+            raise TokenizerError(
+                f"has {', '.join(CONTROL_TOKENS)} as ids {found}, expected 0, 1, 2, 3. Train a tokenizer here."
+            )
+        for token in CONTROL_TOKENS:
+            if set(self.to_ids(token)) & {PAD_ID, BOS_ID, EOS_ID}:
+                raise TokenizerError(
+                    f"turns typed text {token!r} into a control token, expected plain text. Train a tokenizer here."
+                )
+
+    @classmethod
+    def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
+        """Train on ``texts``, streamed once, up to ``vocab_size`` entries with the control tokens counted in.
+
+        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (spaces and punctuation; the most
+        frequent words, all others <unk>), ``characters``. Raises ``TokenizerError`` for an unknown kind, empty
+        text, or a ``vocab_size`` too small for the kind.
+        """
+        return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what ``save`` wrote; raises ``TokenizerError`` naming the file."""
+        try:
+            return cls(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise TokenizerError(
+                f"{path}: cannot be read: {error.strerror}. Expected a tokenizer's JSON file."
+            ) from error
+        except UnicodeDecodeError as error:
+            raise TokenizerError(f"{path}: is not UTF-8 text; expected a tokenizer's JSON file.") from error
+        except TokenizerError as error:
+            raise TokenizerError(f"{path}: {error}") from error
+
+    def save(self, path: Path) -> None:
+        """Write one JSON file, which the ``tokenizers`` library reads too."""
+        try:
+            path.write_text(self._json, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be written: {error.strerror}.") from error
+
+    @property
+    def kind(self) -> str:
+        """``bpe``, ``wordpiece``, ``unigram``, ``words`` or ``characters``."""
+        return self._kind
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, control tokens included."""
+        return int(self._library.get_vocab_size())
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the JSON, in hexadecimal: equal digests mean equal ids."""
+        return hashlib.sha256(self._json.encode("utf-8")).hexdigest()
+
+    def to_ids(self, text: str) -> list[int]:
+        """The ids of ``text``, without <s> and </s>; a lone surrogate counts as U+FFFD."""
+        encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
+        return list(encoding.ids)
+
+    def to_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """``to_ids`` of each text, on all cores."""
+        encodings = self._library.encode_batch_fast(list(map(without_surrogates, texts)), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def to_text(self, ids: Iterable[int]) -> str:
+        """The text of ``ids``; control tokens are left out, broken UTF-8 gives U+FFFD."""
+        return str(self._library.decode(self._checked(ids), skip_special_tokens=True))
+
+    def to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """A readable label for each id: ▁ for a space, ⟨E3⟩ for a part of a character, control tokens as they are."""
+        return [self._label(number) for number in self._checked(ids)]
+
+    def _label(self, number: int) -> str:
+        if number < len(CONTROL_TOKENS):
+            return CONTROL_TOKENS[number]
+        entry = self._library.id_to_token(number) or ""
+        return byte_label(entry) if self._kind == "bpe" else label(entry)
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        numbers = [int(number) for number in ids]
+        if numbers and not 0 <= min(numbers) <= max(numbers) < self.size:
+            wrong = next(number for number in numbers if not 0 <= number < self.size)
+            raise TokenizerError(
+                f"id {wrong} is not in the vocabulary, expected 0 to {self.size - 1}: "
+                "the ids come from another tokenizer or model."
+            )
+        return numbers
+
+
+def _kind(text: str) -> str:
+    """The kind that a tokenizer's JSON says by its model and its splitter."""
+    parts = json.loads(text)
+    model, splitter = ((parts.get(name) or {}).get("type") for name in ("model", "pre_tokenizer"))
+    kinds: dict[tuple[str | None, str | None], str] = {
+        ("BPE", "ByteLevel"): "bpe",
+        ("WordPiece", "BertPreTokenizer"): "wordpiece",
+        ("Unigram", "Sequence"): "unigram",
+        ("WordLevel", "BertPreTokenizer"): "words",
+        ("WordLevel", "Split"): "characters",
+    }
+    if (model, splitter) not in kinds:
+        raise TokenizerError(
+            f"is a {model} model with a {splitter} splitter, expected one of {', '.join(kinds.values())}. "
+            "Train a tokenizer here instead."
+        )
+    return kinds[model, splitter]

@@ -1,0 +1,79 @@
+"""How good a model is at one moment: validation loss, and translations scored against references."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from glassformer.config import DecodeConfig, RunConfig
+from glassformer.decoding.translator import Translator
+from glassformer.model.transformer import Transformer
+from glassformer.text.batches import collate, plan_batches
+from glassformer.text.corpus import Pair
+from glassformer.text.encoded import EncodedPairs
+from glassformer.text.prepare import PreparedText
+from glassformer.training.loss import smoothed_loss
+from glassformer.training.precision import autocast
+from glassformer.training.scores import Scores, score
+
+
+@dataclass(frozen=True)
+class Validation:
+    """One validation: mean loss per token (nats, not smoothed), and the scores of translated sentences."""
+
+    update: int
+    loss: float
+    scores: Scores
+    sample: tuple[str, str, str]
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss)."""
+        return math.exp(min(self.loss, 700.0))
+
+    def value(self, metric: str) -> float:
+        """The number that ``metric`` names, turned so that higher is better."""
+        return -self.loss if metric == "loss" else float(getattr(self.scores, metric))
+
+
+def validation_loss(model: Transformer, pairs: EncodedPairs, config: RunConfig, device: torch.device) -> float:
+    """Mean negative log-likelihood per target token, in nats."""
+    total, tokens = 0.0, 0
+    for indices in plan_batches(pairs.src_lengths, pairs.tgt_lengths, config.train.batch_tokens, seed=0, epoch=0):
+        batch = collate(pairs, indices).to(device)
+        with torch.no_grad(), autocast(config.train.precision, device):
+            logits = model(batch.src_ids, batch.tgt_in_ids)
+        _, nll, n_tokens = smoothed_loss(logits, batch.tgt_out_ids, config.model.pad_id, 0.0)
+        total, tokens = total + float(nll), tokens + n_tokens
+    return total / tokens
+
+
+def translate_and_score(
+    translator: Translator, pairs: Sequence[Pair], options: DecodeConfig
+) -> tuple[Scores, list[str]]:
+    """Translate the sources of ``pairs`` and compare with their targets."""
+    outputs = [translation.text for translation in translator.translate([pair.src for pair in pairs], options)]
+    return score(outputs, [pair.tgt for pair in pairs], tokenize=_bleu_tokenizer(pairs)), outputs
+
+
+def _bleu_tokenizer(pairs: Sequence[Pair]) -> str:
+    """13a cuts at spaces; where references hold hardly any, as in Japanese or Chinese, characters are counted."""
+    characters = sum(len(pair.tgt) for pair in pairs)
+    wide = sum(1 for pair in pairs for character in pair.tgt if "\u3040" <= character <= "\u9fff")
+    return "char" if 2 * wide > characters else "13a"
+
+
+def validate(
+    model: Transformer, text: PreparedText, config: RunConfig, update: int, device: torch.device
+) -> Validation:
+    """Validation loss over all pairs, greedy translations over the first ``train.valid_translations``."""
+    was_training = model.training
+    model.eval()
+    pairs = text.valid_text[: config.train.valid_translations or None]
+    translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
+    scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1))
+    loss = validation_loss(model, text.valid, config, device)
+    shown = update % len(pairs)
+    model.train(was_training)
+    return Validation(update, loss, scores, (pairs[shown].src, outputs[shown], pairs[shown].tgt))

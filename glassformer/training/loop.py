@@ -1,0 +1,203 @@
+"""The training loop: batches in, updates out, validated and saved as it goes. Section 5 of the paper."""
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import torch
+from torch.optim import Adam
+
+from glassformer.checkpoint import load_weights
+from glassformer.config import RunConfig
+from glassformer.errors import DivergedError
+from glassformer.model.transformer import Transformer
+from glassformer.run_directory import RunDirectory, pick_device
+from glassformer.text.prepare import PreparedText
+from glassformer.training.average import average_weights, last_checkpoints
+from glassformer.training.checkpoints import Keeper
+from glassformer.training.evaluation import Validation, validate
+from glassformer.training.loss import smoothed_loss
+from glassformer.training.precision import autocast
+from glassformer.training.progress import Progress, RunLog
+from glassformer.training.schedule import learning_rate
+from glassformer.training.signals import StopSignals
+from glassformer.training.stream import BatchStream
+
+# An epoch of a small corpus is over in a moment: validation waits at least this many updates.
+FEWEST_UPDATES_BETWEEN_VALIDATIONS = 50
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update measured: losses in nats per token, over ``tokens`` target tokens."""
+
+    loss: float
+    nll: float
+    tokens: int
+    rate: float
+    gradient_norm: float
+
+
+class Trainer:
+    """Trains one model in one run directory; made anew, it goes on where the newest valid checkpoint stands."""
+
+    def __init__(self, run: RunDirectory, config: RunConfig, text: PreparedText, log: RunLog) -> None:
+        self.run, self.config, self.text, self.log = run, config, text, log
+        self.device = pick_device(config.train.device)
+        torch.manual_seed(config.train.seed)
+        self.model = Transformer(config.model).to(self.device).train()
+        betas = (config.train.adam_beta1, config.train.adam_beta2)
+        self.optimizer = Adam(self.model.parameters(), lr=0.0, betas=betas, eps=config.train.adam_eps, fused=True)
+        self.keeper = Keeper(run, config, text, log.say)
+        self.state = self.keeper.resume(self.model, self.optimizer)
+        self.stream = BatchStream(text.train, config.train, self.state.epoch, self.state.position)
+        self._validated_at = self._saved_at = self.state.update
+        self._began = time.monotonic() - self.state.elapsed_s
+        self._saved_time = time.monotonic()
+        self._window_start, self._window_tokens = time.monotonic(), 0
+
+    def fit(self) -> str:
+        """Update until a limit, patience or a signal ends it, and save; the reason is returned."""
+        with StopSignals() as signals:
+            while (reason := self._reason_to_end(signals)) is None:
+                self._report(self._update())
+                if self._validation_due():
+                    self._validate()
+                elif time.monotonic() - self._saved_time > 60 * self.config.train.save_minutes:
+                    self._save()
+            if signals.received is None and self._validated_at != self.state.update:
+                self._validate()
+            if self._saved_at != self.state.update:
+                self._save()
+        return reason
+
+    def finish(self) -> Validation:
+        """Keep as the final model whichever validates better: the last checkpoints' average, or the best one."""
+        metric = self.config.train.metric
+        candidates = last_checkpoints(self.run, self.config.train.average_last)
+        load_weights(self.model, average_weights(candidates), candidates[-1])
+        final = self._measure()
+        self.log.say(f"Average of the last {len(candidates)} checkpoints: validation loss {final.loss:.3f}.")
+        better = self.state.best is not None and self.state.best > final.value(metric)
+        if better and self.keeper.load_best(self.model):
+            final = self._measure()
+            self.log.say(
+                f"The single checkpoint of update {self.state.best_update} has the better {metric}: it is kept."
+            )
+        self.keeper.save_weights(self.model, self.state, self.run.final, keep=1)
+        return final
+
+    def _update(self) -> Update:
+        """One step of Adam on the mean smoothed loss of ``train.accumulate`` batches."""
+        settings = self.config.train
+        batches = [self.stream.next() for _ in range(settings.accumulate)]
+        tokens = sum(batch.target_tokens for batch in batches)
+        loss_sum = nll_sum = 0.0
+        for batch in batches:
+            batch = batch.to(self.device)
+            with autocast(settings.precision, self.device):
+                logits = self.model(batch.src_ids, batch.tgt_in_ids)
+            loss, nll, _ = smoothed_loss(
+                logits, batch.tgt_out_ids, self.config.model.pad_id, settings.label_smoothing
+            )
+            (loss / tokens).backward()  # type: ignore[no-untyped-call]
+            loss_sum, nll_sum = loss_sum + float(loss), nll_sum + float(nll)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm or math.inf))
+        self._refuse_divergence(loss_sum, norm)
+        rate = learning_rate(self.state.update + 1, settings, self.config.model.d_model)
+        self.optimizer.param_groups[0]["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.state = replace(
+            self.state,
+            update=self.state.update + 1,
+            epoch=self.stream.epoch,
+            position=self.stream.position,
+            elapsed_s=time.monotonic() - self._began,
+            target_tokens=self.state.target_tokens + tokens,
+        )
+        return Update(loss_sum / tokens, nll_sum / tokens, tokens, rate, norm)
+
+    def _refuse_divergence(self, loss: float, norm: float) -> None:
+        if math.isfinite(loss) and math.isfinite(norm):
+            return
+        raise DivergedError(
+            f"update {self.state.update + 1}: the loss is {loss}, the gradient norm {norm}, expected finite numbers. "
+            f"No update was made; the checkpoint of update {self._saved_at} is unharmed. "
+            "Lower train.peak_rate, lengthen train.warmup, or set train.clip_norm, and run again."
+        )
+
+    def _reason_to_end(self, signals: StopSignals) -> str | None:
+        settings, state = self.config.train, self.state
+        if signals.received is not None:
+            return f"stopped by {signals.received.name}; the same command goes on"
+        if state.update >= settings.max_updates:
+            return f"reached train.max_updates = {settings.max_updates}"
+        if settings.max_minutes and state.elapsed_s >= 60 * settings.max_minutes:
+            return f"reached train.max_minutes = {settings.max_minutes:g}"
+        if settings.patience and state.stale_validations >= settings.patience:
+            return f"no better {settings.metric} in {state.stale_validations} validations (train.patience)"
+        return None
+
+    def _validation_due(self) -> bool:
+        every = self.config.train.validate_every
+        done = self.state.update - self._validated_at
+        if every:
+            return done >= every
+        epoch_is_over = (
+            self.stream.position == len(self.stream) or done > len(self.stream) // self.config.train.accumulate
+        )
+        return epoch_is_over and done >= FEWEST_UPDATES_BETWEEN_VALIDATIONS
+
+    def _validate(self) -> None:
+        """Measure, keep the weights for averaging, keep the best, and save."""
+        validation = self._measure()
+        value = validation.value(self.config.train.metric)
+        best = self.state.best is None or value > self.state.best
+        self.log.validated(validation, best=best)
+        if best:
+            self.state = replace(self.state, best=value, best_update=self.state.update, stale_validations=0)
+            self.keeper.save_weights(self.model, self.state, self.run.best, keep=1)
+        else:
+            self.state = replace(self.state, stale_validations=self.state.stale_validations + 1)
+        self.keeper.save_weights(self.model, self.state, self.run.history, keep=self.config.train.average_last)
+        self._validated_at = self.state.update
+        self._save()
+
+    def _measure(self) -> Validation:
+        validation = validate(self.model, self.text, self.config, self.state.update, self.device)
+        self._window_start, self._window_tokens = time.monotonic(), 0
+        return validation
+
+    def _save(self) -> None:
+        self.state = replace(self.state, elapsed_s=time.monotonic() - self._began)
+        self.keeper.save_latest(self.model, self.optimizer, self.state)
+        self._saved_at, self._saved_time = self.state.update, time.monotonic()
+
+    def _report(self, update: Update) -> None:
+        self._window_tokens += update.tokens
+        seconds = time.monotonic() - self._window_start
+        share = self._share_done()
+        elapsed = self.state.elapsed_s
+        progress = Progress(
+            update=self.state.update,
+            epoch=self.state.epoch,
+            loss=update.loss,
+            perplexity=math.exp(min(update.nll, 700.0)),
+            tokens_per_s=self._window_tokens / max(seconds, 1e-9),
+            learning_rate=update.rate,
+            gradient_norm=update.gradient_norm,
+            elapsed_s=elapsed,
+            left_s=elapsed * (1 - share) / share if share > 0 else None,
+            share_done=share,
+        )
+        due = self.state.update % self.config.train.log_every == 0
+        self.log.progress(progress, due=due)
+        if due:
+            self._window_start, self._window_tokens = time.monotonic(), 0
+
+    def _share_done(self) -> float:
+        """The part of the training that is done, by whichever limit comes first."""
+        settings = self.config.train
+        by_time = self.state.elapsed_s / (60 * settings.max_minutes) if settings.max_minutes else 0.0
+        return min(1.0, max(self.state.update / settings.max_updates, by_time))

@@ -1,0 +1,109 @@
+"""One call from pairs of text to a trained model in a run directory; called again, it goes on."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.config import RunConfig
+from glassformer.errors import RunError
+from glassformer.run_directory import RunDirectory
+from glassformer.text.prepare import PreparedText, prepare
+from glassformer.training.evaluation import Validation
+from glassformer.training.loop import Trainer
+from glassformer.training.progress import Display, RunLog
+from glassformer.training.source import Source
+
+# Settings that say how long, how fast or how loudly to train, and so may change when a run goes on.
+MAY_CHANGE = {
+    "train.max_updates", "train.max_minutes", "train.patience", "train.log_every", "train.tensorboard",
+    "train.device", "train.save_minutes", "train.average_last", "train.valid_translations",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended: ``final`` is the validation of the model that is kept, None after a stop by signal."""
+
+    run: Path
+    reason: str
+    updates: int
+    elapsed_s: float
+    target_tokens: int
+    final: Validation | None
+
+
+def train(run_path: Path, source: Source, config: RunConfig, display: Display) -> Outcome:
+    """Train in ``run_path`` on ``source`` until a limit of ``config.train`` or a signal ends it.
+
+    A run that was stopped goes on. Raises ``RunError`` when the directory holds a run of other settings or text.
+    """
+    run = RunDirectory(run_path)
+    run.create()
+    with run.locked(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
+        data = {**source.to_mapping(), "fingerprint": source.fingerprint()}
+        if run.exists:
+            _refuse_other_run(run, config, data)
+        text = _prepare(run, source, config, data["fingerprint"], log)
+        config = _with_vocabularies(config, text)
+        if not run.exists:
+            run.write_tokenizers(text.src_tokenizer, text.tgt_tokenizer)
+        run.write_config(config, data)
+        trainer = Trainer(run, config, text, log)
+        _say_what_begins(trainer, log)
+        reason = trainer.fit()
+        log.say(f"Training ended: {reason}.")
+        final = None if reason.startswith("stopped") else trainer.finish()
+        state = trainer.state
+        return Outcome(run_path, reason, state.update, state.elapsed_s, state.target_tokens, final)
+
+
+def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: str, log: RunLog) -> PreparedText:
+    has_valid = source.valid() is not None
+    return prepare(
+        source.pairs,
+        (lambda: source.valid() or iter(())) if has_valid else None,
+        config.text,
+        run.text,
+        source=fingerprint,
+        report=log.say,
+    )
+
+
+def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
+    src_vocab, tgt_vocab = text.src_tokenizer.size, text.tgt_tokenizer.size
+    return replace(config, model=replace(config.model, src_vocab=src_vocab, tgt_vocab=tgt_vocab))
+
+
+def _refuse_other_run(run: RunDirectory, config: RunConfig, data: dict[str, Any]) -> None:
+    """Going on under other settings or with other text would make a run that nobody could describe."""
+    before, data_before = run.read_config()
+    asked = replace(
+        config, model=replace(config.model, src_vocab=before.model.src_vocab, tgt_vocab=before.model.tgt_vocab)
+    )
+    found, wanted = _flat(before), _flat(asked)
+    changed = [
+        f"{key}: {found[key]!r}, now {wanted[key]!r}"
+        for key in found
+        if found[key] != wanted[key] and key not in MAY_CHANGE and not key.startswith("decode.")
+    ]
+    if data_before.get("fingerprint") != data["fingerprint"]:
+        changed.append("the training text is another")
+    if changed:
+        raise RunError(
+            f"{run.path}: holds a run of other settings ({'; '.join(changed)}). "
+            "Repeat its command to go on with it, or name another --run."
+        )
+
+
+def _flat(config: RunConfig) -> dict[str, Any]:
+    return {
+        f"{section}.{key}": value for section, values in config.to_mapping().items() for key, value in values.items()
+    }
+
+
+def _say_what_begins(trainer: Trainer, log: RunLog) -> None:
+    n_weights = sum(parameter.numel() for parameter in trainer.model.parameters())
+    log.say(
+        f"Model: {n_weights:,} parameters on {trainer.device}. Text: {len(trainer.text.train):,} pairs in "
+        f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
+    )
