@@ -211,6 +211,7 @@ class TrainConfig(Section):
         200, "validation sentences translated for BLEU, chrF and exact match; 0 means all", low=0
     )
     patience: int = knob(10, "validations without a better metric before training ends; 0 means never", low=0)
+    stop_at: float = knob(0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never", low=0.0)
     average_last: int = knob(10, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1)
     log_every: int = knob(50, "updates between two lines of the log", low=1)
     save_minutes: float = knob(10.0, "most minutes between two saves of the state to go on from", low=0.01)

@@ -1,6 +1,7 @@
 """Filters: which tokens a draw may choose from, as pure functions on log-probabilities.
 
 Each takes and returns log-probabilities (... vocab) whose exponentials sum to 1; what it leaves out is -inf.
+Temperature comes first, and takes those that sum to less, because padding and bos are left out.
 Knows nothing of models. The paper has no sampling; top_p is Holtzman et al. 2020 (arXiv 1904.09751), min_p
 Nguyen et al. 2024 (arXiv 2407.01082).
 """
@@ -17,8 +18,7 @@ LogProbs = Float[Tensor, "... vocab"]
 
 def filtered(log_probs: LogProbs, options: DecodeConfig) -> LogProbs:
     """The distribution to draw from: temperature, top_k, top_p and min_p, in this order, where they are set."""
-    if options.temperature != 1.0:
-        log_probs = with_temperature(log_probs, options.temperature)
+    log_probs = with_temperature(log_probs, options.temperature)
     if 0 < options.top_k < log_probs.shape[-1]:
         log_probs = keep_top_k(log_probs, options.top_k)
     if options.top_p < 1.0:

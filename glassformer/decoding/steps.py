@@ -15,11 +15,14 @@ from glassformer.model import Transformer
 
 
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
-    """Log-probabilities, in float32, of the ids that may be generated: all but padding and bos, which get -inf."""
-    allowed = logits.to(torch.float32, copy=True)
-    allowed[..., config.pad_id] = -math.inf
-    allowed[..., config.bos_id] = -math.inf
-    return allowed.log_softmax(dim=-1)
+    """The model's log-probabilities, in float32, with -inf for padding and bos, which no output may hold.
+
+    The others keep what the softmax gave them, so that they say the same as the loss and a trace do.
+    """
+    log_probs = logits.log_softmax(dim=-1, dtype=torch.float32)
+    log_probs[..., config.pad_id] = -math.inf
+    log_probs[..., config.bos_id] = -math.inf
+    return log_probs
 
 
 class DecoderSteps:

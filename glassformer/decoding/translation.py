@@ -1,6 +1,7 @@
 """What a translation is: the source as the model read it, and the hypotheses for it, best first."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -26,6 +27,14 @@ class Hypothesis:
         """The last layer's cross-attention, the mean of its heads; each row sums to 1. None without attention."""
         return None if self.attention is None else self.attention[-1].mean(dim=0)
 
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; the attention is there when it was asked for."""
+        values = {
+            "text": self.text, "tokens": self.tokens, "ids": self.ids, "log_prob": self.log_prob,
+            "score": self.score, "truncated": self.truncated,
+        }  # fmt: skip
+        return values if self.attention is None else {**values, "attention": self.attention.tolist()}
+
 
 EMPTY = Hypothesis(text="", tokens=[], ids=[], log_prob=0.0, score=0.0, truncated=False)
 
@@ -45,3 +54,12 @@ class Translation:
     def text(self) -> str:
         """The best hypothesis's text."""
         return self.hypotheses[0].text
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "source": self.source,
+            "source_tokens": self.source_tokens,
+            "source_truncated": self.source_truncated,
+            "hypotheses": [hypothesis.to_mapping() for hypothesis in self.hypotheses],
+        }

@@ -101,7 +101,7 @@ class Translator:
                 )
         lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
         log_probs = [0.0] * len(src)
-        with _evaluating(self.model), torch.inference_mode():
+        with _evaluating(self.model), torch.no_grad():
             for batch in in_batches(lengths, range(len(src)), 1, self.config.batch_tokens):
                 outputs = [tgt[place].ids for place in batch]
                 found = forced_log_probs(self.model, self._src_ids([src[place] for place in batch]), outputs)
@@ -130,7 +130,7 @@ class Translator:
                     progress(done)
         return results
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _batch(
         self, sources: Sequence[Source], positions: Sequence[int], options: DecodeConfig, attention: bool
     ) -> list[Translation]:

@@ -48,9 +48,10 @@ def _unigram() -> Library:
 
 
 def _words() -> Library:
-    # Letters and punctuation never share a word, so no word is spelled like a control token.
+    # Runs of letters, digits and _, and runs of punctuation: as these never share a word, no word is spelled
+    # like a control token.
     library = Library(models.WordLevel(vocab={}, unk_token=UNKNOWN))
-    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    library.pre_tokenizer = pre_tokenizers.Whitespace()
     return library
 
 

@@ -143,7 +143,7 @@ def _kind(text: str) -> str:
         ("BPE", "ByteLevel"): "bpe",
         ("WordPiece", "BertPreTokenizer"): "wordpiece",
         ("Unigram", "Sequence"): "unigram",
-        ("WordLevel", "BertPreTokenizer"): "words",
+        ("WordLevel", "Whitespace"): "words",
         ("WordLevel", "Split"): "characters",
     }
     if (model, splitter) not in kinds:

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from glassformer.checkpoint import checkpoints, read_tensors, verify
+from glassformer.checkpoint import checkpoints, prune, read_json, read_tensors, save_checkpoint, verify
 from glassformer.errors import RunError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 
@@ -26,3 +26,16 @@ def last_checkpoints(run: RunDirectory, last: int) -> list[Path]:
     if not found:
         raise RunError(f"{run.history}: holds no checkpoint to average yet. Train until the first validation.")
     return found
+
+
+def average_run(path: Path, last: int | None) -> list[Path]:
+    """Make the mean of the last checkpoints a run's final model; which ones were used is returned."""
+    run = RunDirectory(path)
+    config, _ = run.read_config()
+    used = last_checkpoints(run, last or config.train.average_last)
+    with run.locked():
+        state = read_json(used[-1] / "state.json")
+        update = int(state["counters"]["update"])
+        save_checkpoint(run.final, update, {WEIGHTS: average_weights(used)}, {**state, "averaged": len(used)})
+        prune(run.final, keep=1)
+    return used

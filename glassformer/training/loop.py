@@ -135,6 +135,8 @@ class Trainer:
             return f"reached train.max_updates = {settings.max_updates}"
         if settings.max_minutes and state.elapsed_s >= 60 * settings.max_minutes:
             return f"reached train.max_minutes = {settings.max_minutes:g}"
+        if settings.stop_at and settings.metric != "loss" and (state.best or 0.0) >= settings.stop_at:
+            return f"{settings.metric} reached {state.best:.1f} (train.stop_at)"
         if settings.patience and state.stale_validations >= settings.patience:
             return f"no better {settings.metric} in {state.stale_validations} validations (train.patience)"
         return None

@@ -1,6 +1,6 @@
 """The training loss: cross-entropy against the smoothed target distribution. Section 5.4.
 
-Knows nothing of models or of padding ids: it is given the logits of real positions alone.
+Knows nothing of models: it is given logits.
 """
 
 from typing import Any
@@ -11,31 +11,31 @@ from torch import Tensor
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """-Σ_t q(t) log p(t) with q = (1 - ε) on the target + ε / vocab everywhere, summed over tokens.
+    """-Σ_t q(t) log p(t) with q = (1 - ε) on the target + ε / vocab everywhere, summed over real positions.
 
-    The gradient, p - q, is written down rather than derived, so that only the logits and one number a token
-    are kept and the wide matrix is passed over as seldom as possible.
+    The gradient, p - q, is written down rather than derived, and takes the place of log p in memory: the widest
+    matrix of the whole step is passed over as seldom as possible.
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        """``logits`` (tokens vocab), ``targets`` (tokens): the smoothed and the plain loss (nats), summed."""
-        log_z = logits.logsumexp(-1, keepdim=True)
-        nll = (log_z - logits.gather(-1, targets[:, None])).sum()
-        uniform = (log_z.sum() - logits.mean(-1).sum()) if smoothing else torch.zeros_like(nll)
-        ctx.save_for_backward(logits, log_z, targets)
-        ctx.smoothing = smoothing
+    def forward(ctx: Any, logits: Tensor, targets: Tensor, real: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        """``logits`` (positions vocab), ``targets`` and ``real`` (positions): the smoothed and the plain loss."""
+        log_p = logits.log_softmax(-1)
+        nll = -(log_p.gather(-1, targets[:, None]).squeeze(-1) * real).sum()
+        uniform = -(log_p.mean(-1) * real).sum() if smoothing else torch.zeros_like(nll)
+        ctx.save_for_backward(targets, real)
+        ctx.log_p, ctx.smoothing = log_p, smoothing
         ctx.mark_non_differentiable(nll)
         return (1 - smoothing) * nll + smoothing * uniform, nll
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        """p - q, times the gradient of the sum."""
-        logits, log_z, targets = ctx.saved_tensors
-        gradient = (logits - log_z).exp_()
-        gradient.sub_(ctx.smoothing / logits.shape[-1])
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        """p - q where a position is real, times the gradient of the sum. Can be asked for once."""
+        targets, real = ctx.saved_tensors
+        gradient, ctx.log_p = ctx.log_p.exp_(), None
+        gradient.sub_(ctx.smoothing / gradient.shape[-1])
         gradient[torch.arange(len(targets), device=targets.device), targets] -= 1 - ctx.smoothing
-        return gradient.mul_(grads[0]), None, None
+        return gradient.mul_((grads[0] * real)[:, None]), None, None, None
 
 
 def smoothed_loss(
@@ -45,8 +45,9 @@ def smoothed_loss(
 
     Padding positions count in neither; a batch of nothing but padding gives zeros.
     """
-    real = tgt_out_ids.flatten() != pad_id
-    rows = logits.flatten(0, 1)[real].float()
-    targets = tgt_out_ids.flatten()[real]
-    loss, nll = SmoothedCrossEntropy.apply(rows, targets, smoothing)  # type: ignore[no-untyped-call]
-    return loss, nll, len(targets)
+    targets = tgt_out_ids.flatten()
+    real = targets != pad_id
+    loss, nll = SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        logits.flatten(0, 1).float(), targets, real, smoothing
+    )
+    return loss, nll, int(real.sum())

@@ -10,13 +10,14 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, prepare
 from glassformer.training.evaluation import Validation
 from glassformer.training.loop import Trainer
+from glassformer.training.memory import keep_freed_memory
 from glassformer.training.progress import Display, RunLog
 from glassformer.training.source import Source
 
 # Settings that say how long, how fast or how loudly to train, and so may change when a run goes on.
 MAY_CHANGE = {
-    "train.max_updates", "train.max_minutes", "train.patience", "train.log_every", "train.tensorboard",
-    "train.device", "train.save_minutes", "train.average_last", "train.valid_translations",
+    "train.max_updates", "train.max_minutes", "train.stop_at", "train.patience", "train.log_every",
+    "train.tensorboard", "train.device", "train.save_minutes", "train.average_last", "train.valid_translations",
 }  # fmt: skip
 
 
@@ -48,6 +49,7 @@ def train(run_path: Path, source: Source, config: RunConfig, display: Display) -
         if not run.exists:
             run.write_tokenizers(text.src_tokenizer, text.tgt_tokenizer)
         run.write_config(config, data)
+        keep_freed_memory()
         trainer = Trainer(run, config, text, log)
         _say_what_begins(trainer, log)
         reason = trainer.fit()

@@ -1,0 +1,89 @@
+"""Two minutes that show all of it: train on dates from nothing, measure, translate, look inside."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from glassformer.config import DecodeConfig
+from glassformer.decoding.translator import Translator
+from glassformer.explain.terminal import print_attention, print_walk
+from glassformer.explain.walk import walk
+from glassformer.tasks import Task
+from glassformer.training.display import display_for
+from glassformer.training.evaluation import translate_and_score
+from glassformer.training.request import TrainRequest
+from glassformer.training.source import TaskSource
+from glassformer.training.train import train
+
+LANGUAGES_SHOWN = 6
+GREEDY = DecodeConfig(beam=1)
+
+
+def demo(run: Path, max_minutes: float, console: Console) -> bool:
+    """Train in ``run`` for at most ``max_minutes``, then show what was learned; False after a stop by signal."""
+    request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
+    assert isinstance(request.source, TaskSource)
+    task = request.source.task
+    _title(console, "1  Train")
+    console.print(Text(f"{task.summary}.\nThe Transformer of 2017, from random weights, one character a token.\n"))
+    with display_for(console) as display:
+        outcome = train(request.run, request.source, request.config, display)
+    if outcome.final is None:
+        return False
+    translator = Translator.load(run)
+    _measure(console, translator, task)
+    shown = _unseen_examples(task)
+    _translate(console, translator, shown)
+    _look_inside(console, translator, shown[0])
+    _say_what_next(console, run)
+    return True
+
+
+def _title(console: Console, text: str) -> None:
+    console.print()
+    console.print(Rule(Text(text, style="bold"), align="left"))
+
+
+def _measure(console: Console, translator: Translator, task: Task) -> None:
+    _title(console, "2  Measure")
+    scores, _ = translate_and_score(translator, task.test, GREEDY)
+    console.print(
+        Text(f"Held-out dates, never seen in any language: {scores.exact_match:.1f} % of {scores.sentences:,} exact.")
+    )
+
+
+def _unseen_examples(task: Task) -> list[str]:
+    """Test sources whose beginnings differ, so that several languages are shown."""
+    return [pair.src for pair in task.test[:LANGUAGES_SHOWN]]
+
+
+def _translate(console: Console, translator: Translator, sources: list[str]) -> None:
+    _title(console, "3  Translate")
+    translations = translator.translate(sources, GREEDY, attention=True)
+    table = Table.grid(padding=(0, 2))
+    for translation in translations:
+        table.add_row(Text(translation.source), Text("->"), Text(translation.text, style="bold"))
+    console.print(table)
+    console.print(Text("\nWhere the decoder looked while it wrote each character (last layer, mean of heads):\n"))
+    print_attention(translations[0], console)
+
+
+def _look_inside(console: Console, translator: Translator, source: str) -> None:
+    _title(console, "4  Look inside")
+    console.print(Text(f"Every tensor on the way of {source!r}, by name, axes and shape:\n"))
+    print_walk(walk(translator, [source]), console)
+
+
+def _say_what_next(console: Console, run: Path) -> None:
+    _title(console, "5  Go on")
+    lines = [
+        f'glassformer translate "3 March 2031" "den 14. juni 1987" --run {run}',
+        f"glassformer trace \"3 March 2031\" --run {run} --only '*cross_attention.weights' --values",
+        f"glassformer summary --run {run}",
+        "glassformer train --task phrasebook-fr --run runs/phrasebook-fr --max-minutes 10",
+        "glassformer train --src A.en --tgt A.de --run runs/mine",
+    ]
+    console.print(Text("\n".join(lines)), soft_wrap=True)

@@ -1,0 +1,86 @@
+"""The command line's options that several commands share, with the help a person reads."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glassformer.config import DecodeConfig
+from glassformer.errors import RunError
+
+Run = Annotated[
+    Path | None,
+    typer.Option("--run", metavar="DIR", help="The run directory of a trained model.", show_default=False),
+]
+Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:1 ...")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change any setting; may be given again and again."),
+]
+
+_SEARCH, _SAMPLING, _LENGTH = "Search", "Sampling", "Length and batches"
+
+Beam = Annotated[
+    int | None,
+    typer.Option(help="Hypotheses kept at each step; 1 is greedy search. Paper: 4.", rich_help_panel=_SEARCH),
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(help="α of the paper's length penalty; 0 is none. Paper: 0.6.", rich_help_panel=_SEARCH),
+]
+NBest = Annotated[
+    int | None, typer.Option(help="Translations for each text, best first, between tabs.", rich_help_panel=_SEARCH)
+]
+Sample = Annotated[
+    bool, typer.Option("--sample", help="Draw tokens at random instead of searching.", rich_help_panel=_SAMPLING)
+]
+Temperature = Annotated[
+    float | None,
+    typer.Option(help="Divides the logits; below 1 is bolder. Implies --sample.", rich_help_panel=_SAMPLING),
+]
+TopK = Annotated[
+    int | None,
+    typer.Option(help="Draw from the k most probable tokens. Implies --sample.", rich_help_panel=_SAMPLING),
+]
+TopP = Annotated[
+    float | None,
+    typer.Option(help="Draw from the smallest set with probability p. Implies --sample.", rich_help_panel=_SAMPLING),
+]
+MinP = Annotated[
+    float | None,
+    typer.Option(
+        help="Draw from tokens at least this share as probable as the best. Implies --sample.",
+        rich_help_panel=_SAMPLING,
+    ),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of sampling. Implies --sample.", rich_help_panel=_SAMPLING)]
+MaxLengthA = Annotated[
+    float | None, typer.Option(help="Longest output: a times the source's tokens ...", rich_help_panel=_LENGTH)
+]
+MaxLengthB = Annotated[int | None, typer.Option(help="... plus b. Paper: a = 1, b = 50.", rich_help_panel=_LENGTH)]
+BatchTokens = Annotated[
+    int | None, typer.Option(help="Source tokens in one batch, beams included.", rich_help_panel=_LENGTH)
+]
+
+_IMPLY_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
+
+
+def decode_options(default: DecodeConfig, given: Mapping[str, Any]) -> DecodeConfig:
+    """The run's own options, changed by those that were given on the command line."""
+    changes = {key: value for key, value in given.items() if value is not None and value is not False}
+    if any(key in changes for key in _IMPLY_SAMPLING):
+        changes["sample"] = True
+    if "n_best" in changes and "beam" not in changes and not changes.get("sample"):
+        changes["beam"] = max(default.beam, changes["n_best"])
+    return DecodeConfig.from_mapping({**default.to_mapping(), **changes})
+
+
+def required_run(run: Path | None) -> Path:
+    """The run directory, or a message that says how to get one."""
+    if run is None:
+        raise RunError(
+            "--run: found nothing, expected the directory of a trained model. "
+            "Make one in two minutes with `glassformer demo`, then use --run runs/demo."
+        )
+    return run
