@@ -1,15 +1,24 @@
-"""The model module by module: what comes out of each, and how many parameters it holds. Knows no renderer.
+"""The model module by module: what comes out of each, and how many parameters it holds.
 
 Output shapes are those of a recorded pass, and a matrix that several modules share is counted once.
+Knows no text.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 from torch import Tensor, nn
 
 from glassformer.explain.notation import symbols
+from glassformer.explain.plain import shape_text, symbols_text
 from glassformer.explain.recording import recorded_pass
+from glassformer.explain.stages import layer_of
 from glassformer.model import Transformer
 from glassformer.trace import Step
 
@@ -68,3 +77,51 @@ def _own_parameters(module: nn.Module, path: str, outputs: dict[str, Step]) -> l
         if inner not in outputs:
             own += _own_parameters(child, inner, outputs)
     return own
+
+
+def print_summary(
+    model: Transformer, console: Console, *, n_src: int = 7, n_tgt: int = 6, all_layers: bool = False
+) -> None:
+    """Print a row for each module and the total; layers after a stack's first are folded unless ``all_layers``."""
+    rows = summary_rows(model, n_src, n_tgt)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("module", "kind", "output", "shape"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("parameters", justify="right", no_wrap=True)
+    for cells in _lines(rows, all_layers=all_layers):
+        table.add_row(*map(Text, cells))
+    console.print(table)
+    console.print(Text(f"total parameters: {sum(row.parameters for row in rows):,}", style="bold"))
+
+
+def _lines(rows: list[SummaryRow], *, all_layers: bool) -> Iterator[tuple[str, ...]]:
+    """The cells of each line of the table."""
+    paths = [row.path for row in rows]
+    for stack, group in groupby(rows, key=lambda row: "" if all_layers else _folded_stack(row)):
+        members = list(group)
+        if stack:
+            yield _folded_line(members)
+        else:
+            yield from (_cells(row, paths) for row in members)
+
+
+def _folded_stack(row: SummaryRow) -> str:
+    """The stack of a layer that is not its first; empty for all other modules."""
+    layer = layer_of(row.path)
+    return layer[0] if layer is not None and layer[1] > 0 else ""
+
+
+def _folded_line(rows: list[SummaryRow]) -> tuple[str, ...]:
+    last = layer_of(rows[-1].path)
+    count = f"{sum(row.parameters for row in rows):,}"
+    return (f" layers.1 to {last[1] if last else 1}", "as layer 0", "", "", count)
+
+
+def _cells(row: SummaryRow, paths: list[str]) -> tuple[str, ...]:
+    """The module under those that it lies in, indented, and what the row says of it."""
+    outer = [path for path in paths if path and row.path.startswith(f"{path}.")]
+    name = row.path.removeprefix(f"{outer[-1]}.") if outer else row.path or "model"
+    count = f"{row.parameters:,}" if row.parameters else ""
+    if row.shared:
+        count = f"{count} + shared" if count else "shared"
+    return (" " * len(outer) + name, row.kind, symbols_text(row.symbols), shape_text(row.shape), count)

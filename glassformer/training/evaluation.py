@@ -8,6 +8,7 @@ import torch
 
 from glassformer.config import DecodeConfig, RunConfig
 from glassformer.decoding.translator import Translator
+from glassformer.errors import DivergedError
 from glassformer.model.transformer import Transformer
 from glassformer.text.batches import collate, plan_batches
 from glassformer.text.corpus import Pair
@@ -67,13 +68,21 @@ def _bleu_tokenizer(pairs: Sequence[Pair]) -> str:
 def validate(
     model: Transformer, text: PreparedText, config: RunConfig, update: int, device: torch.device
 ) -> Validation:
-    """Validation loss over all pairs, greedy translations over the first ``train.valid_translations``."""
+    """Validation loss over all pairs, greedy translations over the first ``train.valid_translations``.
+
+    Raises ``DivergedError`` when the loss is not a finite number.
+    """
     was_training = model.training
     model.eval()
+    loss = validation_loss(model, text.valid, config, device)
+    if not math.isfinite(loss):
+        raise DivergedError(
+            f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
+            "Lower train.peak_rate, lengthen train.warmup, or set train.clip_norm, and train again in a new --run."
+        )
     pairs = text.valid_text[: config.train.valid_translations or None]
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1))
-    loss = validation_loss(model, text.valid, config, device)
     shown = update % len(pairs)
     model.train(was_training)
     return Validation(update, loss, scores, (pairs[shown].src, outputs[shown], pairs[shown].tgt))

@@ -101,7 +101,7 @@ class Trainer:
                 logits, batch.tgt_out_ids, self.config.model.pad_id, settings.label_smoothing
             )
             (loss / tokens).backward()  # type: ignore[no-untyped-call]
-            loss_sum, nll_sum = loss_sum + float(loss), nll_sum + float(nll)
+            loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm or math.inf))
         self._refuse_divergence(loss_sum, norm)
         rate = learning_rate(self.state.update + 1, settings, self.config.model.d_model)

@@ -1,0 +1,38 @@
+# One-line targets; continuous integration calls the same ones.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+
+.PHONY: help demo check fix test slow docs bench
+
+help:  ## show the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+
+$(BIN)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(BIN)/.ready  ## set up, train on dates for two minutes, translate, look inside
+	$(BIN)/glassformer demo
+
+test: $(BIN)/.ready  ## set up and run the tests
+	$(BIN)/pytest -m "not slow"
+
+slow: $(BIN)/.ready  ## the tests that train
+	$(BIN)/pytest -m slow
+
+check: $(BIN)/.ready  ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+fix: $(BIN)/.ready  ## format, and correct what can be corrected
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(BIN)/.ready  ## check that the generated pages and the links are current
+	$(BIN)/python docs/generate.py --check
+
+bench: $(BIN)/.ready  ## measure; each script prints machine, versions, median and spread
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

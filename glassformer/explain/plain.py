@@ -1,0 +1,39 @@
+"""Single values as short plain text: names, shapes, numbers, tokens. Knows no tensors and no tables."""
+
+import math
+from collections.abc import Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+
+def printable(text: str) -> str:
+    """The text with each character that a terminal would obey instead of show as �."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def clipped(text: str, width: int) -> str:
+    """At most ``width`` terminal columns of the text, the last one … where something is missing."""
+    shown = printable(text)
+    return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1) + "…"
+
+
+def symbols_text(symbols: Sequence[str]) -> str:
+    """``(nbatches, n_seq_src)``."""
+    return f"({', '.join(symbols)})"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """``(3, 7)``."""
+    return f"({', '.join(map(str, shape))})"
+
+
+def number_text(number: float | bool) -> str:
+    """A number in at most eight columns: ids and truth whole, others with three decimals, or as a power of ten."""
+    if isinstance(number, bool):
+        return "yes" if number else "no"
+    if isinstance(number, int):
+        return str(number)
+    if math.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    small_or_large = number != 0 and not 0.0005 <= abs(number) < 1000
+    return f"{number:.1e}" if small_or_large else f"{number:.3f}"

@@ -1,0 +1,22 @@
+"""A display that remembers what it was told."""
+
+from glassformer.training.evaluation import Validation
+from glassformer.training.progress import Progress
+
+
+class Lines:
+    """A display that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.validations: list[Validation] = []
+        self.updates: list[Progress] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def progress(self, progress: Progress, *, due: bool) -> None:
+        self.updates.append(progress)
+
+    def validated(self, validation: Validation, *, best: bool) -> None:
+        self.validations.append(validation)

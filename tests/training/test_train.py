@@ -1,0 +1,234 @@
+"""Whole trainings, small enough for seconds: they end, resume, refuse, stop and diverge as promised."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from recorded import Lines
+
+from glassformer import Translator
+from glassformer.checkpoint import checkpoints, read_tensors
+from glassformer.config import RunConfig
+from glassformer.errors import CheckpointError, DivergedError, RunError, TokenizerError
+from glassformer.model import Transformer
+from glassformer.run_directory import RunDirectory
+from glassformer.text.prepare import prepare
+from glassformer.training.average import average_run
+from glassformer.training.loss import smoothed_loss
+from glassformer.training.progress import Progress
+from glassformer.training.schedule import learning_rate
+from glassformer.training.source import FileSource
+from glassformer.training.stream import BatchStream
+from glassformer.training.train import train
+
+MakeConfig = Callable[..., RunConfig]
+Corpus = tuple[Path, Path]
+
+
+def weights(run: Path, series: str) -> dict[str, torch.Tensor]:
+    return read_tensors(checkpoints(run / series)[-1], "model")
+
+
+def equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_run_leaves_a_translator_metrics_and_no_pickle(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    outcome = train(run, FileSource(*corpus), small_config(), lines)
+    assert outcome.updates == 20
+    assert outcome.final is not None
+    assert [validation.update for validation in lines.validations] == [10, 20]
+    assert len(Translator.load(run).translate(["abc", "", "fed"])) == 3
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [record["update"] for record in records if "loss" in record] == [5, 10, 15, 20]
+    assert [record["update"] for record in records if "valid_loss" in record] == [10, 20]
+    suffixes = {path.suffix for path in run.rglob("*") if path.is_file()}
+    assert suffixes <= {".json", ".jsonl", ".safetensors", ".log", ".ids", ".lengths", ".offsets", ""}
+
+
+def test_a_stopped_run_goes_on_to_the_very_same_weights(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    source = FileSource(*corpus)
+    train(tmp_path / "whole", source, small_config(max_updates=20), lines)
+    train(tmp_path / "halves", source, small_config(max_updates=10), lines)
+    train(tmp_path / "halves", source, small_config(max_updates=20), lines)
+    assert any(line.startswith("Going on after update 10") for line in lines.lines)
+    assert equal(weights(tmp_path / "whole", "latest"), weights(tmp_path / "halves", "latest"))
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(corpus: Corpus, small_config: MakeConfig, tmp_path: Path) -> None:
+    class Impatient(Lines):
+        def progress(self, progress: Progress, *, due: bool) -> None:
+            super().progress(progress, due=due)
+            if progress.update == 7:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    run, source = tmp_path / "run", FileSource(*corpus)
+    outcome = train(run, source, small_config(), Impatient())
+    assert (outcome.updates, outcome.final) == (7, None)
+    assert "SIGTERM" in outcome.reason
+    lines = Lines()
+    assert train(run, source, small_config(), lines).updates == 20
+    assert lines.updates[0].update == 8
+    train(tmp_path / "whole", source, small_config(), Lines())
+    assert equal(weights(run, "latest"), weights(tmp_path / "whole", "latest"))
+
+
+def test_another_setting_or_another_text_in_the_same_directory_is_refused(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run, (src, tgt) = tmp_path / "run", corpus
+    train(run, FileSource(src, tgt), small_config(max_updates=2), lines)
+    with pytest.raises(RunError, match=r"train.peak_rate: 0.005, now 0.001"):
+        train(run, FileSource(src, tgt), small_config(max_updates=2, peak_rate=1e-3), lines)
+    with pytest.raises(RunError, match="the training text is another"):
+        train(run, FileSource(tgt, src), small_config(max_updates=2), lines)
+
+
+def test_a_rate_that_explodes_stops_before_the_update_and_spares_the_checkpoint(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    config = small_config(peak_rate=1e30, clip_norm=0.0, warmup=1)
+    with pytest.raises(DivergedError, match="No update was made"):
+        train(run, FileSource(*corpus), config, lines)
+    assert not checkpoints(run / "latest")
+
+
+def test_a_validation_that_is_not_finite_stops_before_anything_is_saved(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    config = small_config(peak_rate=1e30, clip_norm=0.0, warmup=1, validate_every=1)
+    with pytest.raises(DivergedError, match="the validation loss is nan"):
+        train(run, FileSource(*corpus), config, lines)
+    assert not checkpoints(run / "latest") + checkpoints(run / "best")
+
+
+def test_patience_ends_a_run_that_no_longer_improves(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    config = small_config(peak_rate=0.0, validate_every=2, patience=3, max_updates=50)
+    outcome = train(tmp_path / "run", FileSource(*corpus), config, lines)
+    assert outcome.updates == 8
+    assert "train.patience" in outcome.reason
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(run, FileSource(*corpus), small_config(), lines)
+    newest = checkpoints(run / "latest")[-1] / "model.safetensors"
+    damaged = bytearray(newest.read_bytes())
+    damaged[-5] ^= 1
+    newest.write_bytes(damaged)
+    again = Lines()
+    train(run, FileSource(*corpus), small_config(), again)
+    assert any("is missing or damaged" in line and "passed over" in line for line in again.lines)
+    assert any(line.startswith("Going on after update 10") for line in again.lines)
+
+
+def test_an_update_of_accumulated_batches_is_that_of_their_mean_token_loss(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    config = small_config(accumulate=3, max_updates=1)
+    config = replace(config, model=replace(config.model, dropout=0.0))
+    train(run, source, config, lines)
+    trained = weights(run, "latest")
+    config, _ = RunDirectory(run).read_config()
+    text = prepare(source.pairs, None, config.text, run / "text", source=source.fingerprint(), report=lines.say)
+    torch.manual_seed(config.train.seed)
+    model = Transformer(config.model)
+    stream = BatchStream(text.train, config.train, epoch=1, position=0)
+    batches = [stream.next() for _ in range(3)]
+    tokens = sum(batch.target_tokens for batch in batches)
+    for batch in batches:
+        loss, _, _ = smoothed_loss(model(batch.src_ids, batch.tgt_in_ids), batch.tgt_out_ids, 0, 0.1)
+        (loss / tokens).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    rate = learning_rate(1, config.train, config.model.d_model)
+    torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9).step()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(trained[name], parameter.detach(), rtol=1e-4, atol=1e-7)
+
+
+def test_bf16_trains_and_keeps_float32_weights(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    train(tmp_path / "run", FileSource(*corpus), small_config(precision="bf16"), lines)
+    assert {tensor.dtype for tensor in weights(tmp_path / "run", "final").values()} == {torch.float32}
+    assert lines.updates[-1].loss < lines.updates[0].loss
+
+
+def test_the_average_is_the_mean_of_the_last_checkpoints(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(run, FileSource(*corpus), small_config(validate_every=5), lines)
+    used = average_run(run, 2)
+    assert [path.name for path in used] == ["update-00000015", "update-00000020"]
+    first, second = (read_tensors(path, "model") for path in used)
+    for name, mean in weights(run, "final").items():
+        torch.testing.assert_close(mean, (first[name] + second[name]) / 2)
+
+
+def test_two_trainings_in_one_directory_are_refused(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    with run.locked(), pytest.raises(RunError, match=f"is being trained by process {os.getpid()}"):
+        train(run.path, FileSource(*corpus), small_config(), lines)
+
+
+def test_a_tokenizer_of_another_run_is_refused(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(run, FileSource(*corpus), small_config(max_updates=2), lines)
+    tokenizer = run / "tokenizer.tgt.json"
+    tokenizer.write_text(tokenizer.read_text().replace('"a"', '"z"'))
+    with pytest.raises(TokenizerError, match="is not the tokenizer"):
+        Translator.load(run)
+
+
+def test_weights_of_another_shape_are_refused(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(run, FileSource(*corpus), small_config(max_updates=2), lines)
+    config = json.loads((run / "config.json").read_text())
+    config["config"]["model"]["d_ff"] = 47
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match="the configuration says"):
+        Translator.load(run)
+
+
+def test_tensorboard_events_are_written_when_asked_for(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(run, FileSource(*corpus), small_config(tensorboard=True, max_updates=5), lines)
+    assert list((run / "tensorboard").glob("events*"))
+
+
+@pytest.mark.slow
+def test_a_small_model_learns_to_reverse_words(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    """A mask that let the decoder peek would drive the loss down and leave translations wrong."""
+    config = small_config(max_updates=600, validate_every=100, metric="exact_match", label_smoothing=0.0)
+    outcome = train(tmp_path / "run", FileSource(*corpus), config, lines)
+    assert outcome.final is not None
+    assert outcome.final.scores.exact_match >= 60.0
