@@ -16,7 +16,7 @@ from rich.text import Text
 from torch import Tensor, nn
 
 from glassformer.explain.notation import symbols
-from glassformer.explain.plain import shape_text, symbols_text
+from glassformer.explain.plain import symbols_text
 from glassformer.explain.recording import recorded_pass
 from glassformer.explain.stages import layer_of
 from glassformer.model import Transformer
@@ -84,7 +84,7 @@ def print_summary(
 ) -> None:
     """Print a row for each module and the total; layers after a stack's first are folded unless ``all_layers``."""
     rows = summary_rows(model, n_src, n_tgt)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     for heading in ("module", "kind", "output", "shape"):
         table.add_column(heading, overflow="fold")
     table.add_column("parameters", justify="right", no_wrap=True)
@@ -112,9 +112,10 @@ def _folded_stack(row: SummaryRow) -> str:
 
 
 def _folded_line(rows: list[SummaryRow]) -> tuple[str, ...]:
-    last = layer_of(rows[-1].path)
-    count = f"{sum(row.parameters for row in rows):,}"
-    return (f" layers.1 to {last[1] if last else 1}", "as layer 0", "", "", count)
+    paths = [row.path for row in rows if row.kind.endswith("Layer")]
+    first, last = (path.partition(".")[2] for path in (paths[0], paths[-1]))
+    name = first if first == last else f"{first} to {last.rpartition('.')[2]}"
+    return (f" {name}", "as layers.0", "", "", f"{sum(row.parameters for row in rows):,}")
 
 
 def _cells(row: SummaryRow, paths: list[str]) -> tuple[str, ...]:
@@ -124,4 +125,4 @@ def _cells(row: SummaryRow, paths: list[str]) -> tuple[str, ...]:
     count = f"{row.parameters:,}" if row.parameters else ""
     if row.shared:
         count = f"{count} + shared" if count else "shared"
-    return (" " * len(outer) + name, row.kind, symbols_text(row.symbols), shape_text(row.shape), count)
+    return (" " * len(outer) + name, row.kind, symbols_text(row.symbols), "×".join(map(str, row.shape)), count)

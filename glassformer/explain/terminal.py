@@ -19,6 +19,9 @@ from glassformer.explain.walk import Walk, WalkStep
 
 __all__ = ["print_attention", "print_walk"]
 
+_LEAST_EQUATION = 20
+_INDENT = (0, 0, 0, 7)
+
 
 def print_walk(walk: Walk, console: Console, *, values: bool = False, all_layers: bool = False, row: int = 0) -> None:
     """Print the walk; ``values`` adds what each step holds for sentence ``row``, and what each step means.
@@ -77,28 +80,40 @@ def _print_module(module: str, steps: list[WalkStep], walk: Walk, console: Conso
     if module:
         console.print(Text(f"  {module}", style="cyan"))
     if row is None:
-        console.print(_lines(steps, walk))
+        console.print(_lines(steps, walk, console.width))
         return
     for step in steps:
-        console.print(_lines([step], walk))
+        console.print(_lines([step], walk, console.width))
         about = f"{step.story.title} (section {step.story.section}). {step.story.sentence}"
-        console.print(Padding(Text(about, style="italic"), (0, 0, 0, 7)))
-        for renderable in value_tables(walk, step, row, console.width - 7):
-            console.print(Padding(renderable, (0, 0, 0, 7)))
+        console.print(Padding(Text(about, style="italic"), _INDENT))
+        for renderable in value_tables(walk, step, row, console.width - _INDENT[3]):
+            console.print(Padding(renderable, _INDENT))
         console.print()
 
 
-def _lines(steps: list[WalkStep], walk: Walk) -> Table:
-    """Number, name, equation, symbols = shape; columns stand alike in the whole walk."""
-    grid = Table.grid(padding=(0, 1), expand=True)
-    grid.add_column(justify="right", width=len(str(len(walk.steps))) + 2, style="dim")
-    grid.add_column(width=max(len(step.name) for step in walk.steps), overflow="fold", style="bold")
-    grid.add_column(ratio=1, overflow="fold", style="green")
-    grid.add_column(width=max(len(_shape_line(step)) for step in walk.steps), overflow="fold")
+def _lines(steps: list[WalkStep], walk: Walk, width: int) -> Table:
+    """Number, name, equation, symbols = shape; columns stand alike in the whole walk.
+
+    Where the width leaves no room beside the equation, symbols and shape go below it.
+    """
+    number = len(str(len(walk.steps))) + 2
+    name = max(len(step.name) for step in walk.steps)
+    shape = max(len(_shape_line(step)) for step in walk.steps)
+    room = width - number - name - shape - 3
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(justify="right", width=number, style="dim")
+    grid.add_column(width=name, style="bold")
+    if room < _LEAST_EQUATION:
+        grid.add_column(overflow="fold")
+    else:
+        grid.add_column(width=room, overflow="fold")
+        grid.add_column(no_wrap=True)
     for step in steps:
-        grid.add_row(*map(Text, (str(step.number), step.name, step.story.equation, _shape_line(step))))
+        equation, line = Text(step.story.equation, style="green"), Text(_shape_line(step))
+        about = [Text("\n").join([equation, line])] if room < _LEAST_EQUATION else [equation, line]
+        grid.add_row(Text(str(step.number)), Text(step.name), *about)
     return grid
 
 
 def _shape_line(step: WalkStep) -> str:
-    return f"{symbols_text(step.symbols)} = {shape_text(step.shape)}"
+    return f"{symbols_text(step.symbols)} = {shape_text(step.shape)}" if step.shape else "one number"

@@ -1,0 +1,100 @@
+"""Seeds, and the small models that many tests share. Sizes differ from one another, so that exchanged axes show."""
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+
+from glassformer.config import ModelConfig
+from glassformer.model import Transformer
+
+SEED = 7919
+
+BUNDLES: list[dict[str, Any]] = [
+    {"tie_embeddings": "all", "tgt_vocab": 23},
+    {"tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False},
+]
+OPTIONS: list[dict[str, Any]] = [
+    {"norm": norm, "positions": positions, "activation": activation, **bundle}
+    for norm, positions, activation, bundle in product(
+        ("post", "pre"), ("sinusoidal", "learned", "relative", "rotary"), ("relu", "gelu", "swish"), BUNDLES
+    )
+]
+
+
+def small_config(**changes: Any) -> ModelConfig:
+    """A model of a few thousand parameters; no two widths are equal."""
+    sizes: dict[str, Any] = {
+        "src_vocab": 23, "tgt_vocab": 19, "tie_embeddings": "target", "d_model": 26, "n_heads": 3, "d_k": 10, "d_ff": 31,
+        "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 37, "relative_clip": 2, "dropout": 0.0,
+    }  # fmt: skip
+    return ModelConfig(**{**sizes, **changes})
+
+
+def shake(module: torch.nn.Module) -> None:
+    """Move every parameter off its start, so that no bias is zero and no gain is one."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Small tensors gain nothing from threads, and threads that wait for one another stall on a busy machine."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> int:
+    """Every test starts from the same random state; the number seeds further generators."""
+    torch.manual_seed(SEED)
+    return SEED
+
+
+@pytest.fixture(scope="session")
+def options() -> list[dict[str, Any]]:
+    """The grid: norm x positions x activation x two bundles of the other choices."""
+    return OPTIONS
+
+
+@pytest.fixture(name="small_config")
+def _small_config() -> Callable[..., ModelConfig]:
+    return small_config
+
+
+@pytest.fixture
+def small_model() -> Callable[..., Transformer]:
+    """``small_model(**changes)``: a small Transformer in eval mode, no parameter at its starting value."""
+
+    def build(**changes: Any) -> Transformer:
+        model = Transformer(small_config(**changes)).eval()
+        shake(model)
+        return model
+
+    return build
+
+
+@pytest.fixture
+def src_ids() -> torch.Tensor:
+    """Three sources, two of them padded on the right."""
+    return torch.tensor([[5, 6, 7, 8, 2], [9, 4, 2, 0, 0], [11, 2, 0, 0, 0]])
+
+
+@pytest.fixture
+def tgt_ids() -> torch.Tensor:
+    """Three targets of seven positions."""
+    return torch.tensor([[1, 3, 4, 5, 6, 7, 8], [1, 9, 10, 11, 2, 0, 0], [1, 12, 13, 14, 15, 16, 17]])
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """The model as users run it: without the shape checks of the test suite, which also hinder torch.compile."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()

@@ -1,0 +1,50 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from glassformer.config import ModelConfig
+from glassformer.model import Transformer
+
+POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
+MakeModel = Callable[..., Transformer]
+
+
+@pytest.fixture(scope="session")
+def make_model() -> MakeModel:
+    """A small untrained model with decided opinions; ``bias`` adds to the logits of some ids."""
+
+    def make(*, vocab: int = 11, seed: int = 0, bias: dict[int, float] | None = None, **changes) -> Transformer:
+        torch.manual_seed(seed)
+        shape = {"d_model": 14, "n_heads": 3, "d_k": 2, "d_v": 5, "d_ff": 17, "n_encoder_layers": 2}
+        config = ModelConfig.from_mapping(
+            {
+                **shape,
+                "n_decoder_layers": 2,
+                "src_vocab": vocab,
+                "tgt_vocab": vocab,
+                "tie_embeddings": "none",
+                "output_bias": True,
+                "max_length": 23,
+                **changes,
+            }
+        )
+        model = Transformer(config).eval()
+        with torch.no_grad():
+            model.output_projection.linear.weight *= 2.0
+            for token, value in (bias or {}).items():
+                model.output_projection.linear.bias[token] += value
+        return model
+
+    return make
+
+
+@pytest.fixture(params=POSITIONS)
+def positions(request) -> str:
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield

@@ -1,0 +1,83 @@
+"""Dates in 20 languages -> ISO 8601, checked against readers that know nothing of CLDR."""
+
+import re
+import unicodedata
+from datetime import date, datetime
+
+import pytest
+
+from glassformer.tasks.dates import LANGUAGES
+from glassformer.text.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def task(generated):
+    return generated("dates")
+
+
+@pytest.fixture(scope="module")
+def pairs(task):
+    return task.train + task.valid + task.test
+
+
+def test_there_are_as_many_pairs_as_promised(task):
+    assert [len(split) for split in (task.train, task.valid, task.test)] == [20_000, 500, 1_000]
+
+
+def test_no_calendar_date_of_the_test_is_ever_trained_on(task):
+    train, valid, test = ({pair.tgt for pair in split} for split in (task.train, task.valid, task.test))
+    assert not train & test
+    assert not train & valid
+    assert not valid & test
+
+
+def test_targets_are_iso_dates_of_the_twentieth_and_twenty_first_centuries(pairs):
+    years = {date.fromisoformat(pair.tgt).year for pair in pairs}
+    assert (min(years), max(years)) == (1900, 2099)
+    assert {len(pair.tgt) for pair in pairs} == {10}
+
+
+def test_every_source_shows_the_day_and_the_year_in_digits(pairs):
+    """The model can read every number it has to write; only the month may be a word."""
+    for src, tgt in pairs:
+        numbers = [int(number) for number in re.findall(r"[0-9]+", src)]
+        day = date.fromisoformat(tgt)
+        assert sorted(numbers) in (sorted([day.year, day.day]), sorted([day.year, day.month, day.day])), src
+        assert not any(character.isdigit() and not character.isascii() for character in src)
+
+
+@pytest.mark.parametrize(
+    ("shape", "reading"),
+    [
+        # strptime also checks the name of the weekday; its names are English unless a program asks otherwise.
+        (r"[A-Z][a-z]+day, [A-Z][a-z]+ \d+, \d{4}", "%A, %B %d, %Y"),
+        (r"(January|February|March|April|June|July|August|September) \d+, \d{4}", "%B %d, %Y"),
+        (r"\d\d\.\d\d\.\d{4}", "%d.%m.%Y"),
+        (r"\d{4}/\d\d/\d\d", "%Y/%m/%d"),
+        (r"\d{4}年\d+月\d+日", "%Y年%m月%d日"),
+        (r"\d{4}\. \d+\. \d+\.", "%Y. %m. %d."),
+    ],
+)
+def test_another_reader_reads_the_same_dates(shape, reading, pairs):
+    found = [pair for pair in pairs if re.fullmatch(shape, pair.src)]
+    assert len(found) > 100
+    for src, tgt in found:
+        day = datetime.strptime(src, reading)
+        assert day.date().isoformat() == tgt
+        assert "%A" not in reading or src.startswith(day.strftime("%A"))
+
+
+def test_five_scripts_and_twenty_languages_are_mixed(pairs):
+    assert len(set(LANGUAGES)) == 20
+    scripts = {unicodedata.name(letter).split()[0] for pair in pairs for letter in pair.src if letter.isalpha()}
+    assert {"LATIN", "CYRILLIC", "GREEK", "CJK", "HANGUL"} <= scripts
+    # A word for a day of March that no other of the languages has.
+    for word in ("März ", "March ", "marzo", "março", "maart", "března", "marts", "maaliskuuta", "Mart ", "березня"):
+        assert any(word in pair.src for pair in pairs), word
+
+
+def test_a_tokenizer_of_characters_spells_every_date_of_the_test(task):
+    tokenizer = Tokenizer.train("characters", [text for pair in task.train for text in pair], 1000)
+    for pair in task.test:
+        assert tokenizer.to_text(tokenizer.to_ids(pair.src)) == pair.src
+        assert tokenizer.to_text(tokenizer.to_ids(pair.tgt)) == pair.tgt

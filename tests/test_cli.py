@@ -1,0 +1,210 @@
+"""The command line as a person meets it: results on standard output, one line for each mistake, no traceback."""
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli import main
+
+SMALL = [
+    "--set", "model.d_model=32", "--set", "model.n_heads=2", "--set", "model.d_ff=48", "--set", "model.n_encoder_layers=1",
+    "--set", "model.n_decoder_layers=1", "--set", "text.tokenizer=characters", "--set", "train.warmup=20",
+]  # fmt: skip
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Call the command in this process, with these arguments and these bytes on standard input."""
+
+    def run(*arguments: str | Path, stdin: bytes = b"") -> Result:
+        monkeypatch.setattr(sys, "argv", ["glassformer", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        return Result(int(ended.value.code or 0), out, err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    home = tmp_path_factory.mktemp("text")
+    words = [f"{first}{second} {second}{first}" for first in "abcdefgh" for second in "abcdefgh"]
+    src, tgt = home / "a.src", home / "a.tgt.gz"
+    src.write_text("\n".join(words) + "\n")
+    tgt.write_bytes(gzip.compress(("\n".join(word[::-1] for word in words) + "\n").encode()))
+    return src, tgt
+
+
+@pytest.fixture(scope="module")
+def trained(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a few updates: it translates badly, but it translates."""
+    run = tmp_path_factory.mktemp("runs") / "small"
+    src, tgt = map(str, files)
+    command = [sys.executable, "-m", "glassformer", "train", "--src", src, "--tgt", tgt, "--run", str(run)]
+    done = subprocess.run([*command, "--max-updates", "4", *SMALL], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "glassformer translate" in done.stdout
+    assert done.stderr == ""
+    return run
+
+
+def test_every_command_has_help_worth_reading(call: Run) -> None:
+    for command in ("train", "translate", "evaluate", "trace", "summary", "average", "demo"):
+        result = call(command, "--help")
+        assert result.code == 0
+        assert len(result.out) > 300
+
+
+def test_as_many_lines_come_out_as_went_in_whatever_they_hold(call: Run, trained: Path) -> None:
+    lines = [
+        b"ab ba",
+        b"",
+        b"   ",
+        "a\u2028b\u0085c\x0bd\x0ce".encode(),
+        b"</s> <pad>",
+        b"\xff\xfe broken",
+        b"ab\r",
+        b"x" * 3000,
+    ]
+    result = call("translate", "--run", trained, "--beam", "1", "--max-length-b", "5", stdin=b"\n".join(lines))
+    assert result.code == 0
+    assert result.out.count("\n") == len(lines)
+    assert result.out.split("\n")[1:3] == ["", ""]
+    assert "standard input:6:1" in result.err
+
+
+def test_no_input_gives_no_output(call: Run, trained: Path) -> None:
+    assert call("translate", "--run", trained, stdin=b"").out == ""
+
+
+def test_n_best_and_json_and_attention(call: Run, trained: Path) -> None:
+    plain = call("translate", "ab ba", "--run", trained, "--n-best", "3")
+    assert plain.out.count("\t") == 2
+    result = call("translate", "ab ba", "cd", "--run", trained, "--n-best", "2", "--json", "--attention")
+    first, second = (json.loads(line) for line in result.out.splitlines())
+    assert [len(translation["hypotheses"]) for translation in (first, second)] == [2, 2]
+    scores = [hypothesis["score"] for hypothesis in first["hypotheses"]]
+    assert scores == sorted(scores, reverse=True)
+    assert len(first["hypotheses"][0]["attention"][0]) == 2
+
+
+def test_sampling_is_repeatable_and_depends_on_its_seed(call: Run, trained: Path) -> None:
+    outputs = [call("translate", "abc", "--run", trained, "--seed", seed).out for seed in ("1", "1", "2")]
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+def test_evaluate_prints_one_json_object_with_its_signatures(
+    call: Run, trained: Path, files: tuple[Path, Path]
+) -> None:
+    src, tgt = files
+    out = trained.parent / "out.txt"
+    result = call("evaluate", "--src", src, "--ref", tgt, "--run", trained, "--json", "--out", out)
+    scores = json.loads(result.out)
+    assert scores.keys() == {"bleu", "chrf", "exact_match", "signatures", "sentences"}
+    assert scores["sentences"] == 64
+    assert scores["signatures"]["bleu"].startswith("nrefs:1|case:mixed")
+    assert len(out.read_text().splitlines()) == 64
+
+
+def test_trace_prints_the_walk_and_writes_it(call: Run, trained: Path, tmp_path: Path) -> None:
+    result = call("trace", "ab", "--tgt", "ba", "--run", trained, "--json", tmp_path / "walk.json")
+    assert "decoder.layers.0.cross_attention" in result.out
+    steps = json.loads((tmp_path / "walk.json").read_text())["steps"]
+    assert any(step["address"] == "decoder.layers.0.cross_attention.weights" for step in steps)
+    values = call("trace", "ab", "--run", trained, "--only", "*cross_attention.weights", "--values")
+    assert values.code == 0
+    assert "self_attention" not in values.out
+
+
+def test_summary_of_the_walkthrough_counts_its_parameters(call: Run, trained: Path) -> None:
+    assert "44,312,696" in call("summary", "walkthrough").out
+    assert call("summary", "--run", trained).code == 0
+
+
+def test_average_makes_a_final_model(call: Run, trained: Path) -> None:
+    result = call("average", "--run", trained, "--last", "1")
+    assert result.code == 0
+    assert "update-00000004" in result.out
+
+
+MISTAKES = [
+    (["translate", "hello"], "--run: found nothing", 2),
+    (["translate", "hello", "--run", "nowhere"], "is not a run directory", 2),
+    (["translate", "hello", "--run", "{run}", "--beam", "0"], "decode.beam: found 0", 2),
+    (["translate", "hello", "--run", "{run}", "--device", "tpu9"], "device: 'tpu9' is not available", 2),
+    (["translate", "x", "--run", "{run}", "--n-best", "5", "--beam", "2"], "decode.n_best", 2),
+    (["train", "--run", "{tmp}/r"], "training text: found none", 2),
+    (["train", "--src", "{src}", "--run", "{tmp}/r"], "--src: found alone", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}"], "--run: found nothing", 2),
+    (["train", "--task", "datess", "--run", "{tmp}/r"], "dates", 2),
+    (["train", "--task", "dates", "--model", "tinny", "--run", "{tmp}/r"], "Did you mean 'tiny'?", 2),
+    (["train", "--src", "{tmp}/no.en", "--tgt", "{tgt}", "--run", "{tmp}/r"], "no.en", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{src}/r"], "cannot be written", 5),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "train.raet=1"], "there is no such setting", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "peak"], "expected section.key=value", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "model.d_model=33"], "multiple of n_heads", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{run}"], "holds a run of other settings", 2),
+    (["train", "--config", "{tmp}/none.toml"], "none.toml", 2),
+    (["evaluate", "--src", "{src}", "--ref", "{tmp}/short", "--run", "{run}"], "64", 2),
+    (["summary"], "found neither", 2),
+    (["summary", "huge"], "there is no configuration named 'huge'", 2),
+    (["trace", "a", "b", "--tgt", "c", "--run", "{run}"], "--tgt: found 1", 2),
+    (["average", "--run", "nowhere"], "is not a run directory", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message", "code"), MISTAKES, ids=lambda value: str(value)[:60])
+def test_a_mistake_gets_one_clear_line_and_no_traceback(
+    arguments: list[str], message: str, code: int, call: Run, trained: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "short").write_text("one\ntwo\n")
+    places = {"run": trained, "tmp": tmp_path, "src": files[0], "tgt": files[1]}
+    result = call(*(argument.format(**places) for argument in arguments))
+    assert result.code == code
+    assert message in result.err
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert "Traceback" not in result.err + result.out
+
+
+def test_a_run_can_be_told_whole_in_toml(call: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    for path in files:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "run.toml").write_text(
+        'run = "made"\n[data]\nsrc = "a.src"\ntgt = "a.tgt.gz"\n'
+        '[model]\nname = "tiny"\nd_model = 32\nn_heads = 2\n[text]\ntokenizer = "words"\n[train]\nmax_updates = 2\n'
+    )
+    result = call("train", "--config", tmp_path / "run.toml")
+    assert result.code == 0, result.err
+    saved = json.loads((tmp_path / "made" / "config.json").read_text())["config"]
+    assert (saved["model"]["d_model"], saved["model"]["n_encoder_layers"], saved["text"]["tokenizer"]) == (
+        32,
+        4,
+        "words",
+    )
+
+
+def test_a_reader_that_has_enough_is_no_error(trained: Path) -> None:
+    command = f"yes ab | head -3000 | {sys.executable} -m glassformer translate --beam 1 --run {trained} | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1

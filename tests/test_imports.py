@@ -1,0 +1,98 @@
+"""Imports run one way, from the legend up to the command line, and the package's door opens without PyTorch."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "glassformer"
+LEVELS: list[set[str]] = [
+    {"axes", "config", "settings", "errors", "trace", "version"},
+    {"model"},
+    {"text", "tasks"},
+    {"checkpoint", "run_directory"},
+    {"decoding", "training"},
+    {"explain", "interop", "serving"},
+    {"options", "cli", "demo", "__main__"},
+]
+LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+MODULE_NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
+
+
+def part_of(path: Path) -> str:
+    """The subpackage or top module that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Each imported module with its line, wherever the import stands; ``from package import name`` as both."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import hides where it leads"
+            if node.module == "glassformer":
+                yield from ((node.lineno, f"glassformer.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, node.module or ""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=MODULE_NAMES)
+def test_no_module_imports_what_stands_above_it(path):
+    part = part_of(path)
+    assert part in LEVEL_OF, f"{part} has no place in the order of imports; give it one in LEVELS"
+    for line, name in imported(path):
+        if name.split(".")[0] == "glassformer":
+            target = name.split(".")[1]
+            assert target in LEVEL_OF, (
+                f"{path.name}:{line}: glassformer.{target} has no place in the order of imports"
+            )
+            assert LEVEL_OF[target] <= LEVEL_OF[part], (
+                f"{path.name}:{line}: {part} may not import {target}, which is above it"
+            )
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "model").glob("*.py")), ids=lambda path: path.name)
+def test_the_model_can_be_copied_out_with_the_four_files_below_it(path):
+    for line, name in imported(path):
+        top, *rest = name.split(".")
+        if top == "glassformer":
+            assert rest[0] in LEVELS[0] | {"model"}, f"{path.name}:{line}: {name}"
+        else:
+            assert top in {"torch", "jaxtyping"} | sys.stdlib_module_names, f"{path.name}:{line}: {name}"
+
+
+def test_the_model_lets_its_shapes_be_checked_at_run_time():
+    """Annotations turned into strings would switch the shape checks off without a word."""
+    for path in (PACKAGE / "model").glob("*.py"):
+        assert "__future__" not in {name for _, name in imported(path)}, path.name
+
+
+@pytest.mark.parametrize("name", ["axes", "config", "settings", "errors", "version"])
+def test_the_first_files_need_nothing_but_the_standard_library(name):
+    tops = {name.split(".")[0] for _, name in imported(PACKAGE / f"{name}.py")}
+    assert tops <= sys.stdlib_module_names | {"glassformer"}
+
+
+@pytest.mark.parametrize("name", ["glassformer", "glassformer.config", "glassformer.cli"])
+def test_importing_it_does_not_load_pytorch(name):
+    """Help and version answer in a moment; PyTorch alone takes seconds to load."""
+    check = f"import sys, {name}; print(*sorted({{'torch', 'numpy', 'tokenizers', 'sacrebleu'}} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=PACKAGE.parent
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_every_public_name_is_found_and_an_unknown_one_is_an_attribute_error():
+    import glassformer
+
+    for name in glassformer.__all__:
+        assert getattr(glassformer, name) is not None
+    assert set(glassformer._HOMES) | {"__version__"} == set(glassformer.__all__)
+    with pytest.raises(AttributeError, match="'glassformer' has no attribute 'Transfomer'"):
+        _ = glassformer.Transfomer

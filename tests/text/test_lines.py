@@ -1,0 +1,109 @@
+import gzip
+
+import pytest
+
+from glassformer.errors import TextError
+from glassformer.text import open_text, read_lines
+
+
+def lines_of(tmp_path, content: bytes, name: str = "a.txt") -> list[str]:
+    path = tmp_path / name
+    path.write_bytes(content)
+    return list(read_lines(path))
+
+
+@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r"])
+def test_only_a_line_feed_ends_a_line(tmp_path, inside):
+    text = f"one{inside}still one\ntwo\n"
+    assert lines_of(tmp_path, text.encode()) == [f"one{inside}still one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a", ["a"]),
+        (b"a\n", ["a"]),
+        (b"a\n\nb", ["a", "", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\r\r\n", ["a\r"]),
+        (b"\xef\xbb\xbfa\nb", ["a", "b"]),
+        (b"a\n\xef\xbb\xbfb", ["a", "\ufeffb"]),
+        (b" a \n", [" a "]),
+    ],
+)
+def test_line_ends_and_byte_order_mark(tmp_path, content, expected):
+    assert lines_of(tmp_path, content) == expected
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_gzip_is_known_by_its_bytes_whatever_the_name(tmp_path, name):
+    packed = gzip.compress(b"a\nb") + gzip.compress(b"c\n")
+    assert lines_of(tmp_path, packed, name) == ["a", "bc"]
+    assert lines_of(tmp_path, b"plain\n", name) == ["plain"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, encoding):
+    with pytest.raises(TextError, match=r"a\.txt:1:\d+: .*UTF-16"):
+        lines_of(tmp_path, "höre\n".encode(encoding))
+
+
+def test_latin_1_is_named_with_its_place(tmp_path):
+    with pytest.raises(TextError, match=r"a\.txt:2:6: found byte 0xFC.*'ü'.*WINDOWS-1252"):
+        lines_of(tmp_path, "gut\nhin für\n".encode("latin-1"))
+
+
+def test_a_nul_byte_looks_binary(tmp_path):
+    with pytest.raises(TextError, match=r"a\.txt:2:2: .*binary"):
+        lines_of(tmp_path, b"ok\nx\0y\n")
+
+
+def test_carriage_returns_alone_are_named(tmp_path):
+    with pytest.raises(TextError, match=r"a\.txt:1:4: .*carriage return"):
+        lines_of(tmp_path, b"one\rtwo\rthree\r")
+
+
+def test_lines_before_the_wrong_one_are_still_given(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"good\n\xff\n")
+    stream = read_lines(path)
+    assert next(stream) == "good"
+    with pytest.raises(TextError, match=":2:1:"):
+        next(stream)
+
+
+def test_missing_file_and_directory(tmp_path):
+    with pytest.raises(TextError, match="No such file"):
+        list(read_lines(tmp_path / "missing.txt"))
+    with pytest.raises(TextError, match="directory"):
+        list(read_lines(tmp_path))
+
+
+def test_permission_denied(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    with pytest.raises(TextError, match=r"a\.txt: .*Permission denied"):
+        list(read_lines(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbled", "header"])
+def test_damaged_gzip(tmp_path, damage):
+    packed = bytearray(gzip.compress(b"".join(b"line %d\n" % (n * n) for n in range(2000))))
+    if damage == "cut":
+        packed = packed[: len(packed) // 2]
+    elif damage == "garbled":
+        packed[len(packed) // 2] ^= 0xFF
+    else:
+        packed = bytearray(b"\x1f\x8bnot gzip at all")
+    with pytest.raises(TextError, match="gzip"):
+        lines_of(tmp_path, bytes(packed), "a.gz")
+
+
+def test_open_text_gives_unpacked_bytes(tmp_path):
+    (tmp_path / "a").write_bytes(gzip.compress(b"\x00\xff"))
+    with open_text(tmp_path / "a") as stream:
+        assert stream.read() == b"\x00\xff"

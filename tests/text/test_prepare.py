@@ -1,0 +1,350 @@
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.config import TextConfig
+from glassformer.errors import StorageError, TextError, TokenizerError
+from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, prepare, read_pairs
+from glassformer.text.selection import reason_to_leave_out
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+WORDS = [
+    "red",
+    "green",
+    "blue",
+    "one",
+    "two",
+    "three",
+    "cat",
+    "dog",
+    "bird",
+    "sees",
+    "likes",
+    "the",
+    "a",
+    "and",
+    "or",
+    "not",
+]
+
+
+def corpus(count: int) -> list[Pair]:
+    source = random.Random(7)
+    return [
+        Pair(" ".join(words), " ".join(word[::-1] for word in words))
+        for words in (source.choices(WORDS, k=source.randint(3, 9)) for _ in range(count))
+    ]
+
+
+def run(
+    directory: Path, pairs: list[Pair], valid: list[Pair] | None = None, *, source: str = "s", **settings
+) -> tuple[PreparedText, list[str]]:
+    told: list[str] = []
+
+    def stream() -> Iterator[Pair]:
+        return iter(pairs)
+
+    prepared = prepare(
+        stream, None if valid is None else lambda: iter(valid), TextConfig(**settings), directory,
+        source=source, report=told.append,
+    )  # fmt: skip
+    return prepared, told
+
+
+def trained_texts(prepared: PreparedText) -> list[Pair]:
+    return [
+        Pair(
+            prepared.src_tokenizer.to_text(prepared.train.src(i)),
+            prepared.tgt_tokenizer.to_text(prepared.train.tgt(i)),
+        )
+        for i in range(len(prepared.train))
+    ]
+
+
+def test_every_pair_is_trained_on_or_validated_with(tmp_path):
+    pairs = corpus(500)
+    prepared, told = run(tmp_path / "p", pairs)
+    train, valid = trained_texts(prepared), prepared.valid_text
+    assert set(train) | set(valid) == set(pairs)
+    assert not {pair.src for pair in train} & {pair.src for pair in valid}
+    assert 15 <= len(valid) <= 25
+    assert len(prepared.valid) == len(valid) == prepared.counts["valid"]
+    assert told == [
+        f"Text: 500 pairs read, {len(train)} to train on, {len(valid)} to validate with; left out: 0 empty, "
+        f"0 too long, 0 lopsided; {prepared.src_tokenizer.size} entries of bpe vocabulary."
+    ]
+
+
+def test_the_split_does_not_depend_on_the_order(tmp_path):
+    pairs = corpus(300)
+    first, _ = run(tmp_path / "a", pairs)
+    second, _ = run(tmp_path / "b", pairs[::-1])
+    assert set(first.valid_text) == set(second.valid_text)
+
+
+def test_both_sides_end_with_eos_and_lengths_count_it(tmp_path):
+    prepared, _ = run(tmp_path / "p", corpus(50))
+    for index in range(len(prepared.train)):
+        for ids, length in (
+            (prepared.train.src(index), prepared.train.src_lengths[index]),
+            (prepared.train.tgt(index), prepared.train.tgt_lengths[index]),
+        ):
+            assert ids[-1] == EOS_ID
+            assert EOS_ID not in ids[:-1]
+            assert len(ids) == length
+
+
+def test_pairs_left_out_are_counted(tmp_path):
+    bad = [
+        Pair("", "x"),
+        Pair("y", " \u200b"),
+        Pair("cat " * 40, "tac " * 40),
+        Pair("a", "b c d e f g h i j k l m n"),
+    ]
+    prepared, told = run(
+        tmp_path / "p", corpus(100) + bad, corpus(120)[110:] + bad, tokenizer="words", max_tokens=30, max_ratio=2.0
+    )
+    counts = prepared.counts
+    assert {name: counts[name] for name in ("read", "empty", "too_long", "lopsided", "kept")} == {
+        "read": 104, "empty": 2, "too_long": 1, "lopsided": 1, "kept": 100,
+    }  # fmt: skip
+    assert "2 empty, 1 too long, 1 lopsided" in told[0]
+    assert len(prepared.valid_text) == 12
+    assert len(prepared.valid) == 10
+    assert counts["valid_too_long"] == counts["valid_lopsided"] == 1
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "reason"),
+    [
+        (30, 30, None),
+        (31, 30, "too_long"),
+        (30, 31, "too_long"),
+        (5, 20, None),
+        (5, 21, "lopsided"),
+        (21, 5, "lopsided"),
+        (1, 12, None),
+    ],
+)
+def test_length_rules_at_their_edges(src, tgt, reason):
+    assert reason_to_leave_out(src, tgt, TextConfig(max_tokens=30, max_ratio=2.0)) == reason
+
+
+def test_the_same_data_and_settings_are_prepared_once(tmp_path):
+    pairs = corpus(60)
+    first, _ = run(tmp_path / "p", pairs)
+    second, told = run(tmp_path / "p", [])  # an empty corpus would fail, so nothing was read
+    assert "using the preparation in" in told[0]
+    assert trained_texts(second) == trained_texts(first)
+    assert (second.valid_text, second.counts) == (first.valid_text, first.counts)
+    assert second.src_tokenizer.digest == first.src_tokenizer.digest
+
+
+def test_other_data_or_settings_are_prepared_again(tmp_path):
+    run(tmp_path / "p", corpus(60))
+    other, told = run(tmp_path / "p", corpus(90), source="other")
+    assert other.counts["read"] == 90
+    assert "pairs read" in told[0]
+    lower, _ = run(tmp_path / "p", corpus(90), source="other", lowercase=True)
+    assert lower.src_tokenizer.digest != other.src_tokenizer.digest
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "prepared.json",
+        "src.tokenizer.json",
+        "train/src.ids",
+        "train/tgt.offsets",
+        "valid/encoded.json",
+        "valid.jsonl",
+    ],
+)
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_damaged_preparation_is_made_again(tmp_path, name, damage):
+    first, _ = run(tmp_path / "p", corpus(60))
+    before = trained_texts(first)
+    path = tmp_path / "p" / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    again, told = run(tmp_path / "p", corpus(60))
+    assert "pairs read" in told[0]
+    assert trained_texts(again) == before
+
+
+def test_an_interrupted_preparation_is_not_taken_for_finished(tmp_path):
+    run(tmp_path / "p", corpus(60))
+
+    def broken() -> Iterator[Pair]:
+        yield from corpus(60)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(broken, None, TextConfig(), tmp_path / "p", source="new", report=lambda _: None)
+    assert not (tmp_path / "p" / "prepared.json").exists()
+
+
+def test_two_tokenizers_or_one(tmp_path):
+    joint, _ = run(tmp_path / "a", corpus(60))
+    assert joint.src_tokenizer is joint.tgt_tokenizer
+    apart, _ = run(tmp_path / "b", corpus(60), joint=False, tokenizer="words")
+    assert apart.src_tokenizer.to_tokens(apart.src_tokenizer.to_ids("cat tac")) == ["cat", "<unk>"]
+    assert apart.tgt_tokenizer.to_tokens(apart.tgt_tokenizer.to_ids("cat tac")) == ["<unk>", "tac"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "words", "characters"])
+def test_the_automatic_size_suits_a_tiny_corpus_of_each_kind(tmp_path, kind):
+    prepared, _ = run(tmp_path / "p", [Pair("a b", "b a"), Pair("c", "c")], tokenizer=kind)
+    assert len(prepared.train) == len(prepared.valid) == 1
+
+
+def test_validation_text_does_not_train_the_tokenizer(tmp_path):
+    pairs = corpus(40)
+    first, _ = run(tmp_path / "a", pairs, tokenizer="words")
+    chosen = first.valid_text[0]
+    marked = [Pair(pair.src, "secret") if pair.src == chosen.src else pair for pair in pairs]
+    second, _ = run(tmp_path / "b", marked, tokenizer="words")
+    assert second.tgt_tokenizer.to_tokens(second.tgt_tokenizer.to_ids("secret")) == ["<unk>"]
+
+
+def test_as_many_validation_pairs_as_asked_for(tmp_path):
+    prepared, _ = run(tmp_path / "p", corpus(300), valid_pairs=37)
+    assert 36 <= len(prepared.valid_text) <= 37
+    assert len(prepared.train) >= 263
+
+
+@pytest.mark.parametrize("pairs", [[Pair("one", "eins")], [Pair("one", "eins")] * 5])
+def test_one_source_cannot_be_split(tmp_path, pairs):
+    with pytest.raises(TextError, match="at least 2 different"):
+        run(tmp_path / "p", pairs)
+
+
+def test_one_pair_trains_when_validation_is_given(tmp_path):
+    prepared, _ = run(tmp_path / "p", [Pair("one", "eins")], [Pair("one", "eins")])
+    assert trained_texts(prepared) == [Pair("one", "eins")]
+
+
+def test_a_corpus_of_repeats_keeps_some_of_both(tmp_path):
+    others = [Pair(f"number {n}", f"Zahl {n}") for n in range(10)]
+    prepared, _ = run(tmp_path / "p", [Pair("again", "wieder")] * 990 + others)
+    assert len(prepared.valid_text) == 1
+    assert len(prepared.train) >= 10
+
+
+def test_equal_validation_pairs_are_validated_with_once(tmp_path):
+    prepared, _ = run(tmp_path / "p", [Pair("one", "eins")] * 50 + [Pair("two", "zwei")] * 50)
+    assert len(prepared.valid_text) == len(prepared.valid) == 1
+    assert len(prepared.train) == 50
+
+
+def test_more_validation_pairs_than_sources(tmp_path):
+    with pytest.raises(TextError, match=r"text\.valid_pairs: found 50, .* 2 different"):
+        run(tmp_path / "p", [Pair("a", "b"), Pair("c", "d")], valid_pairs=50)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "valid", "settings", "message"),
+    [
+        ([], None, {}, "no pairs"),
+        ([Pair("", "x"), Pair("y", "")], None, {}, "2 pairs, all with an empty side"),
+        (
+            [Pair("cat dog", "tac god")],
+            [Pair("cat", "tac")],
+            {"max_tokens": 1},
+            r"No training pair .* 1 have more than 1",
+        ),
+        ([Pair("cat", "tac")], [Pair("cat dog", "tac god")], {"max_tokens": 1}, "No validation pair"),
+        ([Pair("cat", "tac")], [], {}, "validation text holds no pair"),
+        ([Pair("cat", "tac")], [Pair(" ", "tac")], {}, "validation text holds no pair"),
+    ],
+)
+def test_nothing_to_train_on_or_to_validate_with(tmp_path, pairs, valid, settings, message):
+    with pytest.raises(TextError, match=message):
+        run(tmp_path / "p", pairs, valid, tokenizer="words", **settings)
+    assert not (tmp_path / "p" / "prepared.json").exists()
+
+
+def test_a_vocabulary_too_small_is_refused(tmp_path):
+    with pytest.raises(TokenizerError, match="expected at least 260"):
+        run(tmp_path / "p", corpus(50), vocab_size=100)
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="cannot be written"):
+        run(tmp_path / "file" / "p", corpus(50))
+
+
+def test_an_error_in_the_text_is_passed_on(tmp_path):
+    (tmp_path / "a.tsv").write_text("a\tb\nlonely\n")
+    with pytest.raises(TextError, match=r"a\.tsv:2"):
+        prepare(
+            lambda: read_pairs(tmp_path / "a.tsv"),
+            None,
+            TextConfig(),
+            tmp_path / "p",
+            source="s",
+            report=lambda _: None,
+        )
+
+
+def test_a_lone_surrogate_survives_in_validation_text(tmp_path):
+    odd = [Pair("a\ud800", "b")]
+    run(tmp_path / "p", corpus(50), odd)
+    again, told = run(tmp_path / "p", [])
+    assert "using" in told[0]
+    assert again.valid_text == odd
+
+
+@pytest.mark.parametrize(
+    ("vocab", "dtype"), [(100, np.uint16), (65_535, np.uint16), (65_536, np.uint32), (70_000, np.uint32)]
+)
+def test_ids_take_the_bytes_they_need(tmp_path, vocab, dtype):
+    with EncodedWriter(tmp_path, vocab) as writer:
+        writer.append([[vocab - 1, EOS_ID]], [[EOS_ID]])
+        writer.append([], [])
+        writer.append([[4, 5, EOS_ID]], [[6, EOS_ID]])
+    pairs = EncodedPairs(tmp_path)
+    assert len(pairs) == 2
+    assert pairs.src(0).dtype == dtype
+    assert pairs.src(0).tolist() == [vocab - 1, EOS_ID]
+    assert pairs.tgt(1).tolist() == [6, EOS_ID]
+    assert pairs.src_lengths.tolist() == [2, 3]
+    assert pairs.tgt_lengths.tolist() == [1, 2]
+
+
+def test_no_pairs_at_all_can_be_read(tmp_path):
+    EncodedWriter(tmp_path, 10).close()
+    assert len(EncodedPairs(tmp_path)) == 0
+    assert json.loads((tmp_path / "encoded.json").read_text())["pairs"] == 0
+
+
+def test_a_writer_that_failed_leaves_nothing_that_can_be_read(tmp_path):
+    def fail() -> None:
+        with EncodedWriter(tmp_path, 10) as writer:
+            writer.append([[4]], [[4]])
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail()
+    with pytest.raises(TextError, match="incomplete"):
+        EncodedPairs(tmp_path)
+
+
+def test_multi30k_keeps_every_pair(tmp_path):
+    folder = DATA / "multi30k"
+    if not folder.exists():
+        pytest.skip(f"{folder} is not here")
+    told: list[str] = []
+    prepared = prepare(
+        lambda: read_pairs(folder / "val.en.gz", folder / "val.de.gz"), None, TextConfig(), tmp_path / "p",
+        source="val", report=told.append,
+    )  # fmt: skip
+    assert prepared.counts["read"] == 1014
+    assert prepared.counts["kept"] + prepared.counts["valid"] == 1014
