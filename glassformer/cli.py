@@ -51,7 +51,7 @@ def train(
     valid_src: Annotated[Path | None, typer.Option(help="Validation sources, beside --src")] = None,
     valid_tgt: Annotated[Path | None, typer.Option(help="Validation targets, beside --tgt")] = None,
     task: Annotated[str | None, typer.Option(help="A generated task: dates, phrasebook-de, scan-length ...")] = None,
-    run: opt.Run = None,
+    run: opt.NewRun = None,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with all of this: run, [data], [model] ...")
     ] = None,
@@ -99,7 +99,10 @@ def _print_outcome(outcome: "Outcome") -> None:
 
 @app.command()
 def translate(
-    texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", show_default=False)] = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="What to translate; standard input if nothing", show_default=False),
+    ] = None,
     run: opt.Run = None,
     beam: opt.Beam = None,
     length_penalty: opt.LengthPenalty = None,
@@ -223,7 +226,9 @@ def evaluate(
 
 @app.command()
 def trace(
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", show_default=False)],
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT", help="What to walk through the model", show_default=False)
+    ],
     run: opt.Run = None,
     tgt: Annotated[
         list[str] | None,
@@ -259,10 +264,7 @@ def trace(
     targets = [_from_shell(text) for text in tgt] if tgt else None
     walked = walk(translator, [_from_shell(text) for text in texts], targets, only=only)
     if as_json is not None:
-        try:
-            walked.write_json(as_json, values=values)
-        except OSError as error:
-            raise StorageError(f"{as_json}: cannot be written: {error.strerror}.") from error
+        walked.write_json(as_json, values=values)
     print_walk(walked, Console(), values=values, all_layers=all_layers)
 
 
@@ -283,6 +285,7 @@ def summary(
             f"summary: found {'neither' if name is None else 'both'} NAME and --run, expected one of them: "
             "`glassformer summary base` or `glassformer summary --run DIR`."
         )
+    import torch
     from rich.console import Console
 
     from glassformer.config import ModelConfig
@@ -290,8 +293,11 @@ def summary(
     from glassformer.model.transformer import Transformer
     from glassformer.run_directory import RunDirectory
 
-    model = RunDirectory(run).load("cpu").model if run is not None else Transformer(ModelConfig.named(str(name)))
-    print_summary(model, Console())
+    if run is not None:
+        print_summary(RunDirectory(run).load("cpu").model, Console())
+        return
+    with torch.device("meta"):  # shapes and counts need no memory for weights
+        print_summary(Transformer(ModelConfig.named(str(name))), Console())
 
 
 @app.command()

@@ -6,7 +6,7 @@ nothing of torch.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 from glassformer.errors import ConfigError, nearest
@@ -146,10 +146,10 @@ def named_model(name: str) -> dict[str, Any]:
     """What a named configuration sets apart from the defaults."""
     if name not in NAMED_MODELS:
         raise ConfigError(
-            f"model.name: there is no configuration named {name!r}.{nearest(name, NAMED_MODELS)} "
+            f"model.name: there is no configuration named {name!r}.{nearest(str(name), NAMED_MODELS)} "
             f"Known: {', '.join(NAMED_MODELS)}."
         )
-    return NAMED_MODELS[name]
+    return dict(NAMED_MODELS[name])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +165,7 @@ class TextConfig(Section):
     )  # fmt: skip
     joint: bool = knob(True, "one tokenizer for both sides, or one for each")
     lowercase: bool = knob(False, "lower-case all text before it is split")
-    max_tokens: int = knob(256, "pairs with more tokens on a side are left out of training", low=1)
+    max_tokens: int = knob(256, "pairs with more tokens on a side, or more than the model takes, are left out", low=1)
     max_ratio: float = knob(
         9.0,
         "pairs whose longer side has more than this many times the tokens of the shorter, plus 10, are left out",
@@ -180,18 +180,22 @@ class TextConfig(Section):
 class TrainConfig(Section):
     """How a model is trained. The defaults are the recipe for small corpora; the paper's stand in each doc."""
 
-    seed: int = knob(1, "seed of weights, dropout and order", low=0)
-    batch_tokens: int = knob(4096, "target tokens in one batch, padding included; paper: 25,000", low=1)
+    seed: int = knob(1, "seed of weights, dropout and order", low=0, high=2**63 - 1)
+    batch_tokens: int = knob(
+        2048, "most cells in one batch: rows times the longer side; paper: about 25,000 tokens a side", low=1
+    )
+    bucket: int = knob(
+        1, "lengths within this many tokens share batches: 1 pads least, more mixes sentences better", low=1
+    )
     accumulate: int = knob(1, "batches whose gradients make one update", low=1)
     max_updates: int = knob(100_000, "updates after which training ends; paper: 100,000", low=1)
     max_minutes: float = knob(0.0, "minutes of training after which it ends; 0 means no limit", low=0.0)
-    schedule: Literal["inverse_sqrt", "noam"] = knob(
-        "inverse_sqrt", "warm up to peak_rate, then 1/sqrt(update); or the paper's equation 3"
+    schedule: Literal["noam", "inverse_sqrt"] = knob(
+        "noam",
+        "the paper's equation 3, whose peak follows from d_model and warmup; or the same curve up to peak_rate",
     )
-    peak_rate: float = knob(
-        5e-3, "highest learning rate of inverse_sqrt; for noam the factor before d_model^-0.5", low=0.0
-    )
-    warmup: int = knob(2000, "updates of linear warm-up; paper: 4000", symbol="warmup_steps", low=1)
+    peak_rate: float = knob(0.0, "highest learning rate of inverse_sqrt; 0 with noam", low=0.0)
+    warmup: int = knob(1000, "updates of linear warm-up; paper: 4000", symbol="warmup_steps", low=1)
     adam_beta1: float = knob(0.9, "decay of Adam's first moment", symbol="β1", low=0.0, high=1.0)
     adam_beta2: float = knob(0.98, "decay of Adam's second moment", symbol="β2", low=0.0, high=1.0)
     adam_eps: float = knob(1e-9, "added to Adam's denominator", symbol="ε", low=0.0, high=1.0)
@@ -212,10 +216,18 @@ class TrainConfig(Section):
     )
     patience: int = knob(10, "validations without a better metric before training ends; 0 means never", low=0)
     stop_at: float = knob(0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never", low=0.0)
-    average_last: int = knob(10, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1)
+    average_last: int = knob(5, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1)
     log_every: int = knob(50, "updates between two lines of the log", low=1)
     save_minutes: float = knob(10.0, "most minutes between two saves of the state to go on from", low=0.01)
     tensorboard: bool = knob(False, "also write TensorBoard events (pip install 'glassformer[tensorboard]')")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.schedule == "noam") != (self.peak_rate == 0.0):
+            raise ConfigError(
+                f"train.peak_rate: found {self.peak_rate} with schedule {self.schedule!r}. noam takes none: its peak "
+                "follows from d_model and warmup. To choose the peak, set train.schedule=inverse_sqrt with it."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,12 +241,12 @@ class DecodeConfig(Section):
     n_best: int = knob(1, "translations returned for each source, best first; at most beam", low=1, high=1000)
     sample: bool = knob(False, "draw each token from the model's distribution instead of searching")
     temperature: float = knob(
-        1.0, "divides the logits before sampling; below 1 is bolder", symbol="T", low=1e-4, high=100.0
+        1.0, "divides the logits before sampling; below 1 keeps to the likeliest", symbol="T", low=1e-4, high=100.0
     )
     top_k: int = knob(0, "sample from the k most probable tokens; 0 means all", symbol="k", low=0)
     top_p: float = knob(1.0, "sample from the smallest set with this much probability", symbol="p", low=0.0, high=1.0)
     min_p: float = knob(0.0, "sample from tokens at least this share as probable as the best", low=0.0, high=1.0)
-    seed: int = knob(0, "seed of sampling", low=0)
+    seed: int = knob(0, "seed of sampling", low=0, high=2**63 - 1)
     max_length_a: float = knob(
         1.0, "longest output = a times the source's tokens + b", symbol="a", low=0.0, high=100.0
     )
@@ -263,10 +275,8 @@ class RunConfig:
                 "Set model.tie_embeddings to 'target' or 'none', or text.joint to true."
             )
         if self.text.max_tokens >= self.model.max_length:
-            raise ConfigError(
-                f"text.max_tokens: found {self.text.max_tokens}, expected less than model.max_length = "
-                f"{self.model.max_length}: a sentence takes one position more than it has tokens."
-            )
+            # A sentence takes one position more than it has tokens.
+            object.__setattr__(self, "text", replace(self.text, max_tokens=self.model.max_length - 1))
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:

@@ -13,6 +13,10 @@ Run = Annotated[
     Path | None,
     typer.Option("--run", metavar="DIR", help="The run directory of a trained model.", show_default=False),
 ]
+NewRun = Annotated[
+    Path | None,
+    typer.Option("--run", metavar="DIR", help="Where to train; a run begun there goes on.", show_default=False),
+]
 Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:1 ...")]
 Set = Annotated[
     list[str] | None,
@@ -37,7 +41,9 @@ Sample = Annotated[
 ]
 Temperature = Annotated[
     float | None,
-    typer.Option(help="Divides the logits; below 1 is bolder. Implies --sample.", rich_help_panel=_SAMPLING),
+    typer.Option(
+        help="Divides the logits; below 1 keeps to the likeliest tokens. Implies --sample.", rich_help_panel=_SAMPLING
+    ),
 ]
 TopK = Annotated[
     int | None,

@@ -3,6 +3,7 @@
 Knows nothing of what the knobs are for; those stand in ``config``.
 """
 
+import math
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
@@ -67,8 +68,8 @@ def _checked_type(where: str, value: Any, hint: Any) -> Any:
         value = float(value)
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise ConfigError(f"{where}: found {value!r} ({type(value).__name__}), expected {hint.__name__}.")
-    if hint is float and value != value:  # noqa: PLR0124  (nan is the one value that differs from itself)
-        raise ConfigError(f"{where}: found nan, expected a number.")
+    if hint is float and not math.isfinite(value):
+        raise ConfigError(f"{where}: found {value}, expected a finite number.")
     return value
 
 
@@ -89,7 +90,10 @@ def apply_overrides(values: dict[str, Any], overrides: Iterable[str]) -> None:
         section, dot, key = path.strip().partition(".")
         if not (equals and dot and section and key):
             raise ConfigError(f"--set {override}: expected section.key=value, for example train.peak_rate=0.003.")
-        values.setdefault(section, {})[key] = _toml_value(text.strip())
+        settings = values.setdefault(section, {})
+        if not isinstance(settings, dict):
+            raise ConfigError(f"{section}: found {settings!r}, expected a section [{section}] of settings.")
+        settings[key] = _toml_value(text.strip())
 
 
 def _toml_value(text: str) -> Any:

@@ -51,6 +51,9 @@ class Trace:
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps)
 
+    def __contains__(self, address: object) -> bool:
+        return any(step.address == address for step in self.steps)
+
     def __getitem__(self, address: str) -> Tensor:
         """The value at an address that was passed exactly once."""
         found = [step for step in self.steps if step.address == address]
@@ -118,7 +121,9 @@ class _Recorder:
                 raise TraceError(
                     f"{address}: is shown beside the way, so an edit would change nothing. Edit a tap on it."
                 )
-            edited = edit(value)
+            edited = edit(value.clone())  # an edit in place must not reach weights, tables or caches
+            if not isinstance(edited, Tensor):
+                raise TraceError(f"{address}: the edit returned {type(edited).__name__}, expected a tensor.")
             if edited.shape != value.shape or edited.dtype != value.dtype:
                 raise TraceError(
                     f"{address}: the edit returned {tuple(edited.shape)} {edited.dtype}, "
@@ -158,7 +163,8 @@ def tracing(model: nn.Module, edits: Mapping[str, Edit] | None = None, only: str
 
     ``edits`` maps globs over addresses to functions from the tensor to its replacement; an edit that meets
     no tap is an error, so that a misspelt address cannot pass for an edit without effect. ``only`` is a glob
-    over the addresses to keep; the others are still checked, but not stored.
+    over the addresses to keep; the others are still checked, but not stored. A compiled model holds no taps:
+    trace the model itself, not what ``torch.compile`` returned.
     """
     recorder = _Recorder(model, edits or {}, only)
     token = _recorder.set(recorder)

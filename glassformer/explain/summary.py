@@ -38,7 +38,8 @@ class SummaryRow:
 def summary_rows(model: Transformer, n_src: int = 7, n_tgt: int = 6) -> list[SummaryRow]:
     """A row for each module that names its output, the whole model first, in the order of construction.
 
-    The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``. The rows' parameters add
+    The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``, or as many as the model
+    takes. The rows' parameters add
     up to the model's.
     """
     outputs = _outputs(model, n_src, n_tgt)
@@ -59,7 +60,10 @@ def summary_rows(model: Transformer, n_src: int = 7, n_tgt: int = 6) -> list[Sum
 
 def _outputs(model: Transformer, n_src: int, n_tgt: int) -> dict[str, Step]:
     """The last step of each module; the whole model's is that of its last module."""
-    trace = recorded_pass(model, _some_ids(n_src, model.config.src_vocab), _some_ids(n_tgt, model.config.tgt_vocab))
+    config = model.config
+    src_ids = _some_ids(min(n_src, config.max_length), config.src_vocab)
+    tgt_in_ids = _some_ids(min(n_tgt, config.max_length), config.tgt_vocab)
+    trace = recorded_pass(model, src_ids, tgt_in_ids)
     outputs = {step.address.rpartition(".")[0]: step for step in trace if step.name != "probabilities"}
     return {**outputs, "": outputs["output_projection"]}
 

@@ -5,6 +5,7 @@ Knows nothing of layers, of padding or of time: masks, memory and cache are argu
 
 import math
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -21,7 +22,7 @@ Mask = Bool[Tensor, "#batch 1 #query #key"]
 
 def split_heads(x: Float[Tensor, "batch position width"], n_heads: int) -> Float[Tensor, "batch position heads d"]:
     """Cut the last axis into ``n_heads`` pieces: (batch position heads·d) to (batch position heads d)."""
-    return x.view(*x.shape[:-1], n_heads, -1)
+    return x.view(*x.shape[:-1], n_heads, x.shape[-1] // n_heads)
 
 
 def merge_heads(x: Float[Tensor, "batch position heads d"]) -> Float[Tensor, "batch position width"]:
@@ -29,11 +30,20 @@ def merge_heads(x: Float[Tensor, "batch position heads d"]) -> Float[Tensor, "ba
     return x.flatten(-2)
 
 
-def masked_softmax(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Tensor:
-    """Softmax over the keys that a query may attend to; a query that may attend to none gets zeros."""
+def masked(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Float[Tensor, "batch heads query key"]:
+    """-inf where a query may not attend, so that softmax gives 0 there; 0 where it may attend to nothing at all.
+
+    A row of -inf alone has no softmax: it would turn into NaN, forward and backward.
+    """
     may_attend_to_any = mask.any(dim=-1, keepdim=True)
+    hidden = torch.where(may_attend_to_any, -math.inf, 0.0)
+    return torch.where(mask, scores, hidden.to(scores.dtype))
+
+
+def softmax(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Float[Tensor, "batch heads query key"]:
+    """Softmax over the keys; a query that may attend to none gets zeros."""
     weights = scores.softmax(dim=-1)
-    return weights.masked_fill(~may_attend_to_any, 0.0)
+    return weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
 
 class MultiHeadAttention(nn.Module):
@@ -80,15 +90,15 @@ class MultiHeadAttention(nn.Module):
             products = products + self.relative.products(q, k.shape[2])
         scores = products / math.sqrt(self.d_k)
         scores = tap(self, "scores", scores, "batch heads query key")
-        scores = scores.masked_fill(~mask, -math.inf)
+        scores = masked(scores, mask)
         scores = tap(self, "masked_scores", scores, "batch heads query key")
-        weights = masked_softmax(scores, mask)
+        weights = softmax(scores, mask)
         weights = tap(self, "weights", weights, "batch heads query key")
         heads = weights @ v
-        heads = tap(self, "heads", heads, "batch heads query d_v")
         if self.relative is not None:
+            heads = tap(self, "weighted_values", heads, "batch heads query d_v")
             heads = heads + self.relative.heads(weights)
-        return heads
+        return tap(self, "heads", heads, "batch heads query d_v")
 
     def _keys_and_values(self, memory: Tensor, start: int, cache: AttentionCache | None) -> tuple[Tensor, Tensor]:
         """Project the memory, or take what the cache holds of it."""

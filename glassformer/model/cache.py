@@ -3,6 +3,7 @@
 A cache is an argument of ``Transformer.decode`` and changes with each call. Knows nothing of search.
 """
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -19,6 +20,11 @@ class AttentionCache:
         self.length = 0
         self._k: Tensor | None = None
         self._v: Tensor | None = None
+
+    @property
+    def rows(self) -> int | None:
+        """Sentences whose keys and values are held, or None before the first."""
+        return None if self._k is None else self._k.shape[0]
 
     @property
     def complete(self) -> bool:
@@ -45,7 +51,7 @@ class AttentionCache:
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
         if self._k is not None and self._v is not None:
-            self._k, self._v = self.k.index_select(0, rows), self.v.index_select(0, rows)
+            self._k, self._v = self._k.index_select(0, rows), self._v.index_select(0, rows)
 
     def _filled(self, buffer: Tensor | None) -> Tensor:
         assert buffer is not None, "an empty cache has no keys"
@@ -55,6 +61,8 @@ class AttentionCache:
 def _written(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tensor:
     if buffer is None:
         return new
+    if torch.is_grad_enabled() and new.requires_grad:
+        return torch.cat([buffer[:, :, :start], new], dim=2)  # what backward needs must not be written over
     if stop > buffer.shape[2]:
         grown = buffer.new_empty(*buffer.shape[:2], 2 * stop, buffer.shape[3])
         grown[:, :, :start] = buffer[:, :, :start]
@@ -81,6 +89,11 @@ class DecoderCache:
     def length(self) -> int:
         """Target positions decoded so far."""
         return self.layers[0].self_attention.length
+
+    @property
+    def rows(self) -> int | None:
+        """Sentences whose keys and values are held, or None before the first step."""
+        return self.layers[0].self_attention.rows
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
         """Follow a search: row i becomes what row ``rows[i]`` was, in every layer."""

@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
+from glassformer.model.dropout import Dropout
 from glassformer.model.positions import LearnedPositions, SinusoidalPositions
 from glassformer.trace import show, tap
 
@@ -25,7 +26,7 @@ class Embedding(nn.Module):
             self.positions = SinusoidalPositions(config)
         elif config.positions == "learned":
             self.positions = LearnedPositions(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Int[Tensor, "batch position"], start: int = 0) -> Float[Tensor, "batch position d_model"]:
         """The vectors that enter the first layer; the first id stands at position ``start``."""

@@ -1,6 +1,6 @@
 """The two masks: bool, True = may attend, broadcastable to (batch, heads, query, key). Born here alone.
 
-They are applied on one line, in ``attention.masked_softmax``. Section 3.2.3 of the paper.
+They are applied in one place, ``attention.masked``. Section 3.2.3 of the paper.
 """
 
 import torch

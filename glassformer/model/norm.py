@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
+from glassformer.model.dropout import Dropout
 from glassformer.trace import show, tap
 
 
@@ -41,7 +42,7 @@ class AddAndNorm(nn.Module):
         super().__init__()
         self.pre = config.norm == "pre"
         self.norm = LayerNorm(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def before(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         """What the sublayer is given."""

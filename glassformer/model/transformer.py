@@ -104,11 +104,7 @@ class Transformer(nn.Module):
         """The logits of the given target positions; with a cache they follow those of the calls before."""
         start = cache.length if cache is not None else 0
         self._check_ids("tgt_in_ids", tgt_in_ids, self.config.tgt_vocab, start)
-        if tgt_in_ids.shape[0] != memory.shape[0]:
-            raise InputError(
-                f"tgt_in_ids: axis batch has {tgt_in_ids.shape[0]} rows, the source has {memory.shape[0]}. "
-                "Give one target row for each source row, batch first."
-            )
+        self._check_rows(tgt_in_ids, memory, memory_mask, cache)
         n_tgt = tgt_in_ids.shape[1]
         look_ahead = causal_mask(n_tgt, start + n_tgt, tgt_in_ids.device)
         look_ahead = tap(self, "causal_mask", look_ahead, "one one query key")
@@ -120,8 +116,24 @@ class Transformer(nn.Module):
         """An empty cache for one batch of translations."""
         return DecoderCache(self.config.n_decoder_layers)
 
+    def _check_rows(
+        self, tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor, cache: DecoderCache | None
+    ) -> None:
+        """Everything that a decoding step is given must be about the same sentences."""
+        rows = {"memory": memory.shape[0], "memory_mask": memory_mask.shape[0]}
+        if cache is not None and cache.rows is not None:
+            rows["cache"] = cache.rows
+        for name, found in rows.items():
+            if found != tgt_in_ids.shape[0]:
+                raise InputError(
+                    f"{name}: axis batch has {found} rows, tgt_in_ids has {tgt_in_ids.shape[0]}. "
+                    "Give one target row for each source row, batch first; reorder cache, memory and mask together."
+                )
+
     def _check_ids(self, name: str, ids: Tensor, vocab: int, start: int) -> None:
         """Refuse what would otherwise fail deep inside; ids' values are checked where looking costs no wait."""
+        if not isinstance(ids, Tensor):
+            raise InputError(f"{name}: found {type(ids).__name__}, expected a tensor (batch, positions) of ids.")
         if ids.ndim != 2 or ids.dtype not in (torch.int64, torch.int32):
             raise InputError(
                 f"{name}: found {tuple(ids.shape)} {ids.dtype}, expected (batch, positions) of torch.int64 ids."

@@ -35,11 +35,12 @@ DRAWN_PAIRS = 24_000
 SETTINGS: dict[str, dict[str, Any]] = {
     "model": {
         "d_model": 96, "n_heads": 4, "d_ff": 256, "n_encoder_layers": 2, "n_decoder_layers": 2, "dropout": 0.0,
+        "norm": "pre",
     },
     "text": {"tokenizer": "characters", "joint": True},
     "train": {
-        "max_updates": 1500, "warmup": 200, "peak_rate": 3e-3, "label_smoothing": 0.0, "metric": "exact_match",
-        "average_last": 1,
+        "batch_tokens": 1536, "bucket": 12, "max_updates": 5000, "schedule": "inverse_sqrt", "warmup": 200,
+        "peak_rate": 3e-3, "label_smoothing": 0.0, "metric": "exact_match", "validate_every": 150, "stop_at": 100.0,
     },
 }  # fmt: skip
 

@@ -28,7 +28,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "d_model": 128, "n_heads": 4, "d_ff": 512, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1,
     },
     "text": {"tokenizer": "bpe", "vocab_size": 2000, "joint": True},
-    "train": {"max_updates": 8000, "warmup": 800, "peak_rate": 2e-3, "metric": "exact_match"},
+    "train": {
+        "max_updates": 8000, "schedule": "inverse_sqrt", "warmup": 800, "peak_rate": 2e-3, "metric": "exact_match",
+    },
 }  # fmt: skip
 
 

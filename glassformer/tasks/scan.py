@@ -39,8 +39,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "text": {"tokenizer": "words", "joint": False},
     "train": {
-        "max_updates": 3000, "warmup": 500, "peak_rate": 1e-3, "label_smoothing": 0.0, "metric": "exact_match",
-        "average_last": 1,
+        "max_updates": 3000, "schedule": "inverse_sqrt", "warmup": 500, "peak_rate": 1e-3, "label_smoothing": 0.0,
+        "metric": "exact_match", "average_last": 1,
     },
 }  # fmt: skip
 

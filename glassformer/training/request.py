@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.config import RunConfig
+from glassformer.config import RunConfig, named_model
 from glassformer.errors import ConfigError, nearest
 from glassformer.settings import apply_overrides, read_toml
 from glassformer.training.source import FileSource, Source, TaskSource
@@ -33,6 +33,8 @@ class TrainRequest:
     ) -> "TrainRequest":
         """Layer, each over the one before: defaults and ``tiny``, the task's settings, the TOML file, the arguments.
 
+        A named model sets the sizes that it names and leaves the rest.
+
         ``data`` and the TOML's ``[data]`` name ``src`` and ``tgt`` (with ``valid_src``, ``valid_tgt``), or ``pairs``
         (with ``valid``), or ``task``. Paths in the TOML, ``run`` among them, are taken from its own directory.
         """
@@ -51,7 +53,7 @@ class TrainRequest:
             for section, settings in layer.items():
                 _merge(layers, section, settings)
         if model is not None:
-            layers["model"] = {"name": model}
+            layers["model"] = {**layers["model"], **named_model(model)}
         apply_overrides(layers, overrides)
         return cls(run, source, RunConfig.from_mapping(layers))
 
@@ -88,6 +90,15 @@ def _source(data: Mapping[str, str]) -> Source:
             f"training text: found {' and '.join(kinds) or 'none'}, expected one of: --src A.en --tgt A.de; "
             "a file of pairs; --task dates."
         )
+    belonging = {"src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid"), "task": ("task",)}[
+        kinds[0]
+    ]
+    for key in data:
+        if key not in belonging:
+            raise ConfigError(
+                f"--{key.replace('_', '-')}: does not go with {kinds[0]}, expected only {', '.join(belonging)}. "
+                "Leave it out, or see `glassformer train --help`."
+            )
     if kinds == ["task"]:
         return TaskSource.named(data["task"])
     if kinds == ["pairs"]:

@@ -1,14 +1,13 @@
-"""The learning rate of each update: the paper's equation 3, or warm-up to a peak and inverse square root."""
+"""The learning rate of each update: the paper's equation 3, or the same curve with a peak of one's own."""
 
 from glassformer.config import TrainConfig
 
 
 def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
-    """The rate of update 1, 2, 3 ...
+    """The rate of update 1, 2, 3 ...: linear up to the peak at ``warmup``, then falling with 1 / √update.
 
-    noam: peak_rate · d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), where the paper has peak_rate 1;
-    inverse_sqrt: peak_rate · min(update / warmup, (warmup / update)^0.5).
+    Equation 3, d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), is this curve with the peak
+    (d_model · warmup)^-0.5.
     """
-    if config.schedule == "noam":
-        return float(config.peak_rate * d_model**-0.5 * min(update**-0.5, update * config.warmup**-1.5))
-    return float(config.peak_rate * min(update / config.warmup, (config.warmup / update) ** 0.5))
+    peak = (d_model * config.warmup) ** -0.5 if config.schedule == "noam" else config.peak_rate
+    return float(peak * min(update / config.warmup, (config.warmup / update) ** 0.5))

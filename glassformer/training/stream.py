@@ -37,4 +37,5 @@ class BatchStream:
             self._config.batch_tokens,
             seed=self._config.seed,
             epoch=self.epoch,
+            bucket=self._config.bucket,
         )

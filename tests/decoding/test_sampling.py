@@ -97,7 +97,8 @@ def test_what_remains_is_a_distribution_and_holds_the_best(shares, top_k, top_p,
     probabilities = filtered(log_probs, options).exp()
     assert probabilities.sum().item() == pytest.approx(1.0, abs=1e-5)
     assert probabilities[-1] == 0
-    assert probabilities[log_probs == log_probs.max()].max() == probabilities.max()
+    # Not exactly: a high temperature can round neighbours to equals.
+    assert log_probs[probabilities.argmax()] >= log_probs.max() - 1e-3
     assert top_k == 0 or (probabilities > 0).sum() <= top_k
 
 

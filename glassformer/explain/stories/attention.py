@@ -163,6 +163,12 @@ _CROSS: Table = {
 }
 
 _RELATIVE: Table = {
+    "weighted_values": Story(
+        "What the weights gather",
+        "The mean of the values, weighted by the attention weights, before distances have their say.",
+        "A_i V_i",
+        "3.2.1",
+    ),
     "relative_keys": Story(
         "A key for each distance",
         "A learned vector for how far the key stands from the query, the same for all heads.",

@@ -1,0 +1,57 @@
+"""Writes the three reference pages that the code already knows: commands, settings and steps; ``--check`` compares.
+
+    python docs/generate.py           writes them
+    python docs/generate.py --check   writes nothing; ends with 1 and names each page that differs, each dead link
+
+Everything is read from signatures, fields and stories, and nothing from a terminal, so the pages are the same on
+every machine and under every version of the libraries.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from reference.commands import commands_page
+from reference.links import dead_links
+from reference.settings import settings_page
+from reference.steps import steps_page
+
+DOCS = Path(__file__).resolve().parent
+LINKED_PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands_page, "settings.md": settings_page, "steps.md": steps_page,
+}  # fmt: skip
+
+
+def write() -> None:
+    for name, make in PAGES.items():
+        (DOCS / name).write_text(make(), encoding="utf-8", newline="\n")
+
+
+def complaints() -> list[str]:
+    """The generated pages that are not what the code says now, and the links that lead nowhere."""
+    found = [f"docs/{name}: is not what the code says; run `python docs/generate.py`."
+             for name, make in PAGES.items() if stored(DOCS / name) != make()]  # fmt: skip
+    root = DOCS.parent
+    return found + dead_links(root, [*map(root.joinpath, LINKED_PAGES), *sorted(DOCS.glob("*.md"))])
+
+
+def stored(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if anything differs")
+    if not parser.parse_args().check:
+        write()
+        return 0
+    found = complaints()
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

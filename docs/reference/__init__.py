@@ -1,0 +1,1 @@
+"""The reference pages, each made from the code; knows nothing of the pages that people write."""

@@ -1,0 +1,74 @@
+"""The page of commands, from the signatures that make them."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, get_args
+
+from glassformer import errors
+from glassformer.cli import INTERRUPTED, TERMINATED, app
+from reference.markdown import code, page, prose, table
+
+VALUE_WORDS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
+
+
+def commands_page() -> str:
+    return page(
+        "Commands",
+        "`glassformer COMMAND --help` says the same on your terminal, and `glassformer --version` which version it "
+        "is. Settings that are no option of their own are reached with `--set section.key=value`: see "
+        "[settings](settings.md).",
+        *(command_section(registered.callback) for registered in app.registered_commands if registered.callback),
+        "## Exit codes",
+        "Each error is one message on standard error that says what was found, what was expected and what to do.",
+        table(["code", "meaning"], exit_codes()),
+    )
+
+
+def command_section(callback: Callable[..., Any]) -> str:
+    doc = inspect.getdoc(callback) or ""
+    examples = re.findall(r"\[bold\](.*?)\[/bold\]", doc)
+    about = prose(re.sub(r"\[bold\].*?\[/bold\]", "", doc)).strip()
+    blocks = [f"## glassformer {callback.__name__}", about]
+    if examples:
+        blocks.append("```sh\n" + "\n".join(examples) + "\n```")
+    blocks.append(table(["argument or option", "meaning", "default"], parameters(callback)))
+    return "\n\n".join(blocks)
+
+
+def parameters(callback: Callable[..., Any]) -> Iterator[list[str]]:
+    for name, parameter in inspect.signature(callback).parameters.items():
+        (info,) = parameter.annotation.__metadata__
+        kind = plain_type(parameter.annotation.__origin__)
+        if type(info).__name__ == "ArgumentInfo":
+            shown = info.metavar or name.upper()
+        else:
+            # In Annotated, typer keeps the first name that is given as the default.
+            named = isinstance(info.default, str) and info.default.startswith("-")
+            shown = info.default if named else f"--{name.replace('_', '-')}"
+            shown += "" if kind is bool else f" {info.metavar or VALUE_WORDS[kind]}"
+        default = parameter.default
+        required = "required" if default is inspect.Parameter.empty else ""
+        yield [code(shown), info.help or "", required or code("" if default in (None, False) else default)]
+
+
+def plain_type(hint: Any) -> Any:
+    """``list[str] | None`` as ``str``."""
+    inner = [arg for arg in get_args(hint) if arg is not type(None)]
+    return plain_type(inner[0]) if inner else hint
+
+
+def exit_codes() -> Iterator[list[str]]:
+    yield ["`0`", "It is done. Also when whoever read the output had enough of it (`| head`)."]
+    base = errors.GlassformerError
+    classes = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, base)]
+    known = sorted((kind for kind in classes if kind is not base), key=lambda kind: kind.exit_code)
+    for number, kinds in groupby(known, key=lambda kind: kind.exit_code):
+        meanings = [prose(kind.__doc__) for kind in kinds]
+        if number == base.exit_code:
+            meanings = ["An unknown option, or a value that an option does not take.", *meanings]
+        yield [code(number), " ".join(meanings)]
+    yield [code(INTERRUPTED), "Interrupted (Ctrl-C). A training has saved its state: the same command goes on."]
+    yield [code(TERMINATED), "A training was ended by SIGTERM and has saved its state: the same command goes on."]

@@ -1,0 +1,37 @@
+"""Links between pages: which of them lead to no file or no heading. Looks at relative links, never at the net."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.+?) *#* *$", re.MULTILINE)
+
+
+def dead_links(root: Path, pages: Iterable[Path]) -> list[str]:
+    """A line for each relative link of the pages that leads to no file, or to no heading of its page."""
+    return [complaint for page in pages for complaint in _dead_in(root, page)]
+
+
+def _dead_in(root: Path, page: Path) -> Iterator[str]:
+    name = page.relative_to(root)
+    if not page.is_file():
+        yield f"{name}: is missing."
+        return
+    for link in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        path, _, anchor = unquote(link).partition("#")
+        if re.match(r"[a-z]+:", link):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists():
+            yield f"{name}: the link {link} leads to no file."
+        elif anchor and anchor not in anchors(target):
+            yield f"{name}: the link {link} leads to no heading of {target.relative_to(root)}."
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that headings of a page get where it is shown: lower case, hyphens for spaces, no punctuation."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
