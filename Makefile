@@ -17,7 +17,7 @@ demo: $(BIN)/.ready  ## set up, train on dates for two minutes, translate, look 
 	$(BIN)/glassformer demo
 
 test: $(BIN)/.ready  ## set up and run the tests
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" --numprocesses auto --dist loadfile
 
 slow: $(BIN)/.ready  ## the tests that train
 	$(BIN)/pytest -m slow
@@ -34,5 +34,6 @@ fix: $(BIN)/.ready  ## format, and correct what can be corrected
 docs: $(BIN)/.ready  ## check that the generated pages and the links are current
 	$(BIN)/python docs/generate.py --check
 
-bench: $(BIN)/.ready  ## measure; each script prints machine, versions, median and spread
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+bench: $(BIN)/.ready  ## measure idle taps and a training step
+	$(BIN)/python benchmarks/idle_taps.py
+	$(BIN)/python benchmarks/training_step.py

@@ -11,7 +11,6 @@ again: what it shows beside 1 is noise. Where noise hides the taps, their number
 
 import argparse
 import json
-import platform
 import random
 import statistics
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from machine import machine, spread
 from torch import Tensor
 
 import glassformer.model
@@ -102,11 +102,6 @@ def measure(work: Work, arms: dict[str, Callable[[], Any]], rounds: int) -> dict
     return times
 
 
-def spread(values: list[float]) -> dict[str, float]:
-    low, middle, high = statistics.quantiles(values, n=4)
-    return {"median": middle, "quartile_1": low, "quartile_3": high}
-
-
 def ratio(over: list[float], under: list[float]) -> dict[str, float]:
     """Median of the ratios within each round, and the 95 % interval of that median by resampling."""
     ratios = [a / b for a, b in zip(over, under, strict=True)]
@@ -125,7 +120,9 @@ def report(name: str, times: dict[str, list[float]], taps_ms: float) -> dict[str
     }
     print(f"\n{name}")
     for arm, row in rows.items():
-        print(f"  {arm:18} {row['median']:9.3f} ms   quartiles {row['quartile_1']:.3f} to {row['quartile_3']:.3f}")
+        print(
+            f"  {arm:18} {row['median']:9.3f} ms   {row['lower_quartile']:.3f} to {row['upper_quartile']:.3f}"
+        )
     for label, row in ratios.items():
         print(f"  {label:18} {row['median']:9.4f}      95 % {row['low']:.4f} to {row['high']:.4f}")
     print(f"  taps passed, each at the cost above: {taps_ms:.3f} ms, {100 * share:.2f} % of idle")
@@ -163,18 +160,6 @@ def calls_of_taps(work: Work) -> int:
                     setattr(module, name, count)
         work()
     return calls
-
-
-def machine() -> dict[str, Any]:
-    names = [platform.processor() or platform.machine()]
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")] or names
-    return {
-        "cpu": names[0], "system": platform.platform(), "python": platform.python_version(),
-        "torch": torch.__version__, "threads": torch.get_num_threads(),
-    }  # fmt: skip
 
 
 def main() -> None:

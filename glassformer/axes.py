@@ -34,6 +34,5 @@ LEGEND: dict[str, Axis] = {
     "d_v": Axis(meaning="width of a value in one head", symbol="d_v", size="d_v"),
     "heads_d_k": Axis(meaning="queries or keys of all heads side by side", symbol="h·d_k", size="heads_d_k"),
     "heads_d_v": Axis(meaning="values of all heads side by side", symbol="h·d_v", size="heads_d_v"),
-    "src_vocab": Axis(meaning="entries of the source vocabulary", symbol="vocab_src", size="src_vocab"),
     "vocab": Axis(meaning="entries of the target vocabulary", symbol="vocab", size="tgt_vocab"),
 }

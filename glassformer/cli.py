@@ -6,14 +6,15 @@ Libraries are imported where they are used, so that ``--help`` answers at once.
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from glassformer import options as opt
-from glassformer.errors import ConfigError, GlassformerError, RunError, StorageError, TextError
+from glassformer.errors import ConfigError, GlassformerError, RunError, TextError
+from glassformer.streams import from_shell, one_line, stdin_lines, write_lines
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def translate(
             "max_length_a": max_length_a, "max_length_b": max_length_b, "batch_tokens": batch_tokens,
         },
     )  # fmt: skip
-    lines: Iterable[str] = [_from_shell(text) for text in texts] if texts else _stdin_lines()
+    lines: Iterable[str] = [from_shell(text) for text in texts] if texts else stdin_lines()
     chunk = 1 if sys.stdin.isatty() else 1000
     for translation in translator.translate_stream(lines, chosen, attention=attention, chunk=chunk):
         _print_translation(translation, attention=attention, as_json=as_json)
@@ -149,37 +150,14 @@ def _print_translation(translation: "Translation", *, attention: bool, as_json: 
     if as_json:
         typer.echo(json.dumps(translation.to_mapping(), ensure_ascii=False))
         return
-    typer.echo("\t".join(_one_line(hypothesis.text) for hypothesis in translation.hypotheses))
+    typer.echo("\t".join(one_line(hypothesis.text) for hypothesis in translation.hypotheses))
     if attention:
         from rich.console import Console
 
         from glassformer.explain.terminal import print_attention
 
-        print_attention(translation, Console())
+        print_attention(translation, Console(stderr=True))  # standard output keeps a line for each line
     sys.stdout.flush()
-
-
-def _one_line(text: str) -> str:
-    """Line ends and tabs inside a translation would break the promise of one line for each line."""
-    return " ".join(text.replace("\t", " ").splitlines()) if text else ""
-
-
-def _from_shell(text: str) -> str:
-    """Bytes of an argument that are not UTF-8 arrive as surrogates; they become U+FFFD."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _stdin_lines() -> Iterator[str]:
-    """Standard input split at line feeds alone; what is not UTF-8 is replaced, with a warning: no line is lost."""
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        text = line.rstrip(b"\n").removesuffix(b"\r")
-        try:
-            yield text.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            typer.echo(
-                f"warning: standard input:{number}:{error.start + 1}: is not UTF-8; replaced by U+FFFD.", err=True
-            )
-            yield text.decode("utf-8", "replace")
 
 
 @app.command()
@@ -215,7 +193,7 @@ def evaluate(
     }  # fmt: skip
     scores, outputs = translate_and_score(translator, pairs, opt.decode_options(translator.config, given))
     if out is not None:
-        _write(out, "".join(_one_line(output) + "\n" for output in outputs))
+        write_lines(out, outputs)
     if as_json:
         typer.echo(json.dumps(scores.to_mapping()))
         return
@@ -261,8 +239,8 @@ def trace(
     if tgt and len(tgt) != len(texts):
         raise ConfigError(f"--tgt: found {len(tgt)}, expected one for each of the {len(texts)} texts, or none.")
     translator = Translator.load(place, device=device)
-    targets = [_from_shell(text) for text in tgt] if tgt else None
-    walked = walk(translator, [_from_shell(text) for text in texts], targets, only=only)
+    targets = [from_shell(text) for text in tgt] if tgt else None
+    walked = walk(translator, [from_shell(text) for text in texts], targets, only=only)
     if as_json is not None:
         walked.write_json(as_json, values=values)
     print_walk(walked, Console(), values=values, all_layers=all_layers)
@@ -329,13 +307,6 @@ def demo(
 
     if not run_demo(run, max_minutes, Console()):
         raise typer.Exit(INTERRUPTED)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be written: {error.strerror}.") from error
 
 
 def _fail(message: str, code: int) -> NoReturn:

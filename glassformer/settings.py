@@ -89,7 +89,7 @@ def apply_overrides(values: dict[str, Any], overrides: Iterable[str]) -> None:
         path, equals, text = override.partition("=")
         section, dot, key = path.strip().partition(".")
         if not (equals and dot and section and key):
-            raise ConfigError(f"--set {override}: expected section.key=value, for example train.peak_rate=0.003.")
+            raise ConfigError(f"--set {override}: expected section.key=value, for example train.warmup=2000.")
         settings = values.setdefault(section, {})
         if not isinstance(settings, dict):
             raise ConfigError(f"{section}: found {settings!r}, expected a section [{section}] of settings.")

@@ -39,8 +39,7 @@ def summary_rows(model: Transformer, n_src: int = 7, n_tgt: int = 6) -> list[Sum
     """A row for each module that names its output, the whole model first, in the order of construction.
 
     The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``, or as many as the model
-    takes. The rows' parameters add
-    up to the model's.
+    takes. The rows' parameters add up to the model's.
     """
     outputs = _outputs(model, n_src, n_tgt)
     counted: set[int] = set()

@@ -78,7 +78,7 @@ def validate(
     if not math.isfinite(loss):
         raise DivergedError(
             f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
-            "Lower train.peak_rate, lengthen train.warmup, or set train.clip_norm, and train again in a new --run."
+            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
         )
     pairs = text.valid_text[: config.train.valid_translations or None]
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)

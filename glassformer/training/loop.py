@@ -124,7 +124,7 @@ class Trainer:
         raise DivergedError(
             f"update {self.state.update + 1}: the loss is {loss}, the gradient norm {norm}, expected finite numbers. "
             f"No update was made; the checkpoint of update {self._saved_at} is unharmed. "
-            "Lower train.peak_rate, lengthen train.warmup, or set train.clip_norm, and run again."
+            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
         )
 
     def _reason_to_end(self, signals: StopSignals) -> str | None:

@@ -206,7 +206,7 @@ class TestRefusedInput:
 
 @pytest.mark.usefixtures("unchecked")
 def test_target_and_source_of_different_batch_sizes_are_refused(small_model):
-    with pytest.raises(InputError, match="axis batch has 3 rows, the source has 2"):
+    with pytest.raises(InputError, match="memory: axis batch has 2 rows, tgt_in_ids has 3"):
         small_model()(torch.full((2, 5), 3), torch.full((3, 5), 3))
 
 

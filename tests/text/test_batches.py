@@ -111,3 +111,13 @@ def test_a_target_of_nothing_but_eos(pairs):
 def test_a_batch_moves_to_a_device(pairs):
     moved = collate(pairs, np.array([0])).to("meta")
     assert {moved.src_ids.device.type, moved.tgt_in_ids.device.type, moved.tgt_out_ids.device.type} == {"meta"}
+
+
+def test_a_wider_bucket_mixes_lengths_and_keeps_the_budget_and_every_pair():
+    rng = np.random.default_rng(13)
+    src, tgt = rng.integers(3, 40, size=2000), np.full(2000, 11)
+    plan = plan_batches(src, tgt, 512, seed=1, epoch=1, bucket=8)
+    assert sorted(np.concatenate(plan).tolist()) == list(range(2000))
+    assert all(len(batch) * max(src[batch].max(), 11) <= 512 for batch in plan)
+    assert max(len(set(src[batch])) for batch in plan) > 4
+    assert padding_fraction(src, tgt, plan) > padding_fraction(src, tgt, plan_batches(src, tgt, 512, seed=1, epoch=1))

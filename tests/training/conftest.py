@@ -34,6 +34,8 @@ def small_config() -> Callable[..., RunConfig]:
     def make(**train: Any) -> RunConfig:
         settings = {
             "batch_tokens": 512,
+            "schedule": "inverse_sqrt",
+            "peak_rate": 5e-3,
             "warmup": 20,
             "validate_every": 10,
             "max_updates": 20,

@@ -5,7 +5,7 @@ from glassformer.training.schedule import learning_rate
 
 
 def test_noam_is_the_papers_equation_3() -> None:
-    config = TrainConfig(schedule="noam", peak_rate=1.0, warmup=4000)
+    config = TrainConfig(schedule="noam", warmup=4000)
     for update in (1, 100, 4000, 4001, 100_000):
         expected = 512**-0.5 * min(update**-0.5, update * 4000**-1.5)
         assert learning_rate(update, config, 512) == pytest.approx(expected)

@@ -29,6 +29,9 @@ from glassformer.training.train import train
 MakeConfig = Callable[..., RunConfig]
 Corpus = tuple[Path, Path]
 
+EXPLOSIVE = {"schedule": "inverse_sqrt", "peak_rate": 1e30, "clip_norm": 0.0, "warmup": 1}
+MOTIONLESS = {"schedule": "inverse_sqrt", "peak_rate": 1e-30}
+
 
 def weights(run: Path, series: str) -> dict[str, torch.Tensor]:
     return read_tensors(checkpoints(run / series)[-1], "model")
@@ -88,8 +91,8 @@ def test_another_setting_or_another_text_in_the_same_directory_is_refused(
 ) -> None:
     run, (src, tgt) = tmp_path / "run", corpus
     train(run, FileSource(src, tgt), small_config(max_updates=2), lines)
-    with pytest.raises(RunError, match=r"train.peak_rate: 0.005, now 0.001"):
-        train(run, FileSource(src, tgt), small_config(max_updates=2, peak_rate=1e-3), lines)
+    with pytest.raises(RunError, match=r"train.clip_norm: 1.0, now 0.5"):
+        train(run, FileSource(src, tgt), small_config(max_updates=2, clip_norm=0.5), lines)
     with pytest.raises(RunError, match="the training text is another"):
         train(run, FileSource(tgt, src), small_config(max_updates=2), lines)
 
@@ -98,7 +101,7 @@ def test_a_rate_that_explodes_stops_before_the_update_and_spares_the_checkpoint(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    config = small_config(peak_rate=1e30, clip_norm=0.0, warmup=1)
+    config = small_config(**EXPLOSIVE)
     with pytest.raises(DivergedError, match="No update was made"):
         train(run, FileSource(*corpus), config, lines)
     assert not checkpoints(run / "latest")
@@ -108,7 +111,7 @@ def test_a_validation_that_is_not_finite_stops_before_anything_is_saved(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    config = small_config(peak_rate=1e30, clip_norm=0.0, warmup=1, validate_every=1)
+    config = small_config(**EXPLOSIVE, validate_every=1)
     with pytest.raises(DivergedError, match="the validation loss is nan"):
         train(run, FileSource(*corpus), config, lines)
     assert not checkpoints(run / "latest") + checkpoints(run / "best")
@@ -117,7 +120,7 @@ def test_a_validation_that_is_not_finite_stops_before_anything_is_saved(
 def test_patience_ends_a_run_that_no_longer_improves(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
-    config = small_config(peak_rate=0.0, validate_every=2, patience=3, max_updates=50)
+    config = small_config(**MOTIONLESS, validate_every=2, patience=3, max_updates=50)
     outcome = train(tmp_path / "run", FileSource(*corpus), config, lines)
     assert outcome.updates == 8
     assert "train.patience" in outcome.reason

@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import ConfigError
+from glassformer.training.request import TrainRequest
+from glassformer.training.source import FileSource, TaskSource
+
+RUN = Path("runs/x")
+
+
+def test_each_layer_lies_over_the_one_before(tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text('[model]\nd_ff = 77\ndropout = 0.2\n[train]\nwarmup = 33\nseed = 5\n[data]\ntask = "dates"\n')
+    request = TrainRequest.make(run=RUN, config_file=toml, overrides=["train.seed=7"])
+    assert isinstance(request.source, TaskSource)
+    model, settings = request.config.model, request.config.train
+    assert (model.d_model, model.d_ff, model.dropout) == (96, 77, 0.2)
+    assert (settings.warmup, settings.seed, settings.metric) == (33, 7, "exact_match")
+
+
+def test_a_named_model_sets_its_sizes_over_a_tasks_and_leaves_what_the_task_needs() -> None:
+    request = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="small")
+    assert request.config.model.d_model == 256
+    assert request.config.text.joint is False
+    assert request.config.model.tie_embeddings != "all"
+
+
+def test_paths_in_a_file_are_taken_from_its_own_directory(tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text('run = "here"\n[data]\nsrc = "a"\ntgt = "b"\nvalid_src = "c"\nvalid_tgt = "d"\n')
+    request = TrainRequest.make(config_file=toml)
+    assert request.run == tmp_path / "here"
+    assert request.source == FileSource(tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"task": "dates", "valid": "v.tsv"}, "--valid: does not go with task"),
+        ({"pairs": "p.tsv", "tgt": "b"}, "--tgt: does not go with pairs"),
+        ({"src": "a", "tgt": "b", "valid": "v.tsv"}, "--valid: does not go with src"),
+        ({"src": "a", "tgt": "b", "pairs": "p.tsv"}, "found src and pairs"),
+        ({"src": "a", "tgt": "b", "valid_src": "c"}, "--valid-src: found alone"),
+        ({"sorce": "a"}, r"data.sorce: there is no such setting. Did you mean 'src'\?|data.sorce: there is no such"),
+    ],
+)
+def test_text_that_would_be_left_aside_is_refused(data: dict[str, str | None], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TrainRequest.make(run=RUN, data=data)
+
+
+@pytest.mark.parametrize("text", ["data = 3\n", "model = 3\n", "[modle]\nd_ff = 3\n", '[model]\nname = "tinny"\n'])
+def test_an_odd_file_is_refused_in_words(text: str, tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text(text)
+    with pytest.raises(ConfigError):
+        TrainRequest.make(run=RUN, data={"task": "dates"}, config_file=toml)
