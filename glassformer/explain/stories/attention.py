@@ -163,12 +163,6 @@ _CROSS: Table = {
 }
 
 _RELATIVE: Table = {
-    "weighted_values": Story(
-        "What the weights gather",
-        "The mean of the values, weighted by the attention weights, before distances have their say.",
-        "A_i V_i",
-        "3.2.1",
-    ),
     "relative_keys": Story(
         "A key for each distance",
         "A learned vector for how far the key stands from the query, the same for all heads.",
@@ -192,9 +186,19 @@ _RELATIVE: Table = {
     ),
 }
 
+# Tapped by self-attention itself, when distances add their part.
+_BEFORE_DISTANCES: Table = {
+    "weighted_values": Story(
+        "What the weights gather",
+        "The mean of the values, weighted by the attention weights, before distances have their say.",
+        "A_i V_i",
+        "3.2.1",
+    ),
+}
+
 ATTENTION: dict[str, Table] = {
-    "encoder_self_attention": _ENCODER_SELF,
-    "decoder_self_attention": _DECODER_SELF,
+    "encoder_self_attention": _ENCODER_SELF | _BEFORE_DISTANCES,
+    "decoder_self_attention": _DECODER_SELF | _BEFORE_DISTANCES,
     "cross_attention": _CROSS,
     "relative": _RELATIVE,
 }
@@ -219,10 +223,10 @@ ATTENTION_VARIANTS: tuple[Variant, ...] = (
     Variant(_SELF_KINDS, "scores", "positions", "relative", "(Q Kᵀ + S_rel) / √d_k"),
     Variant(
         _SELF_KINDS,
-        "heads_by_position",
+        "heads",
         "positions",
         "relative",
-        "head_i + A_i · a_V",
-        "What the distances add is added, then positions move back in front of heads.",
+        "head_i = A_i V_i + A_i · a_V",
+        "The mean of the values and of the distances' values, weighted by the attention weights.",
     ),
 )
