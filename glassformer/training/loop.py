@@ -51,7 +51,7 @@ class Trainer:
         self.keeper = Keeper(run, config, text, log.say)
         self.state = self.keeper.resume(self.model, self.optimizer)
         self.stream = BatchStream(text.train, config.train, self.state.epoch, self.state.position)
-        self._validated_at = self._saved_at = self.state.update
+        self._saved_at = self.state.update
         self._began = time.monotonic() - self.state.elapsed_s
         self._saved_time = time.monotonic()
         self._window_start, self._window_tokens = time.monotonic(), 0
@@ -65,7 +65,7 @@ class Trainer:
                     self._validate()
                 elif time.monotonic() - self._saved_time > 60 * self.config.train.save_minutes:
                     self._save()
-            if signals.received is None and self._validated_at != self.state.update:
+            if signals.received is None and self.state.validated_update != self.state.update:
                 self._validate()
             if self._saved_at != self.state.update:
                 self._save()
@@ -143,7 +143,7 @@ class Trainer:
 
     def _validation_due(self) -> bool:
         every = self.config.train.validate_every
-        done = self.state.update - self._validated_at
+        done = self.state.update - self.state.validated_update
         if every:
             return done >= every
         epoch_is_over = (
@@ -156,6 +156,7 @@ class Trainer:
         validation = self._measure()
         value = validation.value(self.config.train.metric)
         best = self.state.best is None or value > self.state.best
+        self.state = replace(self.state, validated_update=self.state.update)
         self.log.validated(validation, best=best)
         if best:
             self.state = replace(self.state, best=value, best_update=self.state.update, stale_validations=0)
@@ -163,7 +164,6 @@ class Trainer:
         else:
             self.state = replace(self.state, stale_validations=self.state.stale_validations + 1)
         self.keeper.save_weights(self.model, self.state, self.run.history, keep=self.config.train.average_last)
-        self._validated_at = self.state.update
         self._save()
 
     def _measure(self) -> Validation:

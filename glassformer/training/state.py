@@ -24,6 +24,7 @@ class TrainState:
     position: int = 0
     elapsed_s: float = 0.0
     target_tokens: int = 0
+    validated_update: int = 0
     best: float | None = None
     best_update: int = 0
     stale_validations: int = 0

@@ -86,6 +86,20 @@ def test_sigterm_saves_and_the_same_command_goes_on(corpus: Corpus, small_config
     assert equal(weights(run, "latest"), weights(tmp_path / "whole", "latest"))
 
 
+def test_a_run_stopped_before_its_first_validation_can_be_ended_where_it_stands(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    class Impatient(Lines):
+        def progress(self, progress: Progress, *, due: bool) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run, source = tmp_path / "run", FileSource(*corpus)
+    assert train(run, source, small_config(), Impatient()).updates == 1
+    outcome = train(run, source, small_config(max_updates=1), Lines())
+    assert outcome.updates == 1
+    assert outcome.final is not None
+
+
 def test_another_setting_or_another_text_in_the_same_directory_is_refused(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
