@@ -1,10 +1,9 @@
-"""What a training step of ``tiny`` costs as it is, with torch's dropout, and with the allocator left as it was.
+"""What a training step of ``tiny`` costs as it is, and with torch's dropout in place of ours.
 
     python benchmarks/training_step.py [--rounds N] [--json FILE]
 
 Batches are of random ids, 128 pairs of 16 tokens, vocabulary 5,000; forward, loss, backward and Adam. Each arm runs
-in a process of its own, because the allocator cannot be set back; the arms take turns, and the ratio is that of
-medians over all rounds.
+in a process of its own; the arms take turns, and the ratio is that of medians over all rounds.
 """
 
 import argparse
@@ -24,10 +23,9 @@ from glassformer.config import ModelConfig
 from glassformer.model import Transformer
 from glassformer.model.dropout import Dropout
 from glassformer.training.loss import smoothed_loss
-from glassformer.training.memory import keep_freed_memory
 
 PAIRS, LENGTH, VOCAB = 128, 16, 5_000
-ARMS = ("as it is", "torch's dropout", "allocator as it was")
+ARMS = ("as it is", "torch's dropout")
 STEPS, WARM_UP = 12, 4
 
 
@@ -45,8 +43,6 @@ def steps_of(arm: str) -> list[float]:
     model = Transformer(ModelConfig.tiny(src_vocab=VOCAB, tgt_vocab=VOCAB)).train()
     if arm == "torch's dropout":
         with_torchs_dropout(model)
-    if arm != "allocator as it was":
-        keep_freed_memory()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     seconds = []
     for _ in range(WARM_UP + STEPS):

@@ -28,7 +28,7 @@ def demo(run: Path, max_minutes: float, console: Console) -> bool:
     assert isinstance(request.source, TaskSource)
     task = request.source.task
     _title(console, "1  Train")
-    console.print(Text(f"{task.summary}.\nThe Transformer of 2017, from random weights, one character a token.\n"))
+    console.print(Text(f"{task.summary}.\nAn encoder-decoder Transformer, from random weights, one character a token.\n"))
     with display_for(console) as display:
         outcome = train(request.run, request.source, request.config, display)
     if outcome.final is None:
@@ -37,7 +37,7 @@ def demo(run: Path, max_minutes: float, console: Console) -> bool:
     _measure(console, translator, task)
     shown = _unseen_examples(task)
     _translate(console, translator, shown)
-    _look_inside(console, translator, shown[0])
+    _look_inside(console, translator, min(shown, key=len))
     _say_what_next(console, run)
     return True
 
@@ -56,7 +56,7 @@ def _measure(console: Console, translator: Translator, task: Task) -> None:
 
 
 def _unseen_examples(task: Task) -> list[str]:
-    """Test sources whose beginnings differ, so that several languages are shown."""
+    """The first test sources, which are in several languages."""
     return [pair.src for pair in task.test[:LANGUAGES_SHOWN]]
 
 
@@ -68,7 +68,7 @@ def _translate(console: Console, translator: Translator, sources: list[str]) -> 
         table.add_row(Text(translation.source), Text("->"), Text(translation.text, style="bold"))
     console.print(table)
     console.print(Text("\nWhere the decoder looked while it wrote each character (last layer, mean of heads):\n"))
-    print_attention(translations[0], console)
+    print_attention(min(translations, key=lambda translation: len(translation.source)), console)
 
 
 def _look_inside(console: Console, translator: Translator, source: str) -> None:

@@ -10,7 +10,6 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, prepare
 from glassformer.training.evaluation import Validation
 from glassformer.training.loop import Trainer
-from glassformer.training.memory import keep_freed_memory
 from glassformer.training.progress import Display, RunLog
 from glassformer.training.source import Source
 
@@ -49,7 +48,6 @@ def train(run_path: Path, source: Source, config: RunConfig, display: Display) -
         if not run.exists:
             run.write_tokenizers(text.src_tokenizer, text.tgt_tokenizer)
         run.write_config(config, data)
-        keep_freed_memory()
         trainer = Trainer(run, config, text, log)
         _say_what_begins(trainer, log)
         reason = trainer.fit()
