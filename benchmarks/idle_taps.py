@@ -120,9 +120,7 @@ def report(name: str, times: dict[str, list[float]], taps_ms: float) -> dict[str
     }
     print(f"\n{name}")
     for arm, row in rows.items():
-        print(
-            f"  {arm:18} {row['median']:9.3f} ms   {row['lower_quartile']:.3f} to {row['upper_quartile']:.3f}"
-        )
+        print(f"  {arm:18} {row['median']:9.3f} ms   {row['lower_quartile']:.3f} to {row['upper_quartile']:.3f}")
     for label, row in ratios.items():
         print(f"  {label:18} {row['median']:9.4f}      95 % {row['low']:.4f} to {row['high']:.4f}")
     print(f"  taps passed, each at the cost above: {taps_ms:.3f} ms, {100 * share:.2f} % of idle")

@@ -28,7 +28,9 @@ def demo(run: Path, max_minutes: float, console: Console) -> bool:
     assert isinstance(request.source, TaskSource)
     task = request.source.task
     _title(console, "1  Train")
-    console.print(Text(f"{task.summary}.\nAn encoder-decoder Transformer, from random weights, one character a token.\n"))
+    console.print(
+        Text(f"{task.summary}.\nAn encoder-decoder Transformer, from random weights, one character a token.\n")
+    )
     with display_for(console) as display:
         outcome = train(request.run, request.source, request.config, display)
     if outcome.final is None:
