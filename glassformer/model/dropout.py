@@ -26,6 +26,8 @@ class Dropout(nn.Module):
         if torch.compiler.is_compiling() or x.device.type != "cpu":
             return nn.functional.dropout(x, self.p)
         dropped = round(self.p * _STEPS)
+        if dropped == _STEPS:
+            return x * 0.0
         draws = torch.empty(-(-x.numel() // _PER_DRAW), dtype=torch.int64).random_(-(2**63), None)
         numbers = draws.view(torch.int16)[: x.numel()].view(x.shape)
         kept = numbers >= dropped - _STEPS // 2

@@ -51,3 +51,4 @@ def test_it_is_seeded_and_rests_outside_training() -> None:
     assert torch.equal(*results)
     assert dropout.eval()(x) is x
     assert Dropout(0.0)(x) is x
+    assert not Dropout(1.0)(x).any()

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from glassformer.config import ModelConfig
 from glassformer.model import Transformer
+from glassformer.model.dropout import Dropout
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.layers import FeedForward
 from glassformer.model.norm import LayerNorm
@@ -120,7 +121,7 @@ def test_dropout_works_in_training_and_rests_in_evaluation(small_model, src_ids,
 def test_dropout_stands_where_section_5_4_puts_it_and_nowhere_else(small_config):
     """On the sum of embeddings and positions, and on each sublayer's output before it is added."""
     model = Transformer(small_config(dropout=0.3))
-    places = {name for name, module in model.named_modules() if isinstance(module, nn.Dropout)}
+    places = {name for name, module in model.named_modules() if isinstance(module, Dropout)}
     encoder = {
         f"encoder.layers.{i}.{part}_add_norm.dropout" for i in range(2) for part in ("self_attention", "feed_forward")
     }
