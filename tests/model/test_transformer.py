@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from glassformer.config import ModelConfig
 from glassformer.model import Transformer
-from glassformer.model.dropout import Dropout
 from glassformer.model.attention import MultiHeadAttention
+from glassformer.model.dropout import Dropout
 from glassformer.model.layers import FeedForward
 from glassformer.model.norm import LayerNorm
 from glassformer.trace import tracing
