@@ -5,7 +5,6 @@ there were. Knows nothing of files or servers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -22,6 +21,7 @@ from glassformer.decoding.sources import Source, in_batches, output_limit, padde
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.errors import InputError, TokenizerError
 from glassformer.model import Transformer
+from glassformer.model.evaluating import evaluating
 from glassformer.run_directory import RunDirectory
 from glassformer.text.tokenizer import Tokenizer
 
@@ -101,7 +101,7 @@ class Translator:
                 )
         lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
         log_probs = [0.0] * len(src)
-        with _evaluating(self.model), torch.no_grad():
+        with evaluating(self.model), torch.no_grad():
             for batch in in_batches(lengths, range(len(src)), 1, self.config.batch_tokens):
                 outputs = [tgt[place].ids for place in batch]
                 found = forced_log_probs(self.model, self._src_ids([src[place] for place in batch]), outputs)
@@ -119,7 +119,7 @@ class Translator:
         done = len(sources) - len(places)
         copies = options.n_best if options.sample else options.beam
         lengths = [len(source.ids) for source in sources]
-        with _evaluating(self.model):
+        with evaluating(self.model):
             for batch in in_batches(lengths, places, copies, options.batch_tokens):
                 positions = [start + place for place in batch]
                 made = self._batch([sources[place] for place in batch], positions, options, attention)
@@ -176,16 +176,3 @@ def _check_size(side: str, tokenizer: Tokenizer, vocab: int) -> None:
             f"the {side} tokenizer has {tokenizer.size} entries, but the model was made for {vocab}. "
             "Use the tokenizer that it was trained with."
         )
-
-
-@contextmanager
-def _evaluating(model: Transformer) -> Iterator[None]:
-    """Without dropout; a model that is in evaluation mode already is not touched, so that threads may share it."""
-    training = model.training
-    if training:
-        model.eval()
-    try:
-        yield
-    finally:
-        if training:
-            model.train()

@@ -9,6 +9,7 @@ import torch
 from glassformer.config import DecodeConfig, RunConfig
 from glassformer.decoding.translator import Translator
 from glassformer.errors import DivergedError
+from glassformer.model.evaluating import evaluating
 from glassformer.model.transformer import Transformer
 from glassformer.text.batches import collate, plan_batches
 from glassformer.text.corpus import Pair
@@ -72,9 +73,8 @@ def validate(
 
     Raises ``DivergedError`` when the loss is not a finite number.
     """
-    was_training = model.training
-    model.eval()
-    loss = validation_loss(model, text.valid, config, device)
+    with evaluating(model):
+        loss = validation_loss(model, text.valid, config, device)
     if not math.isfinite(loss):
         raise DivergedError(
             f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
@@ -84,5 +84,4 @@ def validate(
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1))
     shown = update % len(pairs)
-    model.train(was_training)
     return Validation(update, loss, scores, (pairs[shown].src, outputs[shown], pairs[shown].tgt))
