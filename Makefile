@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help demo check fix test slow docs bench
+.PHONY: help demo check fix test slow docs learn notebooks bench
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -31,9 +31,21 @@ fix: $(BIN)/.ready  ## format, and correct what can be corrected
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(BIN)/.ready  ## check that the generated pages and the links are current
+docs: $(BIN)/.ready  ## check that the generated pages, the lessons' pages and the links are current
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python docs/learn/render.py --check
 
-bench: $(BIN)/.ready  ## measure idle taps and a training step
+$(BIN)/.learn: $(BIN)/.ready
+	$(BIN)/pip install --quiet --editable '.[dev,learn]'
+	@touch $@
+
+learn: $(BIN)/.learn  ## carry out the lessons and write their pages
+	$(BIN)/python docs/learn/render.py
+
+notebooks: $(BIN)/.learn  ## write the lessons as notebooks to build/notebooks
+	$(BIN)/python docs/learn/render.py --notebooks build/notebooks
+
+bench: $(BIN)/.ready  ## measure idle taps, a trace and a training step
 	$(BIN)/python benchmarks/idle_taps.py
+	$(BIN)/python benchmarks/trace_cost.py
 	$(BIN)/python benchmarks/training_step.py

@@ -2,11 +2,12 @@
 
     python benchmarks/idle_taps.py [--rounds N] [--threads N] [--json FILE]
 
-"Without any" replaces ``tap`` and ``show``, in the modules of the model, by functions that return at once; that is
-done here alone. The arms are run by turns in one process, in an order drawn anew for each round, so that a machine
-that slows down slows all of them. Printed are the median and the quartiles of each arm's times, and the median of
-the ratios within a round with the interval in which 95 of 100 resampled medians lie. ``control`` is the first arm
-again: what it shows beside 1 is noise. Where noise hides the taps, their number times the cost of one still tells.
+"Without any" replaces ``tap``, ``show`` and ``note``, in the modules that use them, by functions that return at
+once; that is done here alone. The arms are run by turns in one process, in an order drawn anew for each round, so
+that a machine that slows down slows all of them. Printed are the median and the quartiles of each arm's times, and
+the median of the ratios within a round with the interval in which 95 of 100 resampled medians lie. ``control`` is
+the first arm again: what it shows beside 1 is noise. Where noise hides the taps, their number times the cost of one
+still tells.
 """
 
 import argparse
@@ -24,26 +25,27 @@ import torch
 from machine import machine, spread
 from torch import Tensor
 
-import glassformer.model
 from glassformer.config import ModelConfig
 from glassformer.model import Transformer
 from glassformer.trace import tracing
 
 BATCH, LENGTH, DECODED = 32, 16, 8
+PACKAGES, NAMES = ("glassformer.model.", "glassformer.decoding."), ("tap", "show", "note")
 Work = Callable[[], object]
 
 
 def tapping_modules() -> list[Any]:
-    """The modules of the model that have ``tap`` or ``show`` among their names."""
-    prefix = glassformer.model.__name__ + "."
-    modules = [module for name, module in sys.modules.items() if name.startswith(prefix)]
-    return [module for module in modules if hasattr(module, "tap") or hasattr(module, "show")]
+    """The modules of the model and of decoding that have ``tap``, ``show`` or ``note`` among their names."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(PACKAGES)]
+    return [module for module in modules if any(hasattr(module, name) for name in NAMES)]
 
 
 @contextmanager
 def without_taps() -> Iterator[None]:
     """The model with the cheapest functions that can stand where its taps stand."""
-    replacements: dict[str, Any] = {"tap": lambda _module, _name, value, _axes: value, "show": lambda *_: None}
+    replacements: dict[str, Any] = {
+        "tap": lambda _module, _name, value, _axes: value, "show": lambda *_: None, "note": lambda *_: None,
+    }  # fmt: skip
     kept = [(module, name, getattr(module, name)) for module in tapping_modules() for name in replacements
             if hasattr(module, name)]  # fmt: skip
     for module, name, _ in kept:
@@ -143,17 +145,17 @@ def tap_cost_ns() -> float:
 
 
 def calls_of_taps(work: Work) -> int:
-    """How often the work passes a ``tap`` or a ``show``."""
+    """How often the work passes a ``tap``, a ``show`` or a ``note``."""
     calls = 0
 
-    def count(_module: object, _name: str, value: Any, _axes: str) -> Any:
+    def count(*given: Any) -> Any:
         nonlocal calls
         calls += 1
-        return value
+        return given[2]
 
     with without_taps():
         for module in tapping_modules():
-            for name in ("tap", "show"):
+            for name in NAMES:
                 if hasattr(module, name):
                     setattr(module, name, count)
         work()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from glassformer.errors import GlassformerError
     from glassformer.model.transformer import Transformer
     from glassformer.trace import Trace, tap, tracing
+    from glassformer.training.check import check_batch
 
 _HOMES = {
     "DecodeConfig": "glassformer.config",
@@ -27,6 +28,7 @@ _HOMES = {
     "Transformer": "glassformer.model.transformer",
     "Translation": "glassformer.decoding.translator",
     "Translator": "glassformer.decoding.translator",
+    "check_batch": "glassformer.training.check",
     "tap": "glassformer.trace",
     "tracing": "glassformer.trace",
 }
@@ -43,6 +45,7 @@ __all__ = [
     "Translation",
     "Translator",
     "__version__",
+    "check_batch",
     "tap",
     "tracing",
 ]

@@ -34,5 +34,10 @@ LEGEND: dict[str, Axis] = {
     "d_v": Axis(meaning="width of a value in one head", symbol="d_v", size="d_v"),
     "heads_d_k": Axis(meaning="queries or keys of all heads side by side", symbol="h·d_k", size="heads_d_k"),
     "heads_d_v": Axis(meaning="values of all heads side by side", symbol="h·d_v", size="heads_d_v"),
+    "beam": Axis(meaning="living hypotheses of a sentence, best first", symbol="beam"),
+    "n_best": Axis(meaning="ended hypotheses of a sentence, best first", symbol="n_best"),
+    "candidate": Axis(meaning="continuations that a search looks at, best first", symbol="2·beam"),
+    "row": Axis(meaning="rows of a weight: outputs of a linear map, entries of a table", symbol="row"),
+    "column": Axis(meaning="columns of a weight: inputs of a linear map, widths of a table", symbol="column"),
     "vocab": Axis(meaning="entries of the target vocabulary", symbol="vocab", size="tgt_vocab"),
 }

@@ -144,10 +144,14 @@ def load_weights(model: nn.Module, weights: Tensors, where: Path) -> None:
     parameters = dict(model.named_parameters())
     if parameters.keys() != weights.keys():
         odd = sorted(parameters.keys() ^ weights.keys())
-        raise CheckpointError(f"{where}: does not fit the configuration: {len(odd)} weights differ, first {odd[0]}.")
+        raise CheckpointError(
+            f"{where}: does not fit the configuration: {len(odd)} weights differ, first {odd[0]}. "
+            "Load it with the config.json beside it."
+        )
     for name, parameter in parameters.items():
         if parameter.shape != weights[name].shape:
             raise CheckpointError(
-                f"{where}: {name} is {tuple(weights[name].shape)}, the configuration says {tuple(parameter.shape)}."
+                f"{where}: {name} is {tuple(weights[name].shape)}, the configuration says {tuple(parameter.shape)}. "
+                "Load it with the config.json beside it."
             )
         parameter.data.copy_(weights[name])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from glassformer import options as opt
+from glassformer.cli_explain import diff, trace
 from glassformer.errors import ConfigError, GlassformerError, RunError, TextError
 from glassformer.streams import from_shell, one_line, stdin_lines, write_lines
 from glassformer.version import __version__
@@ -202,48 +203,8 @@ def evaluate(
     typer.echo(f"exact  {scores.exact_match:6.2f} %  of {scores.sentences} sentences")
 
 
-@app.command()
-def trace(
-    texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT", help="What to walk through the model", show_default=False)
-    ],
-    run: opt.Run = None,
-    tgt: Annotated[
-        list[str] | None,
-        typer.Option(help="The target to force, one for each TEXT; the model's own translation if none"),
-    ] = None,
-    values: Annotated[bool, typer.Option("--values", help="Print the numbers, with tokens on the axes")] = False,
-    only: Annotated[
-        str, typer.Option(metavar="GLOB", help="Only these addresses, e.g. '*cross_attention.weights'")
-    ] = "*",
-    all_layers: Annotated[
-        bool, typer.Option("--all-layers", help="Do not fold layers that repeat the first")
-    ] = False,
-    as_json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write every step to this file")
-    ] = None,
-    device: opt.Device = "auto",
-) -> None:
-    """Walk TEXT through the model: each step's name, address, equation, axes, shape and, on request, values.
-
-    [bold]glassformer trace "I love you, too." --run runs/first[/bold]
-    [bold]glassformer trace "I love you, too." --run runs/first --only '*cross_attention.weights' --values[/bold]
-    """
-    place = opt.required_run(run)
-    from rich.console import Console
-
-    from glassformer.decoding.translator import Translator
-    from glassformer.explain.terminal import print_walk
-    from glassformer.explain.walk import walk
-
-    if tgt and len(tgt) != len(texts):
-        raise ConfigError(f"--tgt: found {len(tgt)}, expected one for each of the {len(texts)} texts, or none.")
-    translator = Translator.load(place, device=device)
-    targets = [from_shell(text) for text in tgt] if tgt else None
-    walked = walk(translator, [from_shell(text) for text in texts], targets, only=only)
-    if as_json is not None:
-        walked.write_json(as_json, values=values)
-    print_walk(walked, Console(), values=values, all_layers=all_layers)
+app.command()(trace)
+app.command()(diff)
 
 
 @app.command()
@@ -253,6 +214,9 @@ def summary(
         typer.Argument(help="A named configuration: tiny, small, base, big, walkthrough", show_default=False),
     ] = None,
     run: opt.Run = None,
+    all_layers: Annotated[
+        bool, typer.Option("--all-layers", help="Do not fold layers that repeat the first")
+    ] = False,
 ) -> None:
     """The layers of a model, with output shapes and parameter counts.
 
@@ -272,10 +236,10 @@ def summary(
     from glassformer.run_directory import RunDirectory
 
     if run is not None:
-        print_summary(RunDirectory(run).load("cpu").model, Console())
+        print_summary(RunDirectory(run).load("cpu").model, Console(), all_layers=all_layers)
         return
     with torch.device("meta"):  # shapes and counts need no memory for weights
-        print_summary(Transformer(ModelConfig.named(str(name))), Console())
+        print_summary(Transformer(ModelConfig.named(str(name))), Console(), all_layers=all_layers)
 
 
 @app.command()

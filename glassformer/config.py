@@ -54,11 +54,14 @@ class ModelConfig(Section):
         if self.d_v == 0:
             object.__setattr__(self, "d_v", self.d_k)
         if self.positions == "rotary" and self.d_k % 2:
-            raise ConfigError(f"model.d_k: found {self.d_k}, expected an even number: rotary positions turn pairs.")
+            raise ConfigError(
+                f"model.d_k: found {self.d_k}, expected an even number: rotary positions turn pairs. "
+                "Set an even one, or choose other positions."
+            )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ConfigError(
                 f"model.d_model: found {self.d_model}, expected an even number: "
-                "sinusoidal positions interleave sine and cosine."
+                "sinusoidal positions interleave sine and cosine. Make it even, or choose other positions."
             )
         if self.tie_embeddings == "all" and self.src_vocab != self.tgt_vocab:
             raise ConfigError(
@@ -80,7 +83,8 @@ class ModelConfig(Section):
         limit = min(self.src_vocab, self.tgt_vocab)
         if len(set(special)) < 3 or max(special) >= limit:
             raise ConfigError(
-                f"model.pad_id, bos_id, eos_id: found {special}, expected three different ids below {limit}."
+                f"model.pad_id, bos_id, eos_id: found {special}, expected three different ids below {limit}. "
+                "Choose others."
             )
 
     @property
@@ -258,11 +262,18 @@ class DecodeConfig(Section):
     )
     max_length_b: int = knob(50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000)
     batch_tokens: int = knob(4096, "source tokens in one batch, padding and beam included", low=1)
+    cache: bool = knob(True, "keep keys and values; false decodes every position again at each step, for comparison")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.sample and self.n_best > self.beam:
             raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most beam = {self.beam}. Raise beam.")
+
+    def changed(self, changes: Mapping[str, Any]) -> Self:
+        """These options with some changed; a beam that is not is widened to the hypotheses that are wanted of it."""
+        if "n_best" in changes and "beam" not in changes and not changes.get("sample"):
+            changes = {**changes, "beam": max(self.beam, changes["n_best"])}
+        return type(self).from_mapping({**self.to_mapping(), **changes})
 
 
 # Post-norm gradients are large near the output at first, and need the paper's long warm-up; pre-norm ones do not

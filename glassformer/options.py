@@ -72,14 +72,17 @@ BatchTokens = Annotated[
 _IMPLY_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
 
 
-def decode_options(default: DecodeConfig, given: Mapping[str, Any]) -> DecodeConfig:
-    """The run's own options, changed by those that were given on the command line."""
+def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options that were given on the command line, and what they imply."""
     changes = {key: value for key, value in given.items() if value is not None and value is not False}
     if any(key in changes for key in _IMPLY_SAMPLING):
         changes["sample"] = True
-    if "n_best" in changes and "beam" not in changes and not changes.get("sample"):
-        changes["beam"] = max(default.beam, changes["n_best"])
-    return DecodeConfig.from_mapping({**default.to_mapping(), **changes})
+    return changes
+
+
+def decode_options(default: DecodeConfig, given: Mapping[str, Any]) -> DecodeConfig:
+    """The run's own options, changed by those that were given on the command line."""
+    return default.changed(given_options(given))
 
 
 def required_run(run: Path | None) -> Path:

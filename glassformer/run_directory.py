@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoint import load_weights, newest_valid, read_json, read_tensors
+from glassformer.checkpoint import MANIFEST, load_weights, newest_valid, read_json, read_tensors, verify
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.model.transformer import Transformer
@@ -111,11 +111,13 @@ class RunDirectory:
         """The source's and the target's tokenizer."""
         return Tokenizer.load(self.path / "tokenizer.src.json"), Tokenizer.load(self.path / "tokenizer.tgt.json")
 
-    def load(self, device: str = "auto", warn: Callable[[str], None] | None = None) -> LoadedRun:
-        """The model to use: the final one, or the best or latest while training still goes on."""
+    def load(
+        self, device: str = "auto", warn: Callable[[str], None] | None = None, checkpoint: Path | None = None
+    ) -> LoadedRun:
+        """The model to use: the final one, the best or latest while training still goes on, or a ``checkpoint``."""
         config, _ = self.read_config()
         src_tokenizer, tgt_tokenizer = self.read_tokenizers()
-        checkpoint = self.usable_checkpoint(warn or _warn_on_stderr)
+        checkpoint = checkpoint or self.usable_checkpoint(warn or _warn_on_stderr)
         state = read_json(checkpoint / "state.json")
         for side, tokenizer in (("src", src_tokenizer), ("tgt", tgt_tokenizer)):
             if state.get(f"{side}_tokenizer") != tokenizer.digest:
@@ -155,6 +157,14 @@ class RunDirectory:
             file.write(str(os.getpid()))
             file.flush()
             yield
+
+
+def load_run(path: Path, device: str = "auto") -> LoadedRun:
+    """The model of a run directory, or of one checkpoint in it, such as ``runs/x/best/update-00000100``."""
+    if not (path / MANIFEST).is_file():
+        return RunDirectory(path).load(device)
+    verify(path)
+    return RunDirectory(path.resolve().parent.parent).load(device, checkpoint=path)
 
 
 def _warn_on_stderr(message: str) -> None:

@@ -5,10 +5,10 @@ is hooked, wrapped or stored on the model: only the current context records, so 
 Knows nothing of transformers.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import torch
@@ -16,82 +16,47 @@ from torch import Tensor, nn
 
 from glassformer.axes import LEGEND
 from glassformer.errors import TraceError, nearest
+from glassformer.recorded import Step, Trace
+from glassformer.weight_edits import Edit, EditedWeights, edited
 
-Edit = Callable[[Tensor], Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One recorded tensor: where it was tapped, its axis words, and a detached copy of its value."""
-
-    address: str
-    axes: tuple[str, ...]
-    value: Tensor
-
-    @property
-    def name(self) -> str:
-        """The tap's own name, the last part of the address."""
-        return self.address.rpartition(".")[2]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The concrete size of each axis."""
-        return tuple(self.value.shape)
-
-
-class Trace:
-    """The steps of one or more forward passes, in the order in which they were computed."""
-
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    def __iter__(self) -> Iterator[Step]:
-        return iter(self.steps)
-
-    def __contains__(self, address: object) -> bool:
-        return any(step.address == address for step in self.steps)
-
-    def __getitem__(self, address: str) -> Tensor:
-        """The value at an address that was passed exactly once."""
-        found = [step for step in self.steps if step.address == address]
-        if not found:
-            known = {step.address for step in self.steps}
-            raise TraceError(f"{address}: no such step among the {len(known)} recorded.{nearest(address, known)}")
-        if len(found) > 1:
-            raise TraceError(
-                f"{address}: recorded {len(found)} times, one for each pass. Use select({address!r}) to see all."
-            )
-        return found[0].value
-
-    def select(self, pattern: str) -> list[Step]:
-        """The steps whose address matches a glob such as ``decoder.layers.*.cross_attention.weights``."""
-        return [step for step in self.steps if fnmatchcase(step.address, pattern)]
+__all__ = ["Edit", "Step", "Trace", "is_tracing", "note", "show", "tap", "tracing"]
 
 
 class _Recorder:
     """What one ``tracing`` block knows: the model's module paths, its axis sizes, the edits and the trace."""
 
-    def __init__(self, model: nn.Module, edits: Mapping[str, Edit], only: str) -> None:
+    def __init__(
+        self, model: nn.Module, edits: Mapping[str, Edit], only: str, *, gradients: bool, shown: bool
+    ) -> None:
         self.paths = {id(module): path for path, module in model.named_modules(remove_duplicate=False)}
         self.config = getattr(model, "config", None)
         self.edits = edits
         self.only = only
+        self.gradients = gradients
+        self.shown = shown
         self.used_edits: set[str] = set()
+        self.calls: Counter[str] = Counter()
         self.trace = Trace()
 
-    def record(self, module: nn.Module, name: str, value: Tensor, axes: str, *, editable: bool) -> Tensor:
+    def tap(self, module: nn.Module, name: str, value: Tensor, axes: str, *, editable: bool) -> Tensor:
         if id(module) not in self.paths:
             return value  # another model, running in the same context
-        address = f"{self.paths[id(module)]}.{name}".lstrip(".")
+        return self.record(f"{self.paths[id(module)]}.{name}".lstrip("."), value, axes, editable=editable)
+
+    def record(self, address: str, value: Tensor, axes: str, *, editable: bool) -> Tensor:
         words = tuple(axes.split())
         self._check(address, words, value)
         value = self._edited(address, value, editable=editable)
         if fnmatchcase(address, self.only):
-            self.trace.steps.append(Step(address, words, value.detach().clone()))
+            step = Step(address, words, value.detach().clone(), self.calls[address])
+            self.calls[address] += 1
+            self.trace.steps.append(step)
+            if self.gradients and value.requires_grad:
+                value.register_hook(lambda gradient: self._keep_gradient(step, gradient))  # type: ignore[no-untyped-call]
         return value
+
+    def _keep_gradient(self, step: Step, gradient: Tensor) -> None:
+        self.trace.gradients[step.key] = gradient.detach().clone()
 
     def _check(self, address: str, words: tuple[str, ...], value: Tensor) -> None:
         if len(words) != value.ndim:
@@ -121,15 +86,7 @@ class _Recorder:
                 raise TraceError(
                     f"{address}: is shown beside the way, so an edit would change nothing. Edit a tap on it."
                 )
-            edited = edit(value.clone())  # an edit in place must not reach weights, tables or caches
-            if not isinstance(edited, Tensor):
-                raise TraceError(f"{address}: the edit returned {type(edited).__name__}, expected a tensor.")
-            if edited.shape != value.shape or edited.dtype != value.dtype:
-                raise TraceError(
-                    f"{address}: the edit returned {tuple(edited.shape)} {edited.dtype}, "
-                    f"expected {tuple(value.shape)} {value.dtype}."
-                )
-            value = edited
+            value = edited(address, value, edit)
             self.used_edits.add(pattern)
         return value
 
@@ -144,7 +101,7 @@ def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
     recorder = _recorder.get()
     if recorder is None:
         return value
-    return recorder.record(module, name, value, axes, editable=True)
+    return recorder.tap(module, name, value, axes, editable=True)
 
 
 def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str) -> None:
@@ -152,28 +109,57 @@ def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str)
     if torch.compiler.is_compiling():
         return
     recorder = _recorder.get()
-    if recorder is not None:
+    if recorder is not None and recorder.shown:
         with torch.no_grad():
-            recorder.record(module, name, compute(), axes, editable=False)
+            recorder.tap(module, name, compute(), axes, editable=False)
+
+
+def note(address: str, compute: Callable[[], Tensor], axes: str) -> None:
+    """``show`` for what belongs to no module, such as a search or a loss, under an address of its own."""
+    if torch.compiler.is_compiling():
+        return
+    recorder = _recorder.get()
+    if recorder is not None and recorder.shown:
+        with torch.no_grad():
+            recorder.record(address, compute(), axes, editable=False)
+
+
+def is_tracing() -> bool:
+    """Whether the current context records; for loops of notes that would take time when idle."""
+    return _recorder.get() is not None
 
 
 @contextmanager
-def tracing(model: nn.Module, edits: Mapping[str, Edit] | None = None, only: str = "*") -> Iterator[Trace]:
+def tracing(
+    model: nn.Module,
+    edits: Mapping[str, Edit] | None = None,
+    only: str = "*",
+    *,
+    gradients: bool = False,
+    shown: bool = True,
+) -> Iterator[Trace]:
     """Record every tap that ``model`` passes inside the block, in this thread and task alone.
 
-    ``edits`` maps globs over addresses to functions from the tensor to its replacement; an edit that meets
-    no tap is an error, so that a misspelt address cannot pass for an edit without effect. ``only`` is a glob
-    over the addresses to keep; the others are still checked, but not stored. A compiled model holds no taps:
-    trace the model itself, not what ``torch.compile`` returned.
+    ``edits`` maps globs over the addresses of taps, weights and tables to functions from the tensor to its
+    replacement; an edit that meets neither is an error, so that a misspelt address cannot pass for an edit
+    without effect. A weight is replaced where it is read and nowhere else: the model itself is never changed.
+    ``only`` is a glob over the addresses to keep; the others are still checked, but not stored. ``gradients``
+    keeps the gradient of each kept tap that a backward pass inside or after the block reaches. ``shown=False``
+    leaves out what stands beside the way: the inner values of norms, probabilities, what a search or an update
+    notes. A compiled model holds no taps: trace the model itself, not what ``torch.compile`` returned.
     """
-    recorder = _Recorder(model, edits or {}, only)
+    recorder = _Recorder(model, edits or {}, only, gradients=gradients, shown=shown)
+    weights = EditedWeights(model, recorder.edits)
+    recorder.used_edits |= weights.used
     token = _recorder.set(recorder)
     try:
-        yield recorder.trace
+        with weights if weights.used else nullcontext():
+            yield recorder.trace
     finally:
         _recorder.reset(token)
     unused = set(recorder.edits) - recorder.used_edits
     if unused:
         raise TraceError(
-            f"edits: {', '.join(sorted(unused))} matched no tap that was passed. See the addresses of a trace."
+            f"edits: {', '.join(sorted(unused))} matched no tap that was passed and no weight. "
+            "See the addresses of a trace, and model.named_parameters()."
         )

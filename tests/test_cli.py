@@ -68,7 +68,7 @@ def trained(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_every_command_has_help_worth_reading(call: Run) -> None:
-    for command in ("train", "translate", "evaluate", "trace", "summary", "average", "demo"):
+    for command in ("train", "translate", "evaluate", "trace", "diff", "summary", "average", "demo"):
         result = call(command, "--help")
         assert result.code == 0
         assert len(result.out) > 300
@@ -146,6 +146,16 @@ def test_average_makes_a_final_model(call: Run, trained: Path) -> None:
     assert "update-00000004" in result.out
 
 
+def test_diff_compares_ways_and_names_where_they_part(call: Run, trained: Path) -> None:
+    same = call("diff", trained, "--text", "ab", "--b", "cached")
+    assert (same.code, same.err) == (0, "")
+    parted = call("diff", trained, "--text", "ab", "--b", "bf16", "--tolerance", "0", "--json")
+    assert (parted.code, parted.err) == (1, "")
+    assert json.loads(parted.out)["first"]["address"]
+    told = call("diff", trained, "--text", "ab", "--b", "bf16", "--tolerance", "0")
+    assert json.loads(parted.out)["first"]["address"] in told.out
+
+
 MISTAKES = [
     (["translate", "hello"], "--run: found nothing", 2),
     (["translate", "hello", "--run", "nowhere"], "is not a run directory", 2),
@@ -168,8 +178,53 @@ MISTAKES = [
     (["summary"], "found neither", 2),
     (["summary", "huge"], "there is no configuration named 'huge'", 2),
     (["trace", "a", "b", "--tgt", "c", "--run", "{run}"], "--tgt: found 1", 2),
+    (["trace", "a", "--run", "{run}", "--training"], "--training: found no --tgt", 2),
+    (["trace", "a", "--run", "{run}", "--training", "--generate"], "found --generate and --training, expected one", 2),
+    (["trace", "a", "--run", "{run}", "--generate", "--tgt", "b"], "a generation writes its own target", 2),
+    (["trace", "a", "--run", "{run}", "--top-p", "0.5"], "--top-p, --sample: found without --generate", 2),
+    (["trace", "a", "--run", "{run}", "--edit", "x", "--verify"], "an edited step follows from no equation", 2),
+    (["trace", "a", "--run", "{run}", "--edit", "nothing=0"], "nothing: no such tap or weight", 2),
+    (["trace", "a", "--run", "{run}", "--head", "9"], "--head: found 9, expected 0 to 1", 2),
+    (["diff", "{run}", "--b", "cached"], "diff: found no text", 2),
+    (["diff", "{run}", "--text", "a", "--b", "sideways"], "sideways", 2),
+    (["diff", "nowhere", "--text", "a"], "nowhere", 2),
     (["average", "--run", "nowhere"], "is not a run directory", 2),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [(), ("--generate", "--beam", 2), ("--generate", "--no-cache", "--top-k", 3), ("--training", "--tgt", "ba")],
+)
+def test_trace_verifies_every_kind_of_walk(call: Run, trained: Path, mode: tuple[str, ...]) -> None:
+    result = call("trace", "ab", "--run", trained, "--verify", *mode)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.rstrip().endswith("Everything follows.")
+    assert "steps recomputed" in result.out
+    assert ("operations carried out" in result.out) == (mode == ())
+
+
+def test_trace_shows_what_an_edit_does(call: Run, trained: Path) -> None:
+    result = call("trace", "ab", "--run", trained, "--edit", "encoder.memory=0", "--edit", "*.weights[heads=1]=0")
+    assert (result.code, result.err) == (0, "")
+    assert "next tokens changed" in result.out
+
+
+def test_trace_keeps_what_it_showed(call: Run, trained: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    result = call("trace", "ab", "--run", trained, "--save", kept, "--markdown", tmp_path / "walk.md")
+    assert (result.code, result.err) == (0, "")
+    assert sorted(path.name for path in kept.iterdir()) == ["trace.json", "values.safetensors", "walk.json"]
+    assert "encoder.memory" in (tmp_path / "walk.md").read_text("utf-8")
+    again = call("trace", "ab", "--run", trained, "--edit", f"encoder.memory=@{kept}")
+    assert "0 of" in again.out, "patching in what is there already changes nothing"
+
+
+def test_trace_shows_one_layer_or_head(call: Run, trained: Path) -> None:
+    result = call("trace", "ab", "--run", trained, "--layer", 0, "--head", 1, "--values")
+    assert "h = " not in result.out
+    assert "weights" in result.out
+    assert "memory" not in result.out
 
 
 @pytest.mark.parametrize(("arguments", "message", "code"), MISTAKES, ids=lambda value: str(value)[:60])

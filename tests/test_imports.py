@@ -10,13 +10,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "glassformer"
 LEVELS: list[set[str]] = [
-    {"axes", "config", "settings", "errors", "trace", "version"},
+    {"axes", "config", "settings", "errors", "recorded", "trace", "version", "weight_edits"},
     {"model"},
     {"text", "tasks"},
     {"checkpoint", "run_directory"},
     {"decoding", "training"},
     {"explain", "interop", "serving"},
-    {"streams", "options", "cli", "demo", "__main__"},
+    {"streams", "options", "cli", "cli_explain", "demo", "__main__"},
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

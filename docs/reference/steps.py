@@ -2,30 +2,55 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
-from typing import Any
+from itertools import chain, groupby
+from typing import Any, TypeVar
 
 import torch
 
 from glassformer.axes import LEGEND
-from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Translator
 from glassformer.explain import WalkStep, symbols, walk
+from glassformer.explain.generation import walk_generation
 from glassformer.explain.recording import recorded_pass
 from glassformer.explain.stages import layer_of, stage_of
 from glassformer.explain.stories import STORIES, VARIANTS, Story
 from glassformer.explain.story import kind_of, story_of
+from glassformer.explain.training_step import walk_training
 from glassformer.model import Transformer
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.trace import Step, tracing
 from reference.markdown import code, page, plain, table, typed_text
 
+Told = TypeVar("Told", WalkStep, Step)
+
+AROUND = {
+    "search": (
+        "Search and sampling",
+        "A generation walked through shows how each token is chosen, under `search.`, beside the decoder's steps for "
+        "each token.",
+    ),
+    "dropout": (
+        "Dropout",
+        "A training step walked through shows what dropout keeps, under `src_embedding.dropout`, "
+        "`tgt_embedding.dropout` and each `*_add_norm.dropout`.",
+    ),
+    "loss": ("Loss", "A training step shows how wrong the model is, under `loss.`"),
+    "update": ("Update", "A training step shows what all weights share in the update, under `update.`"),
+    "weight": (
+        "Weights in the update",
+        "A training step shows what becomes of each weight, under the weight's own address, such as "
+        "`encoder.layers.0.feed_forward.w_1.weight.gradient`.",
+    ),
+}
+
 
 def steps_page() -> str:
-    main = list(main_steps())
-    told = {(kind_of(step.address), step.address.rpartition(".")[2]) for step in main}
-    extra = [step for step in extra_steps() if (kind_of(step.address), step.name) not in told]
-    told |= {(kind_of(step.address), step.name) for step in extra}
+    translator = small_translator()
+    main, around = list(main_steps(translator)), list(once(steps_around(translator)))
+    told = set(map(key_of, [*main, *around]))
+    extra = [step for step in extra_steps() if key_of(step) not in told]
+    told |= set(map(key_of, extra))
     modules = list(dict.fromkeys(map(module_of, extra)))
     extra.sort(key=lambda step: modules.index(module_of(step)))
     untold = {(kind, name) for kind, stories in STORIES.items() for name in stories} - told
@@ -41,8 +66,9 @@ def steps_page() -> str:
         "the one of the model's configuration, or the trace raises.",
         table(["axis", "symbol", "meaning", "size"], legend()),
         *step_sections(main),
+        *sections_around(around),
         "## With other settings",
-        "Steps that other settings add, or that decoding with a cache adds.",
+        "Steps that other settings add, and those that decoding with a cache adds.",
         *step_tables(extra),
         "## Equations",
         "What other settings change in the equations above.",
@@ -55,36 +81,62 @@ def legend() -> Iterator[list[str]]:
         yield [code(word), axis.symbol, axis.meaning, code(axis.size)]
 
 
-def main_steps() -> Iterator[WalkStep]:
-    """The walk of the paper's model, made small; of each stack the first layer."""
+def small_translator() -> Translator:
+    """The paper's model, made small."""
     tokenizer = Tokenizer.train("characters", ["ab"], 8)
     model = Transformer(small(src_vocab=tokenizer.size, tgt_vocab=tokenizer.size)).eval()
-    translator = Translator(model, tokenizer, tokenizer, DecodeConfig())
+    return Translator(model, tokenizer, tokenizer, DecodeConfig(beam=2, max_length_a=0, max_length_b=2))
+
+
+def main_steps(translator: Translator) -> Iterator[WalkStep]:
+    """The walk with teacher forcing; of each stack the first layer."""
     for step in walk(translator, ["ab"], ["ba"]).steps:
         if layer_of(step.address) in (None, ("encoder", 0), ("decoder", 0)):
             yield step
+
+
+def steps_around(translator: Translator) -> Iterator[WalkStep]:
+    """What stands around the model in a search, in sampling and in a training step."""
+    walks = (
+        walk_generation(translator, ["ab"]),
+        walk_generation(translator, ["ab"], translator.config.changed({"sample": True})),
+        walk_training(translator, ["ab"], ["ba"], TrainConfig(warmup=1)),
+    )
+    for step in chain.from_iterable(walked.steps for walked in walks):
+        if kind_of(step.address) in AROUND:
+            yield step
+
+
+def sections_around(steps: Iterable[WalkStep]) -> Iterator[str]:
+    own = list(steps)
+    for kind, (title, about) in AROUND.items():
+        yield from (f"## {title}", about, step_table(step for step in own if kind_of(step.address) == kind))
 
 
 def extra_steps() -> Iterator[Step]:
     """The steps of passes with the other kinds of positions, and of decoding with a cache."""
     ids = torch.tensor([[3, 2]])
     for positions in ("relative", "rotary"):
-        yield from first_layers(recorded_pass(Transformer(small(positions=positions)), ids, ids))
+        yield from once(recorded_pass(Transformer(small(positions=positions)), ids, ids))
     model = Transformer(small()).eval()
     with torch.no_grad(), tracing(model) as trace:
         memory, src_mask = model.encode(ids)
         model.decode(ids, memory, src_mask, model.new_cache())
-    yield from first_layers(trace)
+    yield from once(trace)
 
 
-def first_layers(steps: Iterable[Step]) -> Iterator[Step]:
+def once(steps: Iterable[Told]) -> Iterator[Told]:
     """Of each kind of module the first that takes a step: the encoder's before the decoder's."""
     seen: set[tuple[str, str]] = set()
     for step in steps:
-        key = kind_of(step.address), step.name
-        if key not in seen:
-            seen.add(key)
+        if key_of(step) not in seen:
+            seen.add(key_of(step))
             yield step
+
+
+def key_of(step: WalkStep | Step) -> tuple[str, str]:
+    """What a story is told under: the kind of module and the name."""
+    return kind_of(step.address), step.name
 
 
 def small(**changes: Any) -> ModelConfig:
@@ -107,7 +159,11 @@ def step_tables(steps: Iterable[WalkStep | Step]) -> Iterator[str]:
     for path, members in groupby(steps, key=module_of):
         if path:
             yield f"### {code(re.sub(r'[.]0(?=[.]|$)', '.*', path))}"
-        yield table(["name", "what it is", "equation", "axes", "section"], map(step_row, members))
+        yield step_table(members)
+
+
+def step_table(steps: Iterable[WalkStep | Step]) -> str:
+    return table(["name", "what it is", "equation", "axes", "section"], map(step_row, steps))
 
 
 def step_row(step: WalkStep | Step) -> list[str]:

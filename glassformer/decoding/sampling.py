@@ -19,6 +19,7 @@ from glassformer.decoding.candidate import Candidate, length_penalty, ranked
 from glassformer.decoding.filters import filtered
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.model import Transformer
+from glassformer.trace import note
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,16 @@ def sample(
     ``src_ids`` end with eos and are padded on the right; ``limits`` are the most ids, eos included, of each
     output; ``positions`` says where in the whole input each source stands, which decides its random numbers.
     """
-    steps = DecoderSteps(model, src_ids)
+    steps = DecoderSteps(model, src_ids, cached=options.cache)
     state = _start(limits, options, positions, src_ids.device)
+    note("search.limits", lambda limits=state.limits: limits, "batch")  # type: ignore[misc]
     steps.select(state.samples // options.n_best)
     last_ids = torch.full_like(state.samples, model.config.bos_id)
     found: list[list[Candidate]] = [[] for _ in limits]
     while len(state.samples):
         state = advance(state, steps.next_log_probs(last_ids), options)
         done = (state.ids[:, -1] == model.config.eos_id) | (state.step >= state.limits)
+        _note(state, done)
         if done.any():
             for row in done.nonzero().flatten().tolist():
                 result = _result(state, row, options, model.config.eos_id)
@@ -98,7 +101,11 @@ def _uniforms(seed: int, position: int, number: int, count: int) -> "np.ndarray[
 
 def advance(state: SampleState, log_probs: Float[Tensor, "rows vocab"], options: DecodeConfig) -> SampleState:
     """The state one drawn id later."""
-    ids = drawn(filtered(log_probs, options), state.uniforms[:, state.step])
+    choice, uniforms = filtered(log_probs, options), state.uniforms[:, state.step]
+    ids = drawn(choice, uniforms)
+    note("search.filtered_log_probs", lambda: choice, "batch vocab")
+    note("search.uniforms", lambda: uniforms, "batch")
+    note("search.drawn_ids", lambda: ids, "batch")
     return SampleState(
         samples=state.samples,
         limits=state.limits,
@@ -116,6 +123,13 @@ def drawn(log_probs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, "rows"
     ids = torch.searchsorted(cumulated, passed, right=True).squeeze(1)
     # Only where log_probs are not numbers; ``ranked`` tells of it.
     return ids.clamp(max=log_probs.shape[1] - 1)
+
+
+def _note(state: SampleState, done: Tensor) -> None:
+    """Show in a trace where the samples stand."""
+    note("search.sampled_ids", lambda: state.ids, "batch tgt")
+    note("search.sampled_log_probs", lambda: state.log_probs, "batch")
+    note("search.done", lambda: done, "batch")
 
 
 def _result(state: SampleState, row: int, options: DecodeConfig, eos_id: int) -> Candidate:

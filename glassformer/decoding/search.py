@@ -26,6 +26,13 @@ from glassformer.config import DecodeConfig
 from glassformer.decoding.candidate import Candidate, length_penalty, ranked
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.model import Transformer
+from glassformer.trace import note
+
+_AXES = {
+    "sentences": "batch", "limits": "batch", "last_penalty": "batch", "ids": "batch beam tgt",
+    "log_probs": "batch beam", "ended": "batch", "ended_ids": "batch n_best tgt",
+    "ended_log_probs": "batch n_best", "ended_scores": "batch n_best",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,12 @@ class Continuations:
         """Those at the given ranks of each sentence."""
         return type(self)(*(getattr(self, field.name).gather(1, ranks) for field in fields(self)))
 
+    def note(self) -> None:
+        """Show them in a trace."""
+        note("search.candidate_log_probs", lambda: self.log_probs, "batch candidate")
+        note("search.candidate_parents", lambda: self.parents, "batch candidate")
+        note("search.candidate_ids", lambda: self.ids, "batch candidate")
+
     def prefixed(self, prefixes: Int[Tensor, "sentences beam step"]) -> Int[Tensor, "sentences candidates longer"]:
         """All ids of each: those of its parent, and its own."""
         index = self.parents[:, :, None].expand(-1, -1, prefixes.shape[2])
@@ -81,14 +94,17 @@ def beam_search(
     ``src_ids`` end with eos and are padded on the right; ``limits`` are the most ids, eos included, that each
     output may have, from 1 to the model's max_length. Fewer than ``n_best`` come back where no more exist.
     """
-    steps = DecoderSteps(model, src_ids)
+    steps = DecoderSteps(model, src_ids, cached=options.cache)
     state = start(limits, options, src_ids.device)
+    _note(state)
     last_ids = torch.full_like(state.sentences, model.config.bos_id)
     found: list[list[Candidate]] = [[] for _ in limits]
     while len(state.sentences):
         next_log_probs = steps.next_log_probs(last_ids).view(*state.log_probs.shape, -1)
         state, rows = advance(state, next_log_probs, options, model.config.eos_id)
+        _note(state)
         done = is_done(state, options)
+        note("search.done", lambda done=done: done, "batch")  # type: ignore[misc]
         some_done = bool(done.any())
         if some_done:
             for place in done.nonzero().flatten().tolist():
@@ -126,6 +142,7 @@ def advance(
 ) -> tuple[SearchState, Int[Tensor, "sentences new_beam"]]:
     """The state one id later, and the row of the step before that each living hypothesis continues."""
     best = continuations(state.log_probs, next_log_probs, 2 * options.beam)
+    best.note()
     is_eos = best.ids == eos_id
     # At most one continuation of each parent is eos, so that the first two beams hold a beam of others.
     living_ranks = is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, : options.beam]
@@ -175,6 +192,12 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
     reachable = state.log_probs.amax(dim=1) / state.last_penalty
     nothing_better = state.ended_scores[:, -1] >= reachable
     return nothing_better | (state.ended >= options.beam) | (state.step >= state.limits)
+
+
+def _note(state: SearchState) -> None:
+    """Show in a trace where the search stands."""
+    for name, axes in _AXES.items():
+        note(f"search.{name}", lambda name=name: getattr(state, name), axes)  # type: ignore[misc]
 
 
 def _results(state: SearchState, place: int, options: DecodeConfig, eos_id: int) -> list[Candidate]:

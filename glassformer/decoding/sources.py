@@ -3,7 +3,7 @@
 Knows nothing of how outputs are found.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,9 +11,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.errors import InputError
+from glassformer.errors import InputError, TokenizerError
 from glassformer.text.characters import is_blank
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, PAD_ID, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,11 @@ class Source:
         return len(self.ids) <= 1 or is_blank(self.text)
 
 
-def read_sources(texts: Sequence[str], tokenizer: Tokenizer, config: ModelConfig) -> list[Source]:
-    """Each text as ids; raises ``InputError`` for a single str, or for what is not a str."""
-    if isinstance(texts, str):
-        raise InputError(f"texts: found one str {texts[:40]!r}, expected a list of texts. Put it in a list.")
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(f"texts[{index}]: found {type(text).__name__}, expected str.")
+def read_sources(
+    texts: Sequence[str], tokenizer: Tokenizer, config: ModelConfig, name: str = "texts"
+) -> list[Source]:
+    """Each text as ids; raises ``InputError``, with their ``name``, for what is no list of str."""
+    _check_texts(name, texts)
     room = config.max_length - 1  # eos needs a position
     return [
         Source(text, [*ids[:room], config.eos_id], truncated=len(ids) > room)
@@ -70,3 +68,44 @@ def padded(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> 
     """The rows as one int64 tensor, ``pad_id`` to the right of the shorter ones."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], dtype=torch.int64, device=device)
+
+
+def refuse_one_str(name: str, texts: object) -> None:
+    """A str is a sequence of texts too, of one letter each, and would be read as that."""
+    if isinstance(texts, str):
+        raise InputError(f"{name}: found one str {texts[:40]!r}, expected a list of texts. Put it in a list.")
+
+
+def _check_texts(name: str, texts: Sequence[str]) -> None:
+    refuse_one_str(name, texts)
+    if not isinstance(texts, Iterable) or isinstance(texts, Iterator):
+        raise InputError(
+            f"{name}: found {type(texts).__name__}, expected a list of texts. "
+            f"Of what can be read but once make list({name}), or give it to translate_stream."
+        )
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{name}[{index}]: found {type(text).__name__}, expected str. "
+                "Give plain text: the translator's tokenizer makes ids of it."
+            )
+
+
+def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
+    """Raise ``TokenizerError`` unless the model was made for the vocabularies and the control ids of both."""
+    for name, side, tokenizer, vocab in (
+        ("src_tokenizer", "source", src_tokenizer, config.src_vocab),
+        ("tgt_tokenizer", "target", tgt_tokenizer, config.tgt_vocab),
+    ):
+        if tokenizer.size != vocab:
+            raise TokenizerError(
+                f"{name}: the {side} tokenizer has {tokenizer.size} entries, but the model was made for {vocab}, "
+                "expected as many. Use the tokenizer that it was trained with."
+            )
+    for name, expected in {"pad_id": PAD_ID, "bos_id": BOS_ID, "eos_id": EOS_ID}.items():
+        found = getattr(config, name)
+        if found != expected:
+            raise TokenizerError(
+                f"model.{name}: found {found}, expected {expected}, which is {CONTROL_TOKENS[expected]} in every "
+                "tokenizer. Leave it out of the model's settings."
+            )

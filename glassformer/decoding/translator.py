@@ -17,9 +17,17 @@ from glassformer.decoding.candidate import Candidate
 from glassformer.decoding.forced import forced_attention, forced_log_probs
 from glassformer.decoding.sampling import sample
 from glassformer.decoding.search import beam_search
-from glassformer.decoding.sources import Source, in_batches, output_limit, padded, read_sources
+from glassformer.decoding.sources import (
+    Source,
+    check_tokenizers,
+    in_batches,
+    output_limit,
+    padded,
+    read_sources,
+    refuse_one_str,
+)
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
-from glassformer.errors import InputError, TokenizerError
+from glassformer.errors import InputError
 from glassformer.model import Transformer
 from glassformer.model.evaluating import evaluating
 from glassformer.run_directory import RunDirectory
@@ -40,13 +48,12 @@ class Translator:
     def __init__(
         self, model: Transformer, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, config: DecodeConfig
     ) -> None:
-        """Raises ``TokenizerError`` when a tokenizer's size is not that of the model's vocabulary."""
+        """Raises ``TokenizerError`` when a tokenizer has other sizes or control ids than the model."""
         self.model = model
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
         self.config = config
-        _check_size("source", src_tokenizer, model.config.src_vocab)
-        _check_size("target", tgt_tokenizer, model.config.tgt_vocab)
+        check_tokenizers(model.config, src_tokenizer, tgt_tokenizer)
 
     @classmethod
     def load(cls, directory: str | Path, *, device: str = "auto") -> Self:
@@ -68,7 +75,7 @@ class Translator:
         batch with the number of texts done so far. A text with more tokens than the model takes is cut and
         flagged ``source_truncated``. Raises ``InputError`` when ``texts`` is not a list of str.
         """
-        return self._translated(texts, 0, options or self.config, attention, progress)
+        return self._translated(texts, 0, options, attention, progress)
 
     def translate_stream(
         self,
@@ -79,9 +86,10 @@ class Translator:
         chunk: int = 1000,
     ) -> Iterator[Translation]:
         """``translate`` for texts without end: ``chunk`` of them are read, translated and handed on at a time."""
+        refuse_one_str("texts", texts)
         remaining, start = iter(texts), 0
         while taken := list(islice(remaining, chunk)):
-            yield from self._translated(taken, start, options or self.config, attention, None)
+            yield from self._translated(taken, start, options, attention, None)
             start += len(taken)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
@@ -89,10 +97,13 @@ class Translator:
 
         Raises ``InputError`` when there are not as many of both, or a target is longer than the model takes.
         """
-        if len(sources) != len(targets):
-            raise InputError(f"found {len(sources)} sources and {len(targets)} targets, expected one for each.")
-        src = read_sources(sources, self.src_tokenizer, self.model.config)
-        tgt = read_sources(targets, self.tgt_tokenizer, self.model.config)
+        src = read_sources(sources, self.src_tokenizer, self.model.config, "sources")
+        tgt = read_sources(targets, self.tgt_tokenizer, self.model.config, "targets")
+        if len(src) != len(tgt):
+            raise InputError(
+                f"targets: found {len(src)} sources and {len(tgt)} targets, expected one for each source. "
+                "To compare several targets, repeat their source."
+            )
         for index, target in enumerate(tgt):
             if target.truncated:
                 raise InputError(
@@ -110,9 +121,19 @@ class Translator:
         return log_probs
 
     def _translated(
-        self, texts: Sequence[str], start: int, options: DecodeConfig, attention: bool, progress: Progress | None
+        self,
+        texts: Sequence[str],
+        start: int,
+        options: DecodeConfig | None,
+        attention: bool,
+        progress: Progress | None,
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
+        options = self.config if options is None else options
+        if not isinstance(options, DecodeConfig):
+            raise InputError(
+                f"options: found {type(options).__name__}, expected a DecodeConfig. Write DecodeConfig(beam=5)."
+            )
         sources = read_sources(texts, self.src_tokenizer, self.model.config)
         results = [Translation(source.text, [], source.truncated, [EMPTY]) for source in sources]
         places = [place for place, source in enumerate(sources) if not source.is_empty]
@@ -168,11 +189,3 @@ class Translator:
     def _src_ids(self, sources: Sequence[Source]) -> Tensor:
         device = next(self.model.parameters()).device
         return padded([source.ids for source in sources], self.model.config.pad_id, device)
-
-
-def _check_size(side: str, tokenizer: Tokenizer, vocab: int) -> None:
-    if tokenizer.size != vocab:
-        raise TokenizerError(
-            f"the {side} tokenizer has {tokenizer.size} entries, but the model was made for {vocab}. "
-            "Use the tokenizer that it was trained with."
-        )

@@ -1,9 +1,17 @@
 """A walk as plain values for JSON. Numbers are exact; what JSON has no number for is "-inf", "inf" or "nan".
 
-Schema: ``format``, ``version``, ``model`` (the configuration), ``sources``, ``targets``, ``tokens`` (src, tgt_in,
-tgt_out: labels for each sentence, padding included) and ``steps``; a step has ``number``, ``address``, ``stage``,
-``title``, ``sentence``, ``equation``, ``section``, ``axes``, ``symbols``, ``shape``, and with values ``values``
-(nested lists, one level for each axis) and ``cells`` (the token behind each id, or null).
+Schema: ``format``, ``version``, ``kind`` (forced, generation or training), ``model`` (the configuration), ``decode``
+and ``train`` (the options of a generation and of a training step, else null), ``sources``, ``targets``, ``tokens``
+(src, tgt_in, tgt_out: labels for each sentence, padding included) and ``steps``. A step has
+
+- ``number``, ``address``, ``call`` (which pass of this address, from 0), ``stage``,
+- ``title``, ``sentence``, ``equation``, ``section``,
+- ``axes``, ``symbols``, ``shape``, ``row_sentences`` (the sentence, from 0, of each row along batch),
+- ``lines`` (what it stands for in words, a list for each row along batch; or null),
+- ``gradient`` (null, or its ``norm``),
+
+and with values ``values`` (nested lists, one level for each axis), ``cells`` (the token behind each id, or null) and
+in ``gradient`` its own ``values``. Version 1 had no kinds, ``call``, ``row_sentences``, ``lines`` or ``gradient``.
 """
 
 import json
@@ -25,8 +33,11 @@ def walk_mapping(walk: "Walk", *, values: bool) -> dict[str, Any]:
     sentences = walk.sentences
     return {
         "format": "glassformer walk",
-        "version": 1,
+        "version": 2,
+        "kind": walk.kind,
         "model": asdict(walk.config),
+        "decode": None if walk.decode is None else asdict(walk.decode),
+        "train": None if walk.train is None else asdict(walk.train),
         "sources": list(sentences.sources),
         "targets": list(sentences.targets),
         "tokens": {
@@ -40,8 +51,13 @@ def walk_mapping(walk: "Walk", *, values: bool) -> dict[str, Any]:
 
 def write_mapping(path: Path, mapping: dict[str, Any]) -> None:
     """One JSON file in UTF-8."""
+    write_text(path, json.dumps(mapping, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A file in UTF-8; raises ``StorageError`` when the place cannot be written."""
     try:
-        path.write_text(json.dumps(mapping, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise StorageError(f"{path}: cannot be written: {error.strerror}. Choose another place.") from error
 
@@ -50,15 +66,21 @@ def _step_mapping(step: "WalkStep", *, values: bool) -> dict[str, Any]:
     mapping: dict[str, Any] = {
         "number": step.number,
         "address": step.address,
+        "call": step.call,
         "stage": step.stage,
         **asdict(step.story),
         "axes": list(step.axes),
         "symbols": list(step.symbols),
         "shape": list(step.shape),
+        "row_sentences": list(step.sentences),
+        "lines": _lists(step.lines),
+        "gradient": None if step.gradient is None else {"norm": exact_values(step.gradient.norm())},
     }
     if values:
         mapping["values"] = exact_values(step.value)
-        mapping["cells"] = None if step.cells is None else _lists(step.cells)
+        mapping["cells"] = _lists(step.cells)
+        if step.gradient is not None:
+            mapping["gradient"]["values"] = exact_values(step.gradient)
     return mapping
 
 
@@ -76,5 +98,5 @@ def _with_words(plain: Any) -> Any:
     return plain if plain - plain == 0 else str(plain)
 
 
-def _lists(rows: tuple[tuple[str, ...], ...]) -> list[list[str]]:
-    return [list(row) for row in rows]
+def _lists(rows: tuple[tuple[str, ...], ...] | None) -> list[list[str]] | None:
+    return None if rows is None else [list(row) for row in rows]

@@ -1,7 +1,7 @@
 """Sentences on their way into the model: tokens and padded ids, and the steps that show them. Knows no model run."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from glassformer.config import ModelConfig
 from glassformer.decoding import Translator
 from glassformer.decoding.sources import padded, read_sources
 from glassformer.errors import InputError
-from glassformer.text import Batch, Tokenizer
+from glassformer.text import Batch, Derivation, Tokenizer
 from glassformer.trace import Step
 
 Rows = tuple[tuple[str, ...], ...]
@@ -19,7 +19,10 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """Texts, and the batch that they become; each ``Rows`` holds the token label of every entry, padding too."""
+    """Texts, and the batch that they become; each ``Rows`` holds the token label of every entry, padding too.
+
+    ``vocab`` is the label of each entry of the target vocabulary.
+    """
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
@@ -27,15 +30,45 @@ class Sentences:
     src_tokens: Rows
     tgt_in_tokens: Rows
     tgt_out_tokens: Rows
+    src_derivations: tuple[Derivation, ...]
+    tgt_derivations: tuple[Derivation, ...] | None
+    vocab: tuple[str, ...]
+    pad_id: int
+    eos_id: int
 
     @property
     def steps(self) -> list[Step]:
-        """The steps before the model."""
-        sides = {"src": "batch src", "tgt_in": "batch tgt", "tgt_out": "batch tgt"}
-        ids = {"src": self.batch.src_ids, "tgt_in": self.batch.tgt_in_ids, "tgt_out": self.batch.tgt_out_ids}
-        shown = [Step(f"text.{side}_ids", tuple(axes.split()), ids[side]) for side, axes in sides.items()]
-        tokens = Step("text.src_tokens", ("batch", "src"), self.batch.src_ids)
-        return [tokens, *shown, Step("text.ntokens", (), torch.tensor(self.batch.target_tokens))]
+        """The steps before the model: of the source, and of a target that is forced."""
+        src = [*_derivation_steps("src", self.src_derivations),
+               Step("text.src_tokens", ("batch", "src"), self.batch.src_ids),
+               Step("text.src_ids", ("batch", "src"), self.batch.src_ids)]  # fmt: skip
+        return [*src, *_derivation_steps("tgt", self.tgt_derivations or ()),
+                Step("text.tgt_out_ids", ("batch", "tgt"), self.batch.tgt_out_ids),
+                Step("text.tgt_in_ids", ("batch", "tgt"), self.batch.tgt_in_ids),
+                Step("text.ntokens", (), torch.tensor(self.batch.target_tokens))]  # fmt: skip
+
+    @property
+    def source_steps(self) -> list[Step]:
+        """The steps of the source alone, for a generation."""
+        return [step for step in self.steps if step.name.startswith("src")]
+
+    def lines(self, address: str) -> Rows | None:
+        """What the numbers at ``address`` count, sentence by sentence: normal form, pre-tokens, spelling."""
+        side, _, name = address.removeprefix("text.").partition("_")
+        derivations = self.src_derivations if side == "src" else self.tgt_derivations
+        if not address.startswith("text.") or name not in _LINES or not derivations:
+            return None
+        return tuple(tuple(_LINES[name](derivation)) for derivation in derivations)
+
+    def generated(self, targets: tuple[str, ...]) -> "Sentences":
+        """The same sources with targets that the model itself wrote."""
+        return replace(self, targets=targets, tgt_derivations=None)
+
+    @property
+    def derived_src_ids(self) -> Tensor:
+        """The source ids as the derivations give them, with </s> and padding."""
+        pad_id, eos_id = self.pad_id, self.eos_id
+        return padded([[*derivation.ids, eos_id] for derivation in self.src_derivations], pad_id, _CPU)
 
     def cells(self, address: str) -> Rows | None:
         """What the entries at ``address`` stand for, when they are ids."""
@@ -57,6 +90,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         raise InputError("sources: found no sentence, expected at least one.")
     config = translator.model.config
     src = _encoded("sources", sources, translator.src_tokenizer, config)
+    forced = targets is not None
     if targets is None:
         best = [translation.hypotheses[0] for translation in translator.translate(sources)]
         targets, tgt_out = [one.text for one in best], [one.ids or [config.eos_id] for one in best]
@@ -73,7 +107,38 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         src_tokens=token_rows(translator.src_tokenizer, batch.src_ids),
         tgt_in_tokens=token_rows(translator.tgt_tokenizer, batch.tgt_in_ids),
         tgt_out_tokens=token_rows(translator.tgt_tokenizer, batch.tgt_out_ids),
+        src_derivations=tuple(map(translator.src_tokenizer.derive, sources)),
+        tgt_derivations=tuple(map(translator.tgt_tokenizer.derive, targets)) if forced else None,
+        vocab=tuple(translator.tgt_tokenizer.to_tokens(range(translator.tgt_tokenizer.size))),
+        pad_id=config.pad_id,
+        eos_id=config.eos_id,
     )
+
+
+def _spelled(derivation: Derivation) -> list[str]:
+    """Each pre-token with every step that spells it."""
+    return [line for part in derivation.pre_tokens for line in (str(part), *(f"  {step}" for step in part.steps))]
+
+
+_LINES: dict[str, Callable[[Derivation], list[str]]] = {
+    "normalised": lambda derivation: [derivation.normalised],
+    "pre_tokens": lambda derivation: [part.text for part in derivation.pre_tokens],
+    "spelling": _spelled,
+}
+_COUNTS: dict[str, Callable[[Derivation], int]] = {
+    "normalised": lambda derivation: len(derivation.normalised),
+    "pre_tokens": lambda derivation: len(derivation.pre_tokens),
+    "spelling": lambda derivation: sum(len(part.steps) for part in derivation.pre_tokens),
+}
+
+
+def _derivation_steps(side: str, derivations: Sequence[Derivation]) -> list[Step]:
+    if not derivations:
+        return []
+    return [
+        Step(f"text.{side}_{name}", ("batch",), torch.tensor([count(one) for one in derivations]))
+        for name, count in _COUNTS.items()
+    ]
 
 
 def token_rows(tokenizer: Tokenizer, ids: Tensor) -> Rows:

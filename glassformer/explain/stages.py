@@ -1,5 +1,7 @@
 """The stages of a walk: Text, Encoder embedding, Encoder layer 1 ... Output, Choice. Knows addresses alone."""
 
+from glassformer.explain.story import kind_of
+
 _STAGES = {
     "text": "Text",
     "src_mask": "Encoder embedding",
@@ -10,7 +12,11 @@ _STAGES = {
     "decoder": "Decoder output",
     "output_projection": "Output",
     "choice": "Choice",
+    "loss": "Loss",
+    "update": "Update",
+    "search": "Search",
 }
+_SEARCHED = ("causal_mask", "tgt_embedding", "decoder", "output_projection", "search")
 
 
 def layer_of(address: str) -> tuple[str, int] | None:
@@ -21,9 +27,15 @@ def layer_of(address: str) -> tuple[str, int] | None:
     return None
 
 
-def stage_of(address: str) -> str:
-    """The title of the stage that an address belongs to; layers are counted from 1."""
-    layer = layer_of(address)
-    if layer is not None:
-        return f"{layer[0].capitalize()} layer {layer[1] + 1}"
-    return _STAGES[address.split(".", maxsplit=1)[0]]
+def stage_of(address: str, token: int = 0) -> str:
+    """The title of the stage that an address belongs to; layers are counted from 1.
+
+    In a generation ``token`` is the number of the token that is being written, and part of the title.
+    """
+    root = address.split(".", maxsplit=1)[0]
+    stage = _STAGES.get(root, "Update")
+    if kind_of(address) == "weight":
+        stage = "Update"
+    elif (layer := layer_of(address)) is not None:
+        stage = f"{layer[0].capitalize()} layer {layer[1] + 1}"
+    return f"Token {token}: {stage}" if token and root in _SEARCHED else stage

@@ -12,6 +12,8 @@ from glassformer.explain.stories import STORIES, VARIANTS, Story
 
 __all__ = ["Story", "kind_of", "story_of"]
 
+_WEIGHTS = {"weight", "bias", "gain", "table", "key_table", "value_table"}
+
 
 def kind_of(address: str) -> str:
     """The kind of module that an address lies in: ``cross_attention``, ``add_norm``, ``encoder_layer`` ..."""
@@ -21,6 +23,8 @@ def kind_of(address: str) -> str:
     stack, last = path[0], path[-1]
     if last == "self_attention":
         return f"{stack}_self_attention"
+    if last in _WEIGHTS:
+        return "weight"
     if last == "layers":
         return f"{stack}_layer"
     for ending in ("add_norm", "norm", "embedding"):

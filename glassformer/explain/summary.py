@@ -1,7 +1,7 @@
 """The model module by module: what comes out of each, and how many parameters it holds.
 
-Output shapes are those of a recorded pass, and a matrix that several modules share is counted once.
-Knows no text.
+Output shapes are those of a recorded pass of the same configuration on torch's meta device, which holds no numbers,
+and a matrix that several modules share is counted once. Knows no text.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,22 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor, nn
 
+from glassformer.config import ModelConfig
 from glassformer.explain.notation import symbols
 from glassformer.explain.plain import symbols_text
 from glassformer.explain.recording import recorded_pass
 from glassformer.explain.stages import layer_of
 from glassformer.model import Transformer
 from glassformer.trace import Step
+
+# A module without a tap of its own, by the tap of the module around it that is its output or has its shape.
+_UNTAPPED = {
+    "embedded": "tokens",
+    "position_vectors": "positions",
+    "scaled": "dropout",
+    "with_positions": "dropout",
+    "residual": "dropout",
+}
 
 
 @dataclass(frozen=True)
@@ -35,18 +45,16 @@ class SummaryRow:
     shared: bool
 
 
-def summary_rows(model: Transformer, n_src: int = 7, n_tgt: int = 6) -> list[SummaryRow]:
-    """A row for each module that names its output, the whole model first, in the order of construction.
+def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
+    """A row for each module that names its output, the whole model first, in the order of computation.
 
-    The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``, or as many as the model
-    takes. The rows' parameters add up to the model's.
+    The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``: as many as the model takes
+    if not given, or if it takes no more. The rows' parameters add up to the model's.
     """
-    outputs = _outputs(model, n_src, n_tgt)
+    outputs = _outputs(model.config, n_src, n_tgt)
     counted: set[int] = set()
     rows = []
-    for path, module in model.named_modules():
-        if path not in outputs:
-            continue
+    for path, module in _in_order(model, outputs):
         step = outputs[path]
         own = _own_parameters(module, path, outputs)
         new = [parameter for parameter in own if id(parameter) not in counted]
@@ -57,14 +65,33 @@ def summary_rows(model: Transformer, n_src: int = 7, n_tgt: int = 6) -> list[Sum
     return rows
 
 
-def _outputs(model: Transformer, n_src: int, n_tgt: int) -> dict[str, Step]:
-    """The last step of each module; the whole model's is that of its last module."""
-    config = model.config
-    src_ids = _some_ids(min(n_src, config.max_length), config.src_vocab)
-    tgt_in_ids = _some_ids(min(n_tgt, config.max_length), config.tgt_vocab)
-    trace = recorded_pass(model, src_ids, tgt_in_ids)
-    outputs = {step.address.rpartition(".")[0]: step for step in trace if step.name != "probabilities"}
+def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[str, Step]:
+    """The last step of each module, in the order in which they end; the whole model's is that of its last module."""
+    with torch.device("meta"):
+        twin = Transformer(config)
+    src_ids = _some_ids(min(n_src or config.max_length, config.max_length), config.src_vocab)
+    tgt_in_ids = _some_ids(min(n_tgt or config.max_length, config.max_length), config.tgt_vocab)
+    outputs: dict[str, Step] = {}
+    for step in recorded_pass(twin, src_ids, tgt_in_ids):
+        path, _, name = step.address.rpartition(".")
+        ended = [f"{path}.{_UNTAPPED[name]}", path] if name in _UNTAPPED else [path]
+        for module in ended:
+            outputs.pop(module, None)
+            outputs[module] = step
     return {**outputs, "": outputs["output_projection"]}
+
+
+def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, nn.Module]]:
+    """The modules with an output, each before those inside it, and side by side in the order in which they end."""
+    places = {path: place for place, path in enumerate(outputs)}
+
+    def place(path: str) -> list[int]:
+        parts = path.split(".") if path else []
+        around = (".".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        return [places[outer] for outer in around if outer in places]
+
+    named = [(path, module) for path, module in model.named_modules() if path in outputs]
+    return sorted(named, key=lambda entry: place(entry[0]))
 
 
 def _some_ids(length: int, vocab: int) -> Tensor:
@@ -83,9 +110,14 @@ def _own_parameters(module: nn.Module, path: str, outputs: dict[str, Step]) -> l
 
 
 def print_summary(
-    model: Transformer, console: Console, *, n_src: int = 7, n_tgt: int = 6, all_layers: bool = False
+    model: Transformer,
+    console: Console,
+    *,
+    n_src: int | None = None,
+    n_tgt: int | None = None,
+    all_layers: bool = False,
 ) -> None:
-    """Print a row for each module and the total; layers after a stack's first are folded unless ``all_layers``."""
+    """Print a row for each module and the totals; layers after a stack's first are folded unless ``all_layers``."""
     rows = summary_rows(model, n_src, n_tgt)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     for heading in ("module", "kind", "output", "shape"):
@@ -94,7 +126,17 @@ def print_summary(
     for cells in _lines(rows, all_layers=all_layers):
         table.add_row(*map(Text, cells))
     console.print(table)
-    console.print(Text(f"total parameters: {sum(row.parameters for row in rows):,}", style="bold"))
+    _print_totals(model, console)
+
+
+def _print_totals(model: Transformer, console: Console) -> None:
+    parameters = list(model.parameters())
+    total = sum(parameter.numel() for parameter in parameters)
+    trainable = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+    size_mb = sum(parameter.nbytes for parameter in parameters) / 1e6
+    split = f"trainable: {trainable:,}, not trainable: {total - trainable:,}, in memory: {size_mb:,.2f} MB"
+    console.print(Text(split))
+    console.print(Text(f"total parameters: {total:,}", style="bold"))
 
 
 def _lines(rows: list[SummaryRow], *, all_layers: bool) -> Iterator[tuple[str, ...]]:

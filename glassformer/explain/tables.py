@@ -1,21 +1,43 @@
-"""What a step holds, as small tables: tokens down, tokens or numbers across, one table for each head.
+"""Tables that any renderer can draw, and what a step holds as such tables: tokens down, tokens or numbers across.
 
-Large values are cut, and the caption says so. Knows no stages and no model.
+One table for each head. Large values are cut, and the caption says so. Knows no stages, no model and no look.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
 from torch import Tensor
 
-from glassformer.explain.plain import clipped, number_text
+from glassformer.explain.plain import clipped, number_text, printable, shape_text
 from glassformer.explain.walk import Walk, WalkStep
 
-_ROWS, _NUMBERS, _TABLES = 12, 8, 4
-_LABEL_WIDTH, _CELL_WIDTH = 12, 9
+_LABEL_WIDTH, _HEADER_WIDTH = 12, 8
+
+Cell = str | bool | int | float
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headers over rows of words and numbers; without rows, the caption alone. ``shaded`` invites to compare numbers.
+
+    Words may be a user's: a renderer makes them harmless.
+    """
+
+    headers: tuple[str, ...] = ()
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    title: str = ""
+    caption: str = ""
+    shaded: bool = False
+
+
+@dataclass(frozen=True)
+class Most:
+    """The most that the tables of one step show: entries down, tokens and numbers across, and tables."""
+
+    down: int = 12
+    tokens: int = 12
+    numbers: int = 8
+    tables: int = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,24 +54,60 @@ class _Axis:
         return len(self.labels)
 
 
-def value_tables(walk: Walk, step: WalkStep, row: int, width: int) -> Iterator[Table | Text]:
-    """Tables of the step's value for sentence ``row``, at most ``width`` columns wide, and what they leave out."""
-    value, axes, cells = _of_sentence(walk, step, row)
+_NO_AXIS = _Axis("", "", [""], is_tokens=False)
+
+
+def cell_text(cell: Cell) -> str:
+    """What stands in a cell, without what a terminal would obey."""
+    return printable(cell) if isinstance(cell, str) else number_text(cell)
+
+
+def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
+    """What the step stands for in words, for one sentence; where it has several rows, each under its number."""
+    rows = [lines for owner, lines in zip(step.sentences, step.lines or (), strict=False) if owner == sentence]
+    if len(rows) <= 1:
+        return tuple(line for lines in rows for line in lines)
+    return tuple(line for number, lines in enumerate(rows, start=1) for line in (f"row {number}", *lines))
+
+
+def value_tables(walk: Walk, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
+    """Tables of the step's value for a sentence, then of its gradient, if it has one."""
+    if "batch" in step.axes and sentence not in step.sentences:
+        yield Table(caption=f"sentence {sentence + 1} is finished: it has no row here")
+        return
+    yield from _tables(walk, step, sentence, most)
+    if step.gradient is not None:
+        for table in _tables(walk, replace(step, value=step.gradient, cells=None), sentence, most):
+            yield replace(table, title=f"gradient, {table.title}".rstrip(", "))
+
+
+def _tables(walk: Walk, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
+    value, axes, cells = _of_sentence(walk, step, sentence)
+    rows = step.sentences.count(sentence)
+    note = f"the first of the {rows} rows of this sentence" if rows > 1 else ""
+    if not value.numel():
+        yield Table(caption=f"nothing yet: {shape_text(tuple(value.shape))}")
+        return
+    if not axes and cells is None:
+        yield Table(title=f"= {number_text(value.item())}", caption=note)
+        return
     if len(axes) <= 2:
-        yield from _with_caption(*_matrix(value, axes, cells, width))
+        table, cut = _matrix(value, axes, cells, most)
+        yield replace(table, caption=_caption(cut, note))
         return
     outer = next((place for place, axis in enumerate(axes) if axis.word == "heads"), 0)
     axis, inner = axes[outer], [*axes[:outer], *axes[outer + 1 :]]
-    for index in range(min(axis.size, _TABLES)):
-        yield Text(f"{axis.symbol} = {axis.labels[index]}", style="bold")
-        table, cut = _matrix(value.select(outer, index), inner, None, width)
-        yield from _with_caption(table, cut if index == 0 else [])
-    if axis.size > _TABLES:
-        yield Text(f"showing {_TABLES} of {axis.size} along {axis.symbol}", style="dim")
+    shown = min(axis.size, most.tables)
+    for index in range(shown):
+        table, cut = _matrix(value.select(outer, index), inner, None, most)
+        left_out = [*(cut if index == 0 else ()), *(_left_out(axis, shown) if index == shown - 1 else ())]
+        title = f"{axis.symbol} = {axis.labels[index]}"
+        yield replace(table, title=title, caption=_caption(left_out, note if index == 0 else ""))
 
 
-def _of_sentence(walk: Walk, step: WalkStep, row: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
+def _of_sentence(walk: Walk, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
     """The value, axes and token cells of one sentence, without its axes of a single stretched entry."""
+    row = step.sentences.index(sentence) if "batch" in step.axes else 0
     labels = walk.labels(step, row)
     value, axes = step.value, []
     for place in reversed(range(value.ndim)):
@@ -64,34 +122,36 @@ def _of_sentence(walk: Walk, step: WalkStep, row: int) -> tuple[Tensor, list[_Ax
     return value, axes[::-1], cells
 
 
-def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, width: int) -> tuple[Table, list[str]]:
+def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Most) -> tuple[Table, list[str]]:
     """A table of one number, of one axis across, or of two; and what was cut."""
-    across = axes[-1] if axes else _Axis("", "", [""], is_tokens=False)
-    down = axes[0] if len(axes) == 2 else _Axis("", "", [""], is_tokens=False)
-    n_down, n_across = min(down.size, _ROWS), min(across.size, _columns(across, width))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    for label in across.labels[:n_across]:
-        table.add_column(_token(label, _CELL_WIDTH - 1), justify="right", no_wrap=True)
-    shown = value.reshape(down.size, across.size)[:n_down, :n_across].tolist()
-    for label, numbers in zip(down.labels, shown, strict=False):
-        table.add_row(_token(label, _LABEL_WIDTH), *(Text(number_text(number)) for number in numbers))
+    across = axes[-1] if axes else _NO_AXIS
+    down = axes[0] if len(axes) == 2 else _NO_AXIS
+    n_down = min(down.size, most.down)
+    n_across = min(across.size, most.tokens if across.is_tokens else most.numbers)
+    shown = value.reshape(down.size, across.size)[:n_down]
+    places = _greatest(shown, n_across) if across.word == "vocab" else list(range(n_across))
+    labelled = zip(down.labels, shown[:, places].tolist(), strict=False)
+    rows: list[tuple[Cell, ...]] = [(clipped(label, _LABEL_WIDTH), *numbers) for label, numbers in labelled]
     if cells is not None:
-        table.add_row(Text(""), *(_token(cell, _CELL_WIDTH - 1) for cell in cells[:n_across]))
-    cut = [(n_down, down), (n_across, across)]
-    return table, [f"{shown} of {axis.size} along {axis.symbol}" for shown, axis in cut if shown < axis.size]
+        rows.append(("", *_headers(cells, places)))
+    table = Table(("", *_headers(across.labels, places)), tuple(rows), shaded=cells is None)
+    return table, [*_left_out(down, n_down), *_left_out(across, n_across)]
 
 
-def _columns(across: _Axis, width: int) -> int:
-    fitting = max(1, (width - _LABEL_WIDTH - 1) // _CELL_WIDTH)
-    return fitting if across.is_tokens else min(fitting, _NUMBERS)
+def _greatest(shown: Tensor, count: int) -> list[int]:
+    """The columns with the greatest numbers, greatest first: of a whole vocabulary, those that are worth a look."""
+    places: list[int] = shown.amax(dim=0).topk(count).indices.tolist()
+    return places
 
 
-def _token(label: str, width: int) -> Text:
-    return Text(clipped(label, width))
+def _headers(labels: list[str], places: list[int]) -> list[str]:
+    return [clipped(labels[place], _HEADER_WIDTH) for place in places]
 
 
-def _with_caption(table: Table, cut: list[str]) -> Iterator[Table | Text]:
-    yield table
-    if cut:
-        yield Text(f"showing {', '.join(cut)}", style="dim")
+def _left_out(axis: _Axis, shown: int) -> list[str]:
+    greatest = "the greatest " if axis.word == "vocab" else ""
+    return [f"{greatest}{shown} of {axis.size} along {axis.symbol}"] if shown < axis.size else []
+
+
+def _caption(left_out: list[str], note: str) -> str:
+    return "; ".join(filter(None, [f"showing {', '.join(left_out)}" if left_out else "", note]))

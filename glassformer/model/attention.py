@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glassformer.config import ModelConfig
 from glassformer.model.cache import AttentionCache
 from glassformer.model.positions import RelativePositions, RotaryPositions
-from glassformer.trace import tap
+from glassformer.trace import is_tracing, tap
 
 Queries = Float[Tensor, "batch heads query d_k"]
 Keys = Float[Tensor, "batch heads key d_k"]
@@ -46,11 +46,25 @@ def softmax(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Float
     return weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
 
+def fused_attention(q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor, "batch heads query d_v"]:
+    """Equation 1 in one kernel of torch's own, which keeps no weights; a query that may attend to none gets zeros.
+
+    Such a query is given every key and its result is dropped, since kernels differ in what they make of it.
+    """
+    may_attend_to_any = mask.any(dim=-1, keepdim=True)
+    heads = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask | ~may_attend_to_any)
+    return heads.masked_fill(~may_attend_to_any, 0.0)
+
+
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1 ... head_h) W_O, head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i).
 
     ``knows_order`` gives self-attention its relative or rotary positions, when the configuration has them.
+    ``fused`` and ``fused_in_traces`` are set by ``Transformer.use_fused_attention``.
     """
+
+    fused = False
+    fused_in_traces = False
 
     def __init__(self, config: ModelConfig, *, knows_order: bool) -> None:
         super().__init__()
@@ -79,7 +93,8 @@ class MultiHeadAttention(nn.Module):
             q = self.rotary(q, start)
             q = tap(self, "q_rotated", q, "batch heads query d_k")
         k, v = self._keys_and_values(memory, start, cache)
-        heads = self.attend(q, k, v, mask)
+        heads = fused_attention(q, k, v, mask) if self._takes_one_kernel() else self.attend(q, k, v, mask)
+        heads = tap(self, "heads", heads, "batch heads query d_v")
         return self._join(heads)
 
     def attend(self, q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor, "batch heads query d_v"]:
@@ -98,7 +113,16 @@ class MultiHeadAttention(nn.Module):
         if self.relative is not None:
             heads = tap(self, "weighted_values", heads, "batch heads query d_v")
             heads = heads + self.relative.heads(weights)
-        return tap(self, "heads", heads, "batch heads query d_v")
+        return heads
+
+    def _takes_one_kernel(self) -> bool:
+        """Whether ``fused_attention`` stands in: not while a trace records, unless that is wanted.
+
+        It knows nothing of relative positions, and passes no products, scores, masked scores and weights.
+        """
+        if not self.fused or self.relative is not None:
+            return False
+        return torch.compiler.is_compiling() or self.fused_in_traces or not is_tracing()
 
     def _keys_and_values(self, memory: Tensor, start: int, cache: AttentionCache | None) -> tuple[Tensor, Tensor]:
         """Project the memory, or take what the cache holds of it."""

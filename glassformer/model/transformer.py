@@ -7,9 +7,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
-from glassformer.errors import InputError
+from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.cache import DecoderCache
 from glassformer.model.embedding import Embedding, OutputProjection
+from glassformer.model.inputs import check_cache, check_ids, check_memory, check_pair
 from glassformer.model.layers import DecoderLayer, EncoderLayer
 from glassformer.model.masks import causal_mask, padding_mask
 from glassformer.model.norm import LayerNorm
@@ -81,6 +82,7 @@ class Transformer(nn.Module):
         self, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch tgt vocab"]:
         """Teacher forcing: the logits of every target position at once."""
+        check_pair(src_ids, tgt_in_ids)
         memory, src_mask = self.encode(src_ids)
         return self.decode(tgt_in_ids, memory, src_mask)
 
@@ -88,7 +90,7 @@ class Transformer(nn.Module):
         self, src_ids: Int[Tensor, "batch src"]
     ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch 1 1 src"]]:
         """The memory of each source position, and the mask that hides padding from whoever reads it."""
-        self._check_ids("src_ids", src_ids, self.config.src_vocab, 0)
+        check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
         src_mask = padding_mask(src_ids, self.config.pad_id)
         src_mask = tap(self, "src_mask", src_mask, "batch one one src")
         x = self.src_embedding(src_ids)
@@ -102,9 +104,10 @@ class Transformer(nn.Module):
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt vocab"]:
         """The logits of the given target positions; with a cache they follow those of the calls before."""
+        check_cache(cache, self.config.n_decoder_layers)
         start = cache.length if cache is not None else 0
-        self._check_ids("tgt_in_ids", tgt_in_ids, self.config.tgt_vocab, start)
-        self._check_rows(tgt_in_ids, memory, memory_mask, cache)
+        check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, start)
+        check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
         n_tgt = tgt_in_ids.shape[1]
         look_ahead = causal_mask(n_tgt, start + n_tgt, tgt_in_ids.device)
         look_ahead = tap(self, "causal_mask", look_ahead, "one one query key")
@@ -116,41 +119,16 @@ class Transformer(nn.Module):
         """An empty cache for one batch of translations."""
         return DecoderCache(self.config.n_decoder_layers)
 
-    def _check_rows(
-        self, tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor, cache: DecoderCache | None
-    ) -> None:
-        """Everything that a decoding step is given must be about the same sentences."""
-        rows = {"memory": memory.shape[0], "memory_mask": memory_mask.shape[0]}
-        if cache is not None and cache.rows is not None:
-            rows["cache"] = cache.rows
-        for name, found in rows.items():
-            if found != tgt_in_ids.shape[0]:
-                raise InputError(
-                    f"{name}: axis batch has {found} rows, tgt_in_ids has {tgt_in_ids.shape[0]}. "
-                    "Give one target row for each source row, batch first; reorder cache, memory and mask together."
-                )
+    def use_fused_attention(self, on: bool = True, *, in_traces: bool = False) -> None:
+        """Let one kernel of torch's own, which keeps no weights, compute equation 1, or the plain lines again.
 
-    def _check_ids(self, name: str, ids: Tensor, vocab: int, start: int) -> None:
-        """Refuse what would otherwise fail deep inside; ids' values are checked where looking costs no wait."""
-        if not isinstance(ids, Tensor):
-            raise InputError(f"{name}: found {type(ids).__name__}, expected a tensor (batch, positions) of ids.")
-        if ids.ndim != 2 or ids.dtype not in (torch.int64, torch.int32):
-            raise InputError(
-                f"{name}: found {tuple(ids.shape)} {ids.dtype}, expected (batch, positions) of torch.int64 ids."
-            )
-        if start + ids.shape[1] > self.config.max_length:
-            raise InputError(
-                f"{name}: {start + ids.shape[1]} positions, but model.max_length is {self.config.max_length}. "
-                "Shorten the text, or build the model with a larger max_length."
-            )
-        if torch.compiler.is_compiling() or ids.device.type != "cpu" or ids.numel() == 0:
-            return
-        low, high = (int(bound) for bound in ids.aminmax())
-        if low < 0 or high >= vocab:
-            raise InputError(
-                f"{name}: found id {low if low < 0 else high}, expected ids from 0 to {vocab - 1}. "
-                "The tokenizer and the model do not belong together, or source and target are exchanged."
-            )
+        Outputs and gradients are the same up to rounding. Self-attention with relative positions stays plain. While
+        a trace records, the plain lines run, so that their products, scores and weights can be seen; ``in_traces``
+        records what the kernel does instead.
+        """
+        for module in self.modules():
+            if isinstance(module, MultiHeadAttention):
+                module.fused, module.fused_in_traces = on, in_traces
 
     def _initialise(self) -> None:
         """Xavier uniform for matrices, zeros for biases; embeddings of variance 1 once scaled."""

@@ -2,6 +2,7 @@
 
 from glassformer.text.batches import Batch, collate, padding_fraction, plan_batches
 from glassformer.text.corpus import Pair, fingerprint, is_validation, read_pairs
+from glassformer.text.derivation import Derivation
 from glassformer.text.encoded import EncodedPairs, EncodedWriter
 from glassformer.text.lines import open_text, read_lines
 from glassformer.text.prepare import PreparedText, prepare
@@ -14,6 +15,7 @@ __all__ = [
     "PAD_ID",
     "UNK_ID",
     "Batch",
+    "Derivation",
     "EncodedPairs",
     "EncodedWriter",
     "Pair",

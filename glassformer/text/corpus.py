@@ -67,7 +67,9 @@ def _read_tsv(path: Path) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t", 2)
         if len(columns) < 2:
-            raise TextError(f"{path}:{number}: found no tab, expected source, tab, target on each line.")
+            raise TextError(
+                f"{path}:{number}: found no tab, expected source, tab, target on each line. Put one between them."
+            )
         yield columns[0], columns[1]
 
 

@@ -7,6 +7,7 @@ User text never becomes a control id: a typed "</s>" is four characters, not the
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -14,8 +15,10 @@ from tokenizers import Tokenizer as Library
 
 from glassformer.errors import StorageError, TokenizerError
 from glassformer.text.characters import without_surrogates
+from glassformer.text.derivation import Derivation
 from glassformer.text.labels import byte_label, label
 from glassformer.text.recipes import CONTROL_TOKENS, train_library
+from glassformer.text.spelling import Deriver
 
 __all__ = ["BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"]
 
@@ -40,6 +43,7 @@ class Tokenizer:
         # Not part of the JSON, so it has to be set each time.
         self._library.encode_special_tokens = True
         self._kind = _kind(text)
+        self._show = byte_label if self._kind == "bpe" else label
         self._check_control_tokens()
 
     def _check_control_tokens(self) -> None:
@@ -110,6 +114,27 @@ class Tokenizer:
         encodings = self._library.encode_batch_fast(list(map(without_surrogates, texts)), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
+    def derive(self, text: str) -> Derivation:
+        """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step that spells them.
+
+        Raises ``TokenizerError`` where the steps lead elsewhere: the tokenizer has an option that none trained
+        here has.
+        """
+        derivation = self._deriver.derive(text)
+        if derivation.ids != self.to_ids(text):
+            shown = repr(text if len(text) <= 60 else f"{text[:60]}…")
+            raise TokenizerError(
+                f"{shown}: the steps lead to other ids than the tokenizer, expected the same: "
+                "it has an option that glassformer cannot show. Train a tokenizer here."
+            )
+        return derivation
+
+    @cached_property
+    def _deriver(self) -> Deriver:
+        # As the library writes it, not as it was read: these are the very floats that it compares.
+        model = json.loads(self._library.to_str())["model"]
+        return Deriver(self._library, self._kind, model, self._show)
+
     def to_text(self, ids: Iterable[int]) -> str:
         """The text of ``ids``; control tokens are left out, broken UTF-8 gives U+FFFD."""
         return str(self._library.decode(self._checked(ids), skip_special_tokens=True))
@@ -121,8 +146,7 @@ class Tokenizer:
     def _label(self, number: int) -> str:
         if number < len(CONTROL_TOKENS):
             return CONTROL_TOKENS[number]
-        entry = self._library.id_to_token(number) or ""
-        return byte_label(entry) if self._kind == "bpe" else label(entry)
+        return self._show(self._library.id_to_token(number) or "")
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         numbers = [int(number) for number in ids]
@@ -130,7 +154,7 @@ class Tokenizer:
             wrong = next(number for number in numbers if not 0 <= number < self.size)
             raise TokenizerError(
                 f"id {wrong} is not in the vocabulary, expected 0 to {self.size - 1}: "
-                "the ids come from another tokenizer or model."
+                "the ids come from another tokenizer or model. Use that tokenizer."
             )
         return numbers
 

@@ -5,7 +5,6 @@ import time
 from dataclasses import dataclass, replace
 
 import torch
-from torch.optim import Adam
 
 from glassformer.checkpoint import load_weights
 from glassformer.config import RunConfig
@@ -14,14 +13,14 @@ from glassformer.model.transformer import Transformer
 from glassformer.run_directory import RunDirectory, pick_device
 from glassformer.text.prepare import PreparedText
 from glassformer.training.average import average_weights, last_checkpoints
+from glassformer.training.check import check_batch
 from glassformer.training.checkpoints import Keeper
 from glassformer.training.evaluation import Validation, validate
-from glassformer.training.loss import smoothed_loss
-from glassformer.training.precision import autocast
 from glassformer.training.progress import Progress, RunLog
 from glassformer.training.schedule import learning_rate
 from glassformer.training.signals import StopSignals
 from glassformer.training.stream import BatchStream
+from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
 
 # An epoch of a small corpus is over in a moment: validation waits at least this many updates.
 FEWEST_UPDATES_BETWEEN_VALIDATIONS = 50
@@ -46,8 +45,7 @@ class Trainer:
         self.device = pick_device(config.train.device)
         torch.manual_seed(config.train.seed)
         self.model = Transformer(config.model).to(self.device).train()
-        betas = (config.train.adam_beta1, config.train.adam_beta2)
-        self.optimizer = Adam(self.model.parameters(), lr=0.0, betas=betas, eps=config.train.adam_eps, fused=True)
+        self.optimizer = new_optimizer(self.model, config.train)
         self.keeper = Keeper(run, config, text, log.say)
         self.state = self.keeper.resume(self.model, self.optimizer)
         self.stream = BatchStream(text.train, config.train, self.state.epoch, self.state.position)
@@ -91,32 +89,22 @@ class Trainer:
         """One step of Adam on the mean smoothed loss of ``train.accumulate`` batches."""
         settings = self.config.train
         batches = [self.stream.next() for _ in range(settings.accumulate)]
-        tokens = sum(batch.target_tokens for batch in batches)
-        loss_sum = nll_sum = 0.0
-        for batch in batches:
-            batch = batch.to(self.device)
-            with autocast(settings.precision, self.device):
-                logits = self.model(batch.src_ids, batch.tgt_in_ids)
-            loss, nll, _ = smoothed_loss(
-                logits, batch.tgt_out_ids, self.config.model.pad_id, settings.label_smoothing
-            )
-            (loss / tokens).backward()  # type: ignore[no-untyped-call]
-            loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm or math.inf))
-        self._refuse_divergence(loss_sum, norm)
+        if self.state.update == 0:
+            check_batch(self.config.model, batches[0].src_ids, batches[0].tgt_in_ids, batches[0].tgt_out_ids)
+        losses = accumulate_gradients(self.model, batches, settings)
+        norm = clip_gradients(self.model, settings)
+        self._refuse_divergence(losses.loss, norm)
         rate = learning_rate(self.state.update + 1, settings, self.config.model.d_model)
-        self.optimizer.param_groups[0]["lr"] = rate
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        adam_step(self.model, self.optimizer, rate)
         self.state = replace(
             self.state,
             update=self.state.update + 1,
             epoch=self.stream.epoch,
             position=self.stream.position,
             elapsed_s=time.monotonic() - self._began,
-            target_tokens=self.state.target_tokens + tokens,
+            target_tokens=self.state.target_tokens + losses.tokens,
         )
-        return Update(loss_sum / tokens, nll_sum / tokens, tokens, rate, norm)
+        return Update(losses.loss / losses.tokens, losses.nll / losses.tokens, losses.tokens, rate, norm)
 
     def _refuse_divergence(self, loss: float, norm: float) -> None:
         if math.isfinite(loss) and math.isfinite(norm):

@@ -6,8 +6,12 @@ Knows nothing of models: it is given logits.
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from glassformer.errors import InputError
+from glassformer.model.inputs import check_id_shape, check_id_values
+from glassformer.trace import note
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
@@ -19,14 +23,18 @@ class SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, real: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        """``logits`` (positions vocab), ``targets`` and ``real`` (positions): the smoothed and the plain loss."""
+        """``logits`` (batch tgt vocab), ``targets`` and ``real`` (batch tgt): the smoothed and the plain loss."""
         log_p = logits.log_softmax(-1)
-        nll = -(log_p.gather(-1, targets[:, None]).squeeze(-1) * real).sum()
-        uniform = -(log_p.mean(-1) * real).sum() if smoothing else torch.zeros_like(nll)
+        note("loss.log_probs", lambda: log_p, "batch tgt vocab")
+        nll = -log_p.gather(-1, targets[..., None]).squeeze(-1) * real
+        note("loss.nll_per_token", lambda: nll, "batch tgt")
+        loss = (1 - smoothing) * nll - smoothing * log_p.mean(-1) * real if smoothing else nll
+        note("loss.per_token", lambda: loss, "batch tgt")
         ctx.save_for_backward(targets, real)
         ctx.log_p, ctx.smoothing = log_p, smoothing
-        ctx.mark_non_differentiable(nll)
-        return (1 - smoothing) * nll + smoothing * uniform, nll
+        nll_sum = nll.sum()
+        ctx.mark_non_differentiable(nll_sum)
+        return loss.sum(), nll_sum
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
@@ -34,8 +42,9 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         targets, real = ctx.saved_tensors
         gradient, ctx.log_p = ctx.log_p.exp_(), None
         gradient.sub_(ctx.smoothing / gradient.shape[-1])
-        gradient[torch.arange(len(targets), device=targets.device), targets] -= 1 - ctx.smoothing
-        return gradient.mul_((grads[0] * real)[:, None]), None, None, None
+        at_target = torch.full_like(targets, ctx.smoothing - 1, dtype=gradient.dtype)[..., None]
+        gradient.scatter_add_(-1, targets[..., None], at_target)
+        return gradient.mul_((grads[0] * real)[..., None]), None, None, None
 
 
 def smoothed_loss(
@@ -43,11 +52,53 @@ def smoothed_loss(
 ) -> tuple[Tensor, Tensor, int]:
     """The smoothed loss and the negative log-likelihood (nats, summed over real tokens), and how many tokens.
 
-    Padding positions count in neither; a batch of nothing but padding gives zeros.
+    Padding positions count in neither; a batch of nothing but padding gives zeros. Raises ``InputError`` when
+    logits and targets are not of the same positions, or the logits are probabilities already.
     """
-    targets = tgt_out_ids.flatten()
-    real = targets != pad_id
+    _check(logits, tgt_out_ids, pad_id)
+    tgt_out_ids = tgt_out_ids.long()
+    real = tgt_out_ids != pad_id
+    note("loss.target_distribution", lambda: smoothed_targets(tgt_out_ids, real, logits.shape[-1], smoothing),
+         "batch tgt vocab")  # fmt: skip
     loss, nll = SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        logits.flatten(0, 1).float(), targets, real, smoothing
+        logits.float(), tgt_out_ids, real, smoothing
     )
     return loss, nll, int(real.sum())
+
+
+def smoothed_targets(
+    tgt_out_ids: Int[Tensor, "batch tgt"], real: Bool[Tensor, "batch tgt"], vocab: int, smoothing: float
+) -> Float[Tensor, "batch tgt vocab"]:
+    """q: 1 - ε on the target + ε / vocab everywhere; zeros at padding."""
+    q = torch.full((*tgt_out_ids.shape, vocab), smoothing / vocab, device=tgt_out_ids.device)
+    q.scatter_add_(-1, tgt_out_ids[..., None], torch.full_like(q[..., :1], 1 - smoothing))
+    return q * real[..., None]
+
+
+def _check(logits: Tensor, tgt_out_ids: Tensor, pad_id: int) -> None:
+    if logits.ndim != 3:
+        raise InputError(
+            f"logits: found {tuple(logits.shape)}, expected (batch, tgt, vocab). "
+            "Give what the model returned, neither flattened nor cut."
+        )
+    check_id_shape("tgt_out_ids", tgt_out_ids)
+    for axis, found, expected in zip(("batch", "tgt"), logits.shape, tgt_out_ids.shape, strict=False):
+        if found != expected:
+            todo = "Cut one target in two: the model reads tgt[:, :-1], the loss tgt[:, 1:]."
+            if logits.shape[2] == tgt_out_ids.shape[1]:
+                todo = "Give (batch, tgt, vocab), as the model returned it, not transposed."
+            raise InputError(f"logits: axis {axis} has {found}, tgt_out_ids has {expected}, expected as many. {todo}")
+    check_id_values("tgt_out_ids", tgt_out_ids, logits.shape[2], pad_id)
+    _refuse_probabilities(logits)
+
+
+def _refuse_probabilities(logits: Tensor) -> None:
+    """The softmax of a softmax is nearly flat: little is learned of it. One row shows it, where looking is free."""
+    if torch.compiler.is_compiling() or logits.device.type != "cpu" or logits.numel() == 0:
+        return
+    row = logits[0].detach().float()
+    if row.amin() >= 0 and (row.sum(-1) - 1).abs().amax() < 0.01:
+        raise InputError(
+            "logits: found probabilities, which sum to 1 over axis vocab; expected logits, of any sum. "
+            "Leave the softmax out: the loss takes it itself."
+        )

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config import RunConfig
+from glassformer.decoding.sources import check_tokenizers
 from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, prepare
@@ -45,6 +46,7 @@ def train(run_path: Path, source: Source, config: RunConfig, display: Display) -
             _refuse_other_run(run, config, data)
         text = _prepare(run, source, config, data["fingerprint"], log)
         config = _with_vocabularies(config, text)
+        check_tokenizers(config.model, text.src_tokenizer, text.tgt_tokenizer)
         if not run.exists:
             run.write_tokenizers(text.src_tokenizer, text.tgt_tokenizer)
         run.write_config(config, data)

@@ -1,12 +1,17 @@
-"""One small untrained translator and one walk of the three sentences, made once and only read."""
+"""One small untrained translator and walks of the three sentences of every kind, made once and only read."""
+
+from io import StringIO
 
 import pytest
 import torch
+from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
-from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Translator
-from glassformer.explain import Walk, walk
+from glassformer.explain import Walk, print_walk, walk
+from glassformer.explain.generation import walk_generation
+from glassformer.explain.training_step import walk_training
 from glassformer.model import Transformer
 from glassformer.text import Tokenizer
 
@@ -25,3 +30,32 @@ def translator() -> Translator:
 @pytest.fixture(scope="session")
 def walked(translator) -> Walk:
     return walk(translator, SOURCES, TARGETS)
+
+
+@pytest.fixture(scope="session")
+def searched(translator) -> Walk:
+    """A beam search of two hypotheses; the first sentence ends before the others."""
+    return walk_generation(translator, SOURCES, DecodeConfig(beam=2, n_best=2, max_length_a=0.5, max_length_b=1))
+
+
+@pytest.fixture(scope="session")
+def sampled(translator) -> Walk:
+    options = DecodeConfig(sample=True, n_best=2, top_k=4, max_length_a=0, max_length_b=4, cache=False)
+    return walk_generation(translator, SOURCES, options)
+
+
+@pytest.fixture(scope="session")
+def trained(translator) -> Walk:
+    return walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=10, clip_norm=0.1))
+
+
+@pytest.fixture(scope="session")
+def printed():
+    """What ``print_walk`` prints of a walk."""
+
+    def print_it(walked: Walk, width: int = 100, **options: object) -> str:
+        out = StringIO()
+        print_walk(walked, Console(file=out, width=width), **options)
+        return out.getvalue()
+
+    return print_it

@@ -6,7 +6,7 @@ import torch
 from glassformer.axes import LEGEND
 from glassformer.config import ModelConfig
 from glassformer.errors import TraceError
-from glassformer.explain import resolved_axes, story_of
+from glassformer.explain import Walk, resolved_axes, story_of
 from glassformer.explain.stories import STORIES, VARIANTS
 from glassformer.explain.story import kind_of
 from glassformer.model import Transformer
@@ -43,6 +43,12 @@ def all_steps() -> dict[tuple[str, str], list[Step]]:
     return {(positions, norm): recorded(positions, norm) for positions, norm in CONFIGURATIONS}
 
 
+@pytest.fixture(scope="module")
+def walks(walked, searched, sampled, trained) -> list[Walk]:
+    """One of each kind: with teacher forcing, a search, a draw, an update."""
+    return [walked, searched, sampled, trained]
+
+
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids="-".join)
 def test_every_recorded_tap_has_a_story_and_an_axis_on_one_side(all_steps, configuration):
     steps = all_steps[configuration]
@@ -53,17 +59,18 @@ def test_every_recorded_tap_has_a_story_and_an_axis_on_one_side(all_steps, confi
         assert not {"position", "query", "key"} & set(resolved_axes(step)), step.address
 
 
-def test_no_story_is_told_of_a_tap_that_is_not_there(all_steps, walked):
+def test_no_story_is_told_of_a_tap_that_is_not_there(all_steps, walks):
     addresses = {step.address for steps in all_steps.values() for step in steps}
-    addresses |= {step.address for step in walked.steps}
+    addresses |= {step.address for walked in walks for step in walked.steps}
     met = {(kind_of(address), address.rpartition(".")[2]) for address in addresses}
     told = {(kind, name) for kind, stories in STORIES.items() for name in stories}
     assert told == met
 
 
-def test_every_axis_word_of_the_legend_is_recorded(all_steps):
+def test_every_axis_word_of_the_legend_is_recorded(all_steps, walks):
     """The walk's symbols stand for the legend's words; a word that nobody uses should leave the legend."""
     used = {word for steps in all_steps.values() for step in steps for word in step.axes}
+    used |= {word for walked in walks for step in walked.trace for word in step.axes}
     assert set(LEGEND) == used
 
 

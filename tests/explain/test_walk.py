@@ -42,10 +42,12 @@ def feed_forward_table(layer: str, side: str) -> list[tuple[str, tuple[str, ...]
 
 
 TABLE = [
+    *((f"text.src_{name}", ("nbatches",)) for name in ("normalised", "pre_tokens", "spelling")),
     ("text.src_tokens", ("nbatches", "n_seq_src")),
     ("text.src_ids", ("nbatches", "n_seq_src")),
-    ("text.tgt_in_ids", ("nbatches", "n_seq_tgt")),
+    *((f"text.tgt_{name}", ("nbatches",)) for name in ("normalised", "pre_tokens", "spelling")),
     ("text.tgt_out_ids", ("nbatches", "n_seq_tgt")),
+    ("text.tgt_in_ids", ("nbatches", "n_seq_tgt")),
     ("text.ntokens", ()),
     ("src_mask", ("nbatches", "1", "1", "n_seq_src")),
     ("src_embedding.embedded", SRC_WIDE),  # 1-1
@@ -168,7 +170,7 @@ def test_a_blank_source_is_walked_through_with_nothing_but_its_end(translator):
     [
         ("decoder.*.cross_attention.weights", [f"decoder.layers.{n}.cross_attention.weights" for n in (0, 1)]),
         ("choice.*", ["choice.next_ids", "choice.next_probabilities"]),
-        ("*_ids", ["text.src_ids", "text.tgt_in_ids", "text.tgt_out_ids", "choice.next_ids"]),
+        ("*_ids", ["text.src_ids", "text.tgt_out_ids", "text.tgt_in_ids", "choice.next_ids"]),
     ],
 )
 def test_only_chooses_steps_by_address(translator, only, addresses):
@@ -207,19 +209,56 @@ def test_the_json_holds_every_number_exactly(walked, tmp_path):
 
 
 def test_json_without_values_tells_the_steps_alone(walked):
-    step = walked.to_mapping()["steps"][0]
-    assert set(step) == {
-        "number",
-        "address",
-        "stage",
-        "title",
-        "sentence",
-        "equation",
-        "section",
-        "axes",
-        "symbols",
-        "shape",
-    }
+    mapping = walked.to_mapping()
+    assert (mapping["version"], mapping["kind"], mapping["decode"], mapping["train"]) == (2, "forced", None, None)
+    assert set(mapping["steps"][0]) == {
+        "number", "address", "call", "stage", "title", "sentence", "equation", "section", "axes", "symbols", "shape",
+        "row_sentences", "lines", "gradient",
+    }  # fmt: skip
+    assert mapping["steps"][1]["lines"][0] == ["I", "love", "you"]
+
+
+def test_json_of_a_generation_tells_whose_each_row_is(searched, tmp_path):
+    searched.write_json(tmp_path / "walk.json", values=True)
+    mapping = json.loads((tmp_path / "walk.json").read_text("utf-8"), parse_constant=pytest.fail)
+    assert (mapping["kind"], mapping["decode"]["beam"], mapping["train"]) == ("generation", 2, None)
+    second = [step for step in mapping["steps"] if step["call"] == 1]
+    rows = {step["address"]: step["row_sentences"] for step in second}
+    assert rows["search.tgt_in_ids"] == rows["decoder.output"] == [0, 0, 1, 1, 2, 2]
+    assert rows["search.candidate_ids"] == [0, 1, 2]
+
+
+def test_json_of_a_training_step_has_gradients(trained):
+    steps = {step["address"]: step for step in trained.to_mapping(values=True)["steps"]}
+    gradient = steps["encoder.memory"]["gradient"]
+    recorded = trained["encoder.memory"].gradient
+    assert torch.equal(torch.tensor(gradient["values"]), recorded)
+    assert gradient["norm"] == recorded.norm().item()
+    assert steps["src_mask"]["gradient"] is None
+    without = {step["address"]: step["gradient"] for step in trained.to_mapping()["steps"]}
+    assert without["encoder.memory"] == {"norm": gradient["norm"]}
+    assert trained.to_mapping()["train"]["clip_norm"] == 0.1
+
+
+def test_rows_are_known_by_their_sentence_while_the_batch_shrinks(searched, sampled):
+    for walked in (searched, sampled):
+        for step in walked.steps:
+            if "batch" in step.axes:
+                assert len(step.sentences) == step.shape[step.axes.index("batch")], step.address
+                assert list(step.sentences) == sorted(step.sentences)
+            else:
+                assert step.sentences == ()
+    limits = next(step for step in sampled.steps if step.address == "search.limits")
+    assert limits.sentences == (0, 0, 1, 1, 2, 2), "two samples of each sentence"
+
+
+def test_ids_that_a_search_wrote_are_not_labelled_by_what_was_read(searched, trained):
+    ids = [step for step in searched.steps if step.address == "search.ids"][-1]
+    assert searched.labels(ids, 0) == (None, None, None)
+    loss = trained["loss.per_token"]
+    assert trained.labels(loss, 0)[1] == trained.sentences.tgt_out_tokens[0], "a loss belongs to what is to be said"
+    logits = trained["output_projection.logits"]
+    assert trained.labels(logits, 0)[2] == trained.sentences.vocab
 
 
 def test_a_place_that_cannot_be_written_is_named(walked, tmp_path):

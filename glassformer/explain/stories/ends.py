@@ -3,6 +3,30 @@
 from glassformer.explain.stories.entry import Story, Table, Variant
 
 _TEXT: Table = {
+    **{
+        f"{side}_{name}": Story(f"{whose} {title}", sentence, equation, "5.1")
+        for side, whose in (("src", "Source's"), ("tgt", "Target's"))
+        for name, title, sentence, equation in (
+            (
+                "normalised",
+                "normal form",
+                "One way of writing for what looks the same (Unicode NFC); here, how many characters that is.",
+                "text → NFC(text)",
+            ),
+            (
+                "pre_tokens",
+                "pre-tokens",
+                "The pieces that are spelled each on its own; here, how many.",
+                "text → pre-tokens",
+            ),
+            (
+                "spelling",
+                "spelling",
+                "The merges or look-ups that make tokens of each pre-token; here, how many.",
+                "pre-token → tokens",
+            ),
+        )
+    },
     "src_tokens": Story(
         "Source tokens",
         "The tokenizer cuts each sentence into tokens; </s> ends it, <pad> fills it up to the longest.",

@@ -1,0 +1,133 @@
+"""Train one small model for each kind of positions on short SCAN commands, and test it on longer ones.
+
+    python benchmarks/positions_scan.py [--minutes 6] [--max-updates N] [--longest 26] [--json FILE]
+
+All models see the commands of up to ``--longest`` actions and are judged by exact match on all longer ones. 22 is the
+official length split; 26 is the cut at which Csordás et al. 2021 (arXiv 2108.12284) report about 100 % for relative
+positions. Each is trained for the same minutes from the same seed. Training and translating go through the command
+line, as a user would go. The last weights are judged, not the best ones: what is best on trained lengths says nothing
+of longer ones.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from machine import machine
+
+from glassformer.tasks.scan_grammar import commands
+from glassformer.tasks.splits import divide, source
+from glassformer.text.corpus import Pair
+
+POSITIONS = ("sinusoidal", "relative", "rotary")
+VALID_SHARE = 0.03
+SETTINGS = {
+    "model.d_model": 128, "model.n_heads": 8, "model.d_ff": 256, "model.n_encoder_layers": 2,
+    "model.n_decoder_layers": 2, "model.dropout": 0.1, "model.norm": "post", "model.tie_embeddings": "target",
+    "text.tokenizer": "words", "text.joint": "false", "train.schedule": "inverse_sqrt", "train.warmup": 500,
+    "train.peak_rate": 1e-3, "train.label_smoothing": 0.0, "train.metric": "exact_match", "train.average_last": 1,
+    "train.patience": 0, "train.validate_every": 1_000_000,
+}  # fmt: skip
+DEFAULT_JSON = Path(__file__).parent / "results" / "positions_scan.json"
+
+
+def glassformer(*arguments: str | Path) -> str:
+    """The standard output of one command, which must succeed."""
+    command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def length(pair: Pair) -> int:
+    """Actions of a pair's target."""
+    return len(pair.tgt.split())
+
+
+def write_data(directory: Path, longest: int) -> list[Pair]:
+    """Write pairs to train on and to validate with, and the test sources and references; the test pairs."""
+    pairs = [Pair(command, " ".join(actions)) for command, actions in commands()]
+    train, valid, _ = divide((pair for pair in pairs if length(pair) <= longest), source, valid=VALID_SHARE, test=0.0)
+    for name, part in (("train.tsv", train), ("valid.tsv", valid)):
+        (directory / name).write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in part))
+    test = [pair for pair in pairs if length(pair) > longest]
+    for name, side in (("test.src", 0), ("test.tgt", 1)):
+        (directory / name).write_text("".join(f"{pair[side]}\n" for pair in test))
+    return test
+
+
+def train(data: Path, run: Path, positions: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Train one model and say how far it came on commands of the trained length."""
+    changes = {**SETTINGS, "model.positions": positions, "model.relative_clip": options.relative_clip,
+               "train.seed": options.seed}  # fmt: skip
+    settings = [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
+    limits = ["--max-minutes", options.minutes, "--max-updates", options.max_updates]
+    glassformer(
+        "train", data / "train.tsv", "--valid", data / "valid.tsv", "--run", run, *map(str, limits), *settings
+    )
+    glassformer("average", "--run", run, "--last", "1")  # the last weights, were others better on trained lengths
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    validations = [record for record in records if "valid_exact_match" in record]
+    state = json.loads(next((run / "final").glob("update-*/state.json")).read_text())
+    return {
+        "updates": validations[-1]["update"],
+        "minutes": state["counters"]["elapsed_s"] / 60,
+        "valid_exact_match": validations[-1]["valid_exact_match"],
+    }
+
+
+def judge(data: Path, run: Path, test: list[Pair]) -> dict[str, Any]:
+    """Exact match in percent on the longer commands, over all and by the number of actions; greedy search."""
+    found = data / "found.txt"
+    files = ["--src", data / "test.src", "--ref", data / "test.tgt", "--out", found]
+    glassformer("evaluate", *files, "--run", run, "--beam", "1", "--json")
+    right: dict[int, list[bool]] = defaultdict(list)
+    for pair, output in zip(test, found.read_text().splitlines(), strict=True):
+        right[length(pair)].append(output.split() == pair.tgt.split())
+    answers = [answer for group in right.values() for answer in group]
+    return {
+        "test_exact_match": 100 * sum(answers) / len(answers),
+        "by_length": {str(actions): 100 * sum(right[actions]) / len(right[actions]) for actions in sorted(right)},
+    }
+
+
+def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """Train and judge one model after the other."""
+    test = write_data(scratch, options.longest)
+    models = {}
+    for positions in POSITIONS:
+        run = scratch / positions
+        models[positions] = {**train(scratch, run, positions, options), **judge(scratch, run, test)}
+        print(f"{positions:10} {json.dumps(models[positions])}", flush=True)
+    return {
+        "longest_trained": options.longest,
+        "test_pairs": len(test),
+        "minutes_each": options.minutes,
+        "max_updates": options.max_updates,
+        "seed": options.seed,
+        "settings": {**SETTINGS, "model.relative_clip": options.relative_clip},
+        "models": models,
+        "machine": machine(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=6.0, help="training of each model (default 6)")
+    parser.add_argument("--max-updates", type=int, default=100_000, help="or as many updates, whichever ends first")
+    parser.add_argument("--longest", type=int, default=26, help="most actions of a trained command (default 26)")
+    parser.add_argument("--relative-clip", type=int, default=16, help="distance beyond which all look alike")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        result = measure(options, Path(scratch))
+    options.json.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"written to {options.json}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""What a trace costs: one translation as it is, without any taps, and traced; in time and in memory.
+
+    python benchmarks/trace_cost.py [--rounds N] [--threads N] [--json FILE]
+
+Eight sentences of 12 tokens are translated with beam 4 to outputs of at most 14 tokens, by a tiny and a small model
+with random weights. The arms go by turns, as in ``idle_taps.py``. ``shapes alone`` records through a glob that keeps
+nothing; ``verified`` recomputes every step of the trace.
+"""
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from idle_taps import idle, measure, ratio, without_taps
+from machine import machine, spread
+
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding.search import beam_search
+from glassformer.explain.equations import Setting
+from glassformer.explain.verify import verify
+from glassformer.model import Transformer
+from glassformer.trace import Step, tracing
+
+SENTENCES, LENGTH, LONGEST = 8, 12, 14
+OPTIONS = DecodeConfig(beam=4)
+
+
+@contextmanager
+def traced(model: Transformer, only: str = "*") -> Iterator[None]:
+    with tracing(model, only=only):
+        yield
+
+
+def cost(name: str, rounds: int) -> dict[str, Any]:
+    model = Transformer(ModelConfig.named(name)).eval()
+    src_ids = torch.randint(4, 8000, (SENTENCES, LENGTH))
+
+    def translate() -> object:
+        return beam_search(model, src_ids, [LONGEST] * SENTENCES, OPTIONS)
+
+    arms = {
+        "idle": idle, "without": without_taps, "traced": lambda: traced(model),
+        "shapes alone": lambda: traced(model, "nothing"),
+    }  # fmt: skip
+    times = measure(translate, arms, rounds)
+    with tracing(model) as trace:
+        translate()
+    started = time.perf_counter()
+    verification = verify([Step("text.src_ids", ("batch", "src"), src_ids), *trace], Setting(model, OPTIONS))
+    verify_ms = 1e3 * (time.perf_counter() - started)
+    assert verification.holds, verification.off
+    held = sum(step.value.nbytes for step in trace)
+    weights = sum(weight.nbytes for weight in model.parameters())
+    return {
+        "milliseconds": {arm: spread(values) for arm, values in times.items()},
+        "ratios": {f"{arm} / without": ratio(times[arm], times["without"]) for arm in arms if arm != "without"},
+        "steps": len(trace), "trace_mb": held / 1e6, "weights_mb": weights / 1e6, "verify_ms": verify_ms,
+    }  # fmt: skip
+
+
+def report(name: str, row: dict[str, Any]) -> None:
+    print(f"\n{name}: {row['steps']:,} steps, {row['trace_mb']:.1f} MB held, weights {row['weights_mb']:.1f} MB")
+    print(f"  verified in {row['verify_ms']:.0f} ms")
+    for arm, times in row["milliseconds"].items():
+        quartiles = f"{times['lower_quartile']:.1f} to {times['upper_quartile']:.1f}"
+        print(f"  {arm:22} {times['median']:9.1f} ms   {quartiles}")
+    for label, values in row["ratios"].items():
+        print(f"  {label:22} {values['median']:9.3f}      95 % {values['low']:.3f} to {values['high']:.3f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure what a traced translation costs.")
+    parser.add_argument("--rounds", type=int, default=30, help="measurements of each arm (default 30)")
+    parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0 leaves its own choice")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
+    options = parser.parse_args()
+    torch.manual_seed(1)
+    random.seed(1)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds}
+    for key, value in results["machine"].items():
+        print(f"{key:8} {value}")
+    with torch.no_grad():
+        for name in ("tiny", "small"):
+            results[name] = cost(name, options.rounds)
+            report(name, results[name])
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

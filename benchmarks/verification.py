@@ -1,0 +1,152 @@
+"""How much of a trace follows from itself: every step recomputed, over the grid of options and for a trained run.
+
+    python benchmarks/verification.py [--run DIR] [--json FILE]
+
+The grid is norm x positions x activation x two bundles of the other choices (tying, biases, d_v, embedding scale) x
+tokenizer x search (greedy, beam and sampling, with and without a cache), each with one forced pass and one
+generation of the three sentences of the shape walkthrough. With ``--run`` ten English sentences go through a trained
+model: teacher forcing, beam search with and without a cache, sampling, and one training step.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from machine import machine
+
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding import Translator
+from glassformer.explain.generation import walk_generation
+from glassformer.explain.ledger import ledger
+from glassformer.explain.training_step import walk_training
+from glassformer.explain.verify import Verification, verify_walk
+from glassformer.explain.walk import Walk, walk
+from glassformer.model import Transformer
+from glassformer.run_directory import RunDirectory
+from glassformer.text import Tokenizer
+
+SOURCES = ["I love you", "I am in love with you", "I love you, too"]
+TARGETS = ["Ich liebe dich", "Ich bin in dich verliebt", "Ich liebe dich auch sehr, ja"]
+KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 60, "words": 60, "characters": 60}
+BUNDLES: list[dict[str, Any]] = [
+    {"tie_embeddings": "all"},
+    {"tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False},
+]
+SEARCHES = [
+    DecodeConfig(beam=beam, sample=sample, top_k=5 if sample else 0, cache=cache, max_length_a=0, max_length_b=4)
+    for (beam, sample), cache in product(((1, False), (3, False), (1, True)), (True, False))
+]
+TEN = [
+    "I love you.", "A dog is running in the park.", "Where is the station?", "She reads a book every evening.",
+    "The children are playing outside.", "Can you help me, please?", "We have no time today.",
+    "He bought a new car last week.", "It is raining again.", "Tom does not speak German.",
+]  # fmt: skip
+
+
+@dataclass
+class Sum:
+    """Verifications added up."""
+
+    walks: int = 0
+    checked: int = 0
+    reproduced: int = 0
+    exact: int = 0
+    given: int = 0
+    largest_error: float = 0.0
+    operations: int = 0
+    accounted: int = 0
+
+    def add(self, found: Verification) -> None:
+        """Add one verification."""
+        self.walks += 1
+        self.checked += found.checked
+        self.reproduced += found.reproduced
+        self.exact += found.count("exact")
+        self.given += found.count("given")
+        self.largest_error = max(self.largest_error, found.largest_error)
+
+    def __str__(self) -> str:
+        steps = f"{self.walks:,} walks, {self.checked:,} steps recomputed, {self.reproduced:,} reproduced"
+        sizes = f"{self.exact:,} of them bit for bit, largest error {self.largest_error:.1e}; {self.given:,} given"
+        return f"{steps}, {sizes}; {self.operations:,} operations, {self.accounted:,} stated"
+
+
+def add_forced(total: Sum, translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> Walk:
+    walked = walk(translator, sources, targets)
+    total.add(verify_walk(walked, translator.model))
+    found = ledger(translator.model, walked.sentences.batch.src_ids, walked.sentences.batch.tgt_in_ids)
+    total.operations += found.operations
+    total.accounted += found.accounted
+    return walked
+
+
+def grid_models(tokenizer: Tokenizer) -> Iterator[Translator]:
+    """A small model of each choice of options, no weight at its start."""
+    for norm, positions, activation, bundle in product(
+        ("post", "pre"), ("sinusoidal", "learned", "relative", "rotary"), ("relu", "gelu", "swish"), BUNDLES
+    ):
+        sizes: dict[str, Any] = {
+            "src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "d_model": 26, "n_heads": 3, "d_k": 10,
+            "d_ff": 31, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 200, "relative_clip": 2,
+        }  # fmt: skip
+        config = ModelConfig(**{**sizes, "norm": norm, "positions": positions, "activation": activation, **bundle})
+        model = Transformer(config).eval()
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.add_(0.1 * torch.randn_like(weight))
+        yield Translator(model, tokenizer, tokenizer, DecodeConfig())
+
+
+def over_the_grid() -> Sum:
+    total = Sum()
+    for kind, size in KINDS.items():
+        for translator in grid_models(Tokenizer.train(kind, [*SOURCES, *TARGETS], size)):
+            add_forced(total, translator, SOURCES, TARGETS)
+            for options in SEARCHES:
+                total.add(verify_walk(walk_generation(translator, SOURCES, options), translator.model))
+    return total
+
+
+def of_a_run(path: Path) -> dict[str, Sum]:
+    run = RunDirectory(path).load("cpu")
+    translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
+    sums = {name: Sum() for name in ("forced", "beam 4, cached", "beam 4, not cached", "sampling", "training step")}
+    targets = list(add_forced(sums["forced"], translator, TEN, None).sentences.targets)
+    for name, options in (
+        ("beam 4, cached", DecodeConfig(beam=4)),
+        ("beam 4, not cached", DecodeConfig(beam=4, cache=False)),
+        ("sampling", DecodeConfig(sample=True, top_p=0.9, seed=3)),
+    ):
+        sums[name].add(verify_walk(walk_generation(translator, TEN, options), translator.model))
+    step = walk_training(translator, TEN, targets, run.config.train, run=path)
+    sums["training step"].add(verify_walk(step, translator.model))
+    return sums
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Recompute every step of many traces.")
+    parser.add_argument(
+        "--run", type=Path, metavar="DIR", help="also ten sentences through this trained English model"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
+    options = parser.parse_args()
+    torch.manual_seed(1)
+    results: dict[str, Any] = {"machine": machine()}
+    if options.run:
+        for name, total in of_a_run(options.run).items():
+            print(f"{name}: {total}", flush=True)
+            results[name] = vars(total)
+    total = over_the_grid()
+    print(f"grid: {total}")
+    results["grid"] = vars(total)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Two recorded passes compared tap by tap: where they first part, in which cell, and by how much.
+
+The values are those that were recorded; nothing is computed a second time. Knows no model and no text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.explain.aligned import Aligned, paired, recorded, with_cached
+from glassformer.explain.positions import Positions
+from glassformer.explain.verify import largest_difference
+from glassformer.text.tokenizer import PAD_ID
+from glassformer.trace import Trace
+
+_IDS = {"src": "text.src_ids", "tgt": "text.tgt_in_ids"}
+
+
+@dataclass(frozen=True)
+class TapDifference:
+    """One tap on both sides. ``size`` is the greatest difference, at ``cell``, where the sides hold ``values``.
+
+    ``cell`` has an index for each of ``axes``, ``tokens`` the token there where one is known. Where cells are out of
+    tolerance, ``parted`` of the ``cells`` that were compared, it is the worst of those. ``scale`` is the greatest
+    finite magnitude on the first side. Where nothing differs there is no cell, and in a tap of another shape there
+    are no ``cells`` at all.
+    """
+
+    address: str
+    call: int
+    axes: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    cells: int
+    parted: int = 0
+    size: float = 0.0
+    cell: tuple[int, ...] = ()
+    tokens: tuple[str | None, ...] = ()
+    values: tuple[float, float] = (0.0, 0.0)
+    scale: float = 0.0
+    same_shape: bool = True
+
+    @property
+    def parts(self) -> bool:
+        """Whether the sides part here: a cell out of tolerance, or another shape."""
+        return self.parted > 0 or not self.same_shape
+
+    @property
+    def place(self) -> dict[str, int]:
+        """The cell's index by axis word, axes of a single stretched entry left out."""
+        return {word: index for word, index in zip(self.axes, self.cell, strict=False) if word != "one"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Every tap that both sides have, in the order of the first; ``only`` are those that one side has, as
+    (address, call). ``names`` say what the sides are.
+    """
+
+    taps: tuple[TapDifference, ...]
+    tolerance: float
+    only: tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]] = ((), ())
+    names: tuple[str, str] = ("A", "B")
+
+    @property
+    def first(self) -> TapDifference | None:
+        """The first tap at which the sides part."""
+        return next((tap for tap in self.taps if tap.parts), None)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether they part nowhere."""
+        return self.first is None
+
+    @property
+    def parting(self) -> tuple[TapDifference, ...]:
+        """All taps at which they part, in order."""
+        return tuple(tap for tap in self.taps if tap.parts)
+
+    @property
+    def largest(self) -> TapDifference:
+        """The tap with the greatest difference of all; the first of those that are alike."""
+        return max(self.taps, key=lambda tap: tap.size)
+
+    def named(self, first: str, second: str) -> "Difference":
+        """The same with other names for the sides."""
+        return replace(self, names=(first, second))
+
+    def lines(self) -> list[str]:
+        """The report for a terminal."""
+        from glassformer.explain.diff_report import report_lines
+
+        return report_lines(self)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Ready for JSON; what JSON has no number for is a word."""
+        from glassformer.explain.diff_report import difference_mapping
+
+        return difference_mapping(self)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def diff_traces(
+    first: Trace, second: Trace, tolerance: float = 0.0, *, positions: Positions | None = None
+) -> Difference:
+    """Compare two traces, live or loaded, address by address and call by call.
+
+    A cell parts when the difference is more than tolerance · (1 + scale), where scale is the greatest finite
+    magnitude of the tap in the first trace, which is what rounding goes by in sums that cancel; with 0, unless the
+    numbers are equal. Equal infinities do not differ, NaN always does. Axes of positions are cut to the shorter
+    side. With ``positions``, padding does not count; traces of walks whose ids are padded differently say by
+    themselves where it stands. Raises ``TraceError`` when the traces have no tap in common or the tolerance is no
+    number from 0 on.
+    """
+    return compare(
+        recorded(first.steps), recorded(second.steps), tolerance, positions or _differing_padding(first, second)
+    )
+
+
+def compare(
+    first: Sequence[Aligned],
+    second: Sequence[Aligned],
+    tolerance: float = 0.0,
+    positions: Positions | None = None,
+    names: tuple[str, str] = ("A", "B"),
+) -> Difference:
+    """``diff_traces`` for taps that have been laid out alike."""
+    if not 0.0 <= tolerance < float("inf"):
+        raise TraceError(f"tolerance: found {tolerance}, expected a number from 0 on, 0 for equal numbers.")
+    keys = [{tap.key for tap in side} for side in (first, second)]
+    left = {tap.key: tap for tap in with_cached(first, keys[1] - keys[0])}
+    right = {tap.key: tap for tap in with_cached(second, keys[0] - keys[1])}
+    common = [key for key in left if key in right]
+    if not common:
+        raise TraceError(
+            f"{names[0]} has {len(left)} taps, {names[1]} has {len(right)}, and none is in both. "
+            "Compare two passes of models of one kind."
+        )
+    only = (tuple(key for key in left if key not in right), tuple(key for key in right if key not in left))
+    taps = tuple(compared(left[key], right[key], tolerance, positions) for key in common)
+    return Difference(taps, tolerance, only, names)
+
+
+def compared(first: Aligned, second: Aligned, tolerance: float, positions: Positions | None) -> TapDifference:
+    """One tap of two sides, over the cells that both have and that count."""
+    shapes = (first.shape, second.shape)
+    pair = paired(first, second)
+    if pair is None:
+        return TapDifference(first.address, first.call, first.axes, shapes, cells=0, same_shape=False)
+    left, right = (tap.value.double() for tap in pair)
+    counted = _counted(pair, positions)
+    scale = float(left.where(counted & left.isfinite(), 0.0).abs().max()) if left.numel() else 0.0
+    found = TapDifference(first.address, first.call, pair[0].axes, shapes, cells=int(counted.sum()), scale=scale)
+    if torch.equal(left, right):
+        return found
+    parted = counted & (left != right) & ~((left - right).abs() <= tolerance * (1 + scale))
+    looked_at = parted if bool(parted.any()) else counted
+    size, cell = largest_difference(left.where(looked_at, 0.0), right.where(looked_at, 0.0))
+    if size == 0:
+        return found
+    tokens = positions.tokens(pair[0], cell) if positions is not None else (None,) * len(cell)
+    values = (float(left[cell]), float(right[cell]))
+    return replace(found, parted=int(parted.sum()), size=size, cell=cell, tokens=tokens, values=values)
+
+
+def _counted(pair: tuple[Aligned, Aligned], positions: Positions | None) -> Tensor:
+    """True at the cells that both sides have, and that no padding takes part in."""
+    counted = torch.ones(pair[0].shape, dtype=torch.bool)
+    for present in (pair[0].present, pair[1].present, positions.counted(pair[0]) if positions is not None else None):
+        if present is not None:
+            counted = counted & present
+    return counted
+
+
+def _differing_padding(first: Trace, second: Trace) -> Positions | None:
+    """The positions that hold a token on either side, for walks whose ids are not padded alike."""
+    real: dict[str, Tensor] = {}
+    for side, address in _IDS.items():
+        ids = [step.value for trace in (first, second) for step in trace.select(address)[:1]]
+        if len(ids) == 2 and len(ids[0]) == len(ids[1]) and ids[0].shape != ids[1].shape:
+            columns = min(ids[0].shape[1], ids[1].shape[1])
+            real[side] = (ids[0][:, :columns] != PAD_ID) | (ids[1][:, :columns] != PAD_ID)
+    return Positions(real) if real else None

@@ -1,0 +1,44 @@
+"""A generation walked through: every step of a search or a draw, cached or not, in one trace."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import torch
+
+from glassformer.config import DecodeConfig
+from glassformer.decoding import Translator
+from glassformer.decoding.sampling import sample
+from glassformer.decoding.search import beam_search
+from glassformer.decoding.sources import output_limit, read_sources
+from glassformer.explain.sentences import read_sentences
+from glassformer.explain.walk import Walk, made_walk
+from glassformer.model.evaluating import evaluating
+from glassformer.trace import tracing
+
+
+def walk_generation(
+    translator: Translator, sources: Sequence[str], options: DecodeConfig | None = None, *, only: str = "*"
+) -> Walk:
+    """Translate the sentences as one batch and keep every step, of the model and of the search.
+
+    ``options`` as for ``Translator.translate``; ``options.cache`` decides whether keys and values are kept. Raises
+    ``InputError`` for sentences that do not fit the model, ``TraceError`` for an ``only`` that matches nothing.
+    """
+    options = options or translator.config
+    sentences = read_sentences(translator, sources, [""] * len(sources))
+    model = translator.model
+    device = next(model.parameters()).device
+    src_ids = sentences.batch.src_ids.to(device)
+    read = read_sources(sources, translator.src_tokenizer, model.config)
+    limits = [output_limit(source, model.config, options) for source in read]
+    # The search tells what each row of the decoder is, so that it is recorded whatever is wanted.
+    needed = only if fnmatchcase("search.", only) else "*"
+    with torch.no_grad(), evaluating(model), tracing(model, only=needed) as trace:
+        if options.sample:
+            found = sample(model, src_ids, limits, options, range(len(sources)))
+        else:
+            found = beam_search(model, src_ids, limits, options)
+    targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
+    sentences = sentences.generated(targets)
+    trace.steps = [*sentences.source_steps, *trace]
+    return made_walk(translator, sentences, trace, only=only, kind="generation", decode=options)

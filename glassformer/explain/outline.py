@@ -1,0 +1,114 @@
+"""A walk in sections, as every renderer shows it: which steps stand in each, which are folded, what they come to.
+
+Knows no look.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+
+from glassformer.explain.plain import number_text, shape_text, symbols_text
+from glassformer.explain.search_tables import Searched, search_tables, searched_steps
+from glassformer.explain.stages import layer_of
+from glassformer.explain.story import kind_of
+from glassformer.explain.tables import Table
+from glassformer.explain.text_tables import text_tables
+from glassformer.explain.training_tables import loss_tables, weight_tables
+from glassformer.explain.walk import Walk, WalkStep
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A stage, or several in one: the steps to show, a line on those that are folded, what they come to as tables."""
+
+    title: str
+    steps: tuple[WalkStep, ...]
+    folded: str
+    tables: tuple[Table, ...]
+
+
+def outline(walk: Walk, *, folds_layers: bool, folds_repeats: bool) -> Iterator[Section]:
+    """The sections in order.
+
+    ``folds_layers`` folds the layers of a stack after its first, ``folds_repeats`` the tokens of a generation after
+    its first and what an update does to each weight. A walk whose addresses were chosen is never folded.
+    """
+    searched = searched_steps(walk)
+
+    def fold(step: WalkStep) -> str:
+        if walk.only != "*":
+            return ""
+        repeated = _repeated(step) if folds_repeats else ""
+        return repeated or (_repeated_layer(step) if folds_layers else "")
+
+    for (folded, _), group in groupby(walk.steps, key=lambda step: (fold(step), "" if fold(step) else step.stage)):
+        yield _section(walk, folded, list(group), searched)
+
+
+def shape_line(step: WalkStep) -> str:
+    """``(nbatches, n_seq_src) = (3, 7)``; the number itself where there is but one."""
+    if step.shape:
+        return f"{symbols_text(step.symbols)} = {shape_text(step.shape)}"
+    return f"one number: {number_text(step.value.item())}"
+
+
+def source_line(step: WalkStep) -> str:
+    """``section 3.2.1`` of the paper, or the other source that the step's story names."""
+    section = step.story.section
+    return f"section {section}" if section[0].isdigit() else section
+
+
+def gradient_line(step: WalkStep) -> str:
+    """``‖∂‖ 0.043``: the norm of the loss's gradient by the step, if there is one."""
+    return "" if step.gradient is None else f"‖∂‖ {number_text(float(step.gradient.norm()))}"
+
+
+def module_of(step: WalkStep) -> str:
+    """The path of the module that the step is of."""
+    return step.address.rpartition(".")[0]
+
+
+def _repeated(step: WalkStep) -> str:
+    """The section that takes in a step of a token after the first, or of the update; empty for all others."""
+    if step.token > 1:
+        return f"Token {step.token}"
+    return "Update" if step.stage == "Update" else ""
+
+
+def _repeated_layer(step: WalkStep) -> str:
+    """``Encoder layer`` for a step in a layer after the first; empty for all others, and for weights."""
+    layer = layer_of(step.address)
+    repeated = layer is not None and layer[1] > 0 and kind_of(step.address) != "weight"
+    return step.stage.rpartition(" ")[0] if repeated else ""
+
+
+def _section(walk: Walk, folded: str, steps: list[WalkStep], searched: Searched) -> Section:
+    tables = tuple(
+        chain(
+            text_tables(walk, steps), search_tables(walk, steps, searched), loss_tables(walk, steps),
+            weight_tables(walk, steps),
+        )
+    )  # fmt: skip
+    first, last = steps[0], steps[-1]
+    if not folded:
+        return Section(first.stage, tuple(steps), "", tables)
+    if folded == "Update":
+        shown = tuple(step for step in steps if kind_of(step.address) != "weight")
+        about = "of each weight the gradient, the moments and the value, before and after"
+        return Section(folded, shown, f"{_numbers(steps)}: {about}", tables)
+    if first.token > 1:
+        return Section(folded, (), _parts(steps), tables)
+    several = f"{folded}s {first.stage.split()[-1]} to {last.stage.split()[-1]}"
+    title = first.stage if first.stage == last.stage else several
+    return Section(title, (), f"the same steps again, {_numbers(steps)}", tables)
+
+
+def _parts(steps: Sequence[WalkStep]) -> str:
+    """``decoder, numbers 120 to 250; search, numbers 251 to 263``."""
+    decoder = [step for step in steps if not step.address.startswith("search.")]
+    search = [step for step in steps if decoder and step.number > decoder[-1].number]
+    return "; ".join(f"{name}, {_numbers(own)}" for name, own in (("decoder", decoder), ("search", search)) if own)
+
+
+def _numbers(steps: Sequence[WalkStep]) -> str:
+    return f"numbers {steps[0].number} to {steps[-1].number}"

@@ -1,0 +1,109 @@
+"""Who each row of a batch is while a generation goes on: its sentence, what it has read, what it may write next.
+
+Followed from step to step of a recorded trace. Knows no model.
+"""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from glassformer.config import ModelConfig
+from glassformer.explain.sentences import Rows, Sentences, token_rows
+from glassformer.text import Tokenizer
+from glassformer.trace import Step
+
+_MOST = 5
+
+
+class RowLabels:
+    """``token`` is the number of the token being written, ``sentences`` the sentence of each row of the decoder."""
+
+    def __init__(self, sentences: Sentences, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool) -> None:
+        self.config = config
+        self._tokenizer, self._generates = tokenizer, generates
+        self._seen: dict[str, Tensor] = {}
+        self.token = 0
+        self.sentences = tuple(range(len(sentences.sources)))
+        self._read = sentences
+        self._labels: dict[str, Rows] = {
+            "src": sentences.src_tokens,
+            "tgt": tuple(() for _ in self.sentences) if generates else sentences.tgt_in_tokens,
+            "vocab": tuple(sentences.vocab for _ in self.sentences),
+        }
+
+    def follow(self, step: Step) -> None:
+        """Take one more step of the trace into account."""
+        if not self._generates or not step.address.startswith("search."):
+            return
+        self._seen[step.name] = step.value
+        if step.name == "tgt_in_ids":
+            self.token = step.call + 1
+            read = token_rows(self._tokenizer, step.value)
+            past = self._labels["tgt"] if step.value.shape[1] == 1 else [()] * len(read)
+            self._labels = {**self._labels, "tgt": tuple((*old, *new) for old, new in zip(past, read, strict=True))}
+        elif step.name == "rows":
+            rows = step.value.tolist()
+            self.sentences = tuple(self.sentences[row] for row in rows)
+            self._labels = {axis: tuple(old[row] for row in rows) for axis, old in self._labels.items()}
+
+    def labels(self, step: Step) -> dict[str, Rows]:
+        """The tokens along src, tgt and vocab for each row of the step: read, to be said, or of the vocabulary."""
+        root = step.address.partition(".")[0]
+        if root == "loss":
+            return {**self._labels, "tgt": self._read.tgt_out_tokens}
+        if root == "search" and step.name != "tgt_in_ids":  # what it has written, or padding behind that
+            return {"vocab": self._labels["vocab"]}
+        return self._labels
+
+    def sentence_of_rows(self, step: Step) -> tuple[int, ...]:
+        """The sentence of each row along the step's axis batch, which holds the decoder's rows or whole sentences."""
+        if "batch" not in step.axes:
+            return ()
+        size = step.shape[step.axes.index("batch")]
+        for rows in (self.sentences, tuple(dict.fromkeys(self.sentences))):
+            if len(rows) == size:
+                return rows
+        samples = size // len(self.sentences)  # the search has begun, but its first rows are not chosen yet
+        return tuple(sentence for sentence in self.sentences for _ in range(samples))
+
+    def cells(self, step: Step) -> Rows | None:
+        """The tokens behind the step's entries, row by row, when they are ids; None for every other step."""
+        if step.value.ndim == 2 and step.name.endswith("_ids") and step.value.dtype == torch.int64:
+            return self._read.cells(step.address) or token_rows(self._tokenizer, step.value.cpu())
+        return self._read.cells(step.address)
+
+    def lines(self, step: Step) -> Rows | None:
+        """What the step stands for in words, row by row, when it is of the text or of the search."""
+        if not self._generates or step.address.partition(".")[0] != "search":
+            return self._read.lines(step.address)
+        if step.name == "candidate_ids":
+            return tuple(tuple(self._candidates(row)) for row in range(len(step.value)))
+        if step.name in ("next_log_probs", "filtered_log_probs"):
+            return tuple(tuple(self._likeliest(row)) for row in step.value)
+        ids = {"log_probs": "ids", "ended_scores": "ended_ids", "sampled_log_probs": "sampled_ids"}.get(step.name)
+        if ids is None or ids not in self._seen:
+            return None
+        pairs = zip(self._seen[ids], step.value, strict=True)
+        return tuple(tuple(self._hypotheses(row_ids, numbers)) for row_ids, numbers in pairs)
+
+    def _candidates(self, row: int) -> Iterator[str]:
+        log_probs, parents, ids = (self._seen[f"candidate_{name}"][row] for name in ("log_probs", "parents", "ids"))
+        tokens = self._tokenizer.to_tokens(ids.tolist())
+        for log_prob, parent, token in zip(log_probs.tolist(), parents.tolist(), tokens, strict=True):
+            if log_prob > -math.inf:
+                yield f"{log_prob:8.3f}  {token}  after hypothesis {parent + 1}"
+
+    def _likeliest(self, log_probs: Tensor) -> Iterator[str]:
+        best = log_probs.topk(min(_MOST, len(log_probs)))
+        for log_prob, number in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+            if log_prob > -math.inf:
+                yield f"{math.exp(log_prob):7.2%}  {self._tokenizer.to_tokens([number])[0]}"
+
+    def _hypotheses(self, ids: Tensor, numbers: Tensor) -> Iterator[str]:
+        rows = ids if ids.ndim == 2 else ids[None]
+        for row, number in zip(rows, numbers.reshape(-1).tolist(), strict=True):
+            if number > -math.inf:
+                written = row[row != self.config.pad_id].tolist()
+                yield f"{number:8.3f}  {' '.join(self._tokenizer.to_tokens(written)) or '(nothing yet)'}"

@@ -1,0 +1,138 @@
+"""One token of a generation at a glance: what was read, what may follow, what lives on, has ended or was drawn.
+
+Everything is read off the recorded steps of the search; nothing is searched again.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from torch import Tensor
+
+from glassformer.explain.tables import Cell, Table
+from glassformer.explain.text_tables import MOST_SENTENCES, left_out
+from glassformer.explain.walk import Walk, WalkStep
+
+Searched = Mapping[tuple[str, int], WalkStep]
+Values = dict[str, Tensor]
+
+_TOP = 5
+_STATE = ("sentences", "ids", "log_probs", "ended_ids", "ended_scores")
+_BEAM = ("tgt_in_ids", "next_log_probs", "candidate_log_probs", "candidate_parents", "candidate_ids", "done")
+_DRAW = ("tgt_in_ids", "next_log_probs", "filtered_log_probs", "uniforms", "drawn_ids", "sampled_ids", "done")
+
+
+def searched_steps(walk: Walk) -> Searched:
+    """The steps of the search, by name and call."""
+    return {(step.name, step.call): step for step in walk.steps if step.address.startswith("search.")}
+
+
+def search_tables(walk: Walk, steps: Sequence[WalkStep], searched: Searched) -> Iterator[Table]:
+    """A table for each sentence or sample at the token that these steps end, if all that it needs was kept."""
+    call = next((step.call for step in steps if step.address == "search.done"), None)
+    if call is None:
+        return
+    drawn, best = _values(searched, _DRAW, call), _values(searched, _BEAM, call)
+    before, after = (_values(searched, _STATE, at) for at in (call, call + 1))
+    if drawn:
+        of_rows = searched["drawn_ids", call].sentences
+        tables, count = (_draw(walk, row, of, drawn) for row, of in enumerate(of_rows)), len(of_rows)
+    elif best and before and after:
+        count = len(after["sentences"])
+        tables = (_beam(walk, place, before, best | after) for place in range(count))
+    else:
+        return
+    yield from islice(tables, MOST_SENTENCES)
+    if count > MOST_SENTENCES:
+        yield Table(caption=left_out(MOST_SENTENCES, count, "that were searched at this token"))
+
+
+def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
+    """The values of all these steps at one call; nothing if one is missing."""
+    found = {name: searched[name, call].value for name in names if (name, call) in searched}
+    return found if len(found) == len(names) else {}
+
+
+def _beam(walk: Walk, place: int, before: Values, after: Values) -> Table:
+    """The continuations of one sentence, best first, and what becomes of each."""
+    sentence = int(after["sentences"][place])
+    was = before["sentences"].tolist().index(sentence)
+    prefixes, alive = before["ids"][was], before["log_probs"][was] > -math.inf
+    rows = slice(place * len(prefixes), (place + 1) * len(prefixes))
+    read = after["tgt_in_ids"][rows, -1][alive].tolist()
+    return Table(
+        ("Σ log P", "P(next)", "outcome", "hypothesis"),
+        tuple(_continuations(walk, place, prefixes.tolist(), after["next_log_probs"][rows], after)),
+        title=_title(walk, sentence, read),
+        caption=_outcome(walk, place, after),
+    )
+
+
+def _continuations(
+    walk: Walk, place: int, prefixes: list[list[int]], next_log_probs: Tensor, after: Values
+) -> Iterator[tuple[Cell, ...]]:
+    names = ("candidate_log_probs", "candidate_parents", "candidate_ids")
+    candidates = zip(*(after[name][place].tolist() for name in names), strict=True)
+    for rank, (log_prob, parent, token) in enumerate(candidates):
+        if log_prob > -math.inf:
+            ids = [*prefixes[parent], token]
+            share = math.exp(float(next_log_probs[parent, token]))
+            yield log_prob, share, _fate(walk, place, rank, ids, after), _written(walk, ids)
+
+
+def _fate(walk: Walk, place: int, rank: int, ids: list[int], after: Values) -> str:
+    """What the search did with the continuation of this rank: found among those living, or ended, after the step."""
+    if ids[-1] == walk.config.eos_id:
+        scores = {tuple(kept): score for kept, score in _ended(walk, place, after)}
+        if tuple(ids) in scores:
+            return f"ends, score {scores[tuple(ids)]:.3f}"
+        return "ends, too low to keep" if walk.decode is not None and rank < walk.decode.beam else "dropped"
+    living = after["ids"][place].tolist()
+    return f"lives on as {living.index(ids) + 1}" if ids in living else "dropped"
+
+
+def _ended(walk: Walk, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
+    """The ended hypotheses of a sentence, without their padding, and their scores; best first."""
+    for ids, score in zip(after["ended_ids"][place], after["ended_scores"][place].tolist(), strict=True):
+        if score > -math.inf:
+            yield ids[ids != walk.config.pad_id].tolist(), score
+
+
+def _outcome(walk: Walk, place: int, after: Values) -> str:
+    ended = [f"{score:.3f} {_written(walk, ids)}" for ids, score in _ended(walk, place, after)]
+    so_far = f"ended so far, by score: {', '.join(ended)}" if ended else ""
+    done = bool(after["done"][place])
+    cut_short = "no longer output is allowed: what lives is cut short" if done and not ended else ""
+    return "; ".join(filter(None, [so_far, cut_short, "done" if done else ""]))
+
+
+def _draw(walk: Walk, row: int, sentence: int, now: Values) -> Table:
+    """The likeliest tokens of one sample, with the share of the unit interval that each holds, and the one drawn."""
+    drawn, uniform = int(now["drawn_ids"][row]), float(now["uniforms"][row])
+    filtered = now["filtered_log_probs"][row].double().exp()
+    above = (filtered.cumsum(0) / filtered.sum()).tolist()
+    shares, probabilities = filtered.tolist(), now["next_log_probs"][row].exp().tolist()
+    top = [number for number in filtered.topk(min(_TOP, len(shares))).indices.tolist() if shares[number]]
+    rows = tuple(
+        (walk.sentences.vocab[number], probabilities[number], shares[number],
+         f"{abs(above[number] - shares[number]):.3f} to {above[number]:.3f}", "← drawn" if number == drawn else "")
+        for number in (top if drawn in top else [*top, drawn])
+    )  # fmt: skip
+    written = now["sampled_ids"][row].tolist()
+    ends = "ended" if drawn == walk.config.eos_id else "cut short: no longer output is allowed"
+    done = [ends] if bool(now["done"][row]) else []
+    return Table(
+        ("token", "P", "P filtered", "holds", ""),
+        rows,
+        title=_title(walk, sentence, now["tgt_in_ids"][row, -1:].tolist()),
+        caption="; ".join([f"u = {uniform:.3f}", f"now: {_written(walk, written)}", *done]),
+    )
+
+
+def _title(walk: Walk, sentence: int, read: Sequence[int]) -> str:
+    tokens = ", ".join(walk.sentences.vocab[number] for number in read)
+    return f"{sentence + 1}  {walk.sentences.sources[sentence]}  (read: {tokens})"
+
+
+def _written(walk: Walk, ids: Sequence[int]) -> str:
+    return " ".join(walk.sentences.vocab[number] for number in ids)

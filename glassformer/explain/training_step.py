@@ -1,0 +1,52 @@
+"""One training step walked through: forward with dropout, loss, backward, clipping, Adam. Section 5 of the paper.
+
+It is made on a copy of the model by the functions that training itself calls; nothing is written anywhere.
+"""
+
+import copy
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import torch
+
+from glassformer.checkpoint import newest_valid
+from glassformer.config import TrainConfig
+from glassformer.decoding import Translator
+from glassformer.explain.sentences import read_sentences
+from glassformer.explain.walk import Walk, made_walk
+from glassformer.run_directory import RunDirectory
+from glassformer.trace import tracing
+from glassformer.training.schedule import learning_rate
+from glassformer.training.state import TrainState, restore_optimizer
+from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+
+
+def walk_training(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    train: TrainConfig,
+    *,
+    run: Path | None = None,
+    only: str = "*",
+) -> Walk:
+    """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
+
+    With ``run``, Adam goes on from the moments of the run's latest checkpoint; without, it begins anew. Raises what
+    ``walk`` raises.
+    """
+    sentences = read_sentences(translator, sources, targets)
+    model = copy.deepcopy(translator.model).train()
+    optimizer = new_optimizer(model, train)
+    done = 0
+    if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
+        done = TrainState.read(latest).update
+        restore_optimizer(model, optimizer, latest)
+    torch.manual_seed(train.seed)
+    with tracing(model, only=only, gradients=True) as trace:
+        accumulate_gradients(model, [sentences.batch], train)
+        clip_gradients(model, train)
+        adam_step(model, optimizer, learning_rate(done + 1, train, model.config.d_model))
+    trace.steps = [step for step in (*sentences.steps, *trace) if fnmatchcase(step.address, only)]
+    return made_walk(translator, sentences, trace, only=only, kind="training", train=train)

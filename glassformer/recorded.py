@@ -1,0 +1,210 @@
+"""What a ``tracing`` block recorded: steps in order, chosen by address, kept in a directory, printed plainly.
+
+On disk a trace is a directory of two files. ``trace.json`` holds ``format``, ``version`` and ``steps``, each with
+its ``address``, ``axes`` (words of the legend), ``call`` (which pass of this address, from 0), ``shape``,
+``dtype`` and ``gradient`` (whether one is stored). ``values.safetensors`` holds the tensor of step n, counted
+from 1, under the name ``n``, and its gradient under ``n.gradient``. Knows nothing of transformers.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from html import escape
+from pathlib import Path
+from typing import Any, Self
+
+from torch import Tensor
+
+from glassformer.errors import StorageError, TraceError, nearest
+
+FORMAT, VERSION = "glassformer trace", 1
+_HEAD = ("address", "call", "axes", "shape", "least", "mean", "greatest")
+_INDEX, _VALUES = "trace.json", "values.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One recorded tensor: where it was tapped, its axis words, a detached copy of its value.
+
+    ``call`` counts the passes of one address, from 0: in a generation, its steps.
+    """
+
+    address: str
+    axes: tuple[str, ...]
+    value: Tensor
+    call: int = 0
+
+    @property
+    def name(self) -> str:
+        """The tap's own name, the last part of the address."""
+        return self.address.rpartition(".")[2]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The concrete size of each axis."""
+        return tuple(self.value.shape)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Address and call, which together name one step of a trace."""
+        return self.address, self.call
+
+
+class Trace:
+    """The steps of one or more forward passes, in the order in which they were computed.
+
+    ``gradients`` holds the gradient of each step that was recorded with ``gradients=True`` and reached by backward.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.gradients: dict[tuple[str, int], Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __contains__(self, address: object) -> bool:
+        return any(step.address == address for step in self.steps)
+
+    def __getitem__(self, address: str) -> Tensor:
+        """The value at an address that was passed exactly once."""
+        found = [step for step in self.steps if step.address == address]
+        if not found:
+            known = {step.address for step in self.steps}
+            raise TraceError(f"{address}: no such step among the {len(known)} recorded.{nearest(address, known)}")
+        if len(found) > 1:
+            raise TraceError(
+                f"{address}: recorded {len(found)} times, one for each pass. Use select({address!r}) to see all."
+            )
+        return found[0].value
+
+    def select(self, pattern: str) -> list[Step]:
+        """The steps whose address matches a glob such as ``decoder.layers.*.cross_attention.weights``."""
+        return [step for step in self.steps if fnmatchcase(step.address, pattern)]
+
+    def save(self, directory: str | Path) -> None:
+        """Write the trace; an older trace at this place is replaced, anything else is left alone.
+
+        Raises ``StorageError`` when the place holds something else or cannot be written.
+        """
+        place = Path(directory)
+        if place.exists() and not (place / _INDEX).is_file():
+            raise StorageError(f"{place}: exists and is no trace. Choose another place.")
+        aside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+        try:
+            aside.mkdir(parents=True)
+            self._write(aside)
+            if place.exists():
+                shutil.rmtree(place)
+            aside.rename(place)
+        except OSError as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise StorageError(f"{place}: the trace cannot be written: {error}. Choose another place.") from error
+
+    def _write(self, place: Path) -> None:
+        from safetensors.torch import save_file
+
+        tensors = {str(number): step.value for number, step in enumerate(self.steps, start=1)}
+        tensors |= {
+            f"{number}.gradient": self.gradients[step.key]
+            for number, step in enumerate(self.steps, start=1)
+            if step.key in self.gradients
+        }
+        save_file(_unshared(tensors), place / _VALUES)
+        steps = [self._mapping(step) for step in self.steps]
+        text = json.dumps({"format": FORMAT, "version": VERSION, "steps": steps}, indent=1)
+        (place / _INDEX).write_text(text + "\n", encoding="utf-8")
+
+    def _mapping(self, step: Step) -> dict[str, Any]:
+        return {
+            "address": step.address, "call": step.call, "axes": list(step.axes), "shape": list(step.shape),
+            "dtype": str(step.value.dtype).removeprefix("torch."), "gradient": step.key in self.gradients,
+        }  # fmt: skip
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """Read what ``save`` wrote, onto the CPU; raises ``TraceError`` naming a missing or damaged file."""
+        place = Path(directory)
+        trace = cls()
+        index, tensors = _read_index(place / _INDEX), _read_values(place / _VALUES)
+        for number, mapping in enumerate(index, start=1):
+            try:
+                step = Step(mapping["address"], tuple(mapping["axes"]), tensors[str(number)], mapping["call"])
+                fits = list(step.shape) == mapping["shape"]
+                if mapping["gradient"]:
+                    trace.gradients[step.key] = tensors[f"{number}.gradient"]
+            except (KeyError, TypeError) as error:
+                raise TraceError(
+                    f"{place}: step {number} lacks {error}. The files do not belong together."
+                ) from error
+            if not fits:
+                raise TraceError(
+                    f"{place}: step {number}, {step.address}, is {step.shape}, "
+                    f"trace.json says {mapping['shape']}. The files do not belong together."
+                )
+            trace.steps.append(step)
+        return trace
+
+    def to_markdown(self) -> str:
+        """A table with a line for each step: address, call, axes, shape, least, mean and greatest value."""
+        rows = [_HEAD, ("---",) * len(_HEAD), *((f"`{step.address}`", *_cells(step)) for step in self.steps)]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+    def _repr_html_(self) -> str:
+        """The same table for a notebook."""
+        rows = [(f"<code>{escape(step.address)}</code>", *_cells(step)) for step in self.steps]
+        return f"<table>{_html_row('th', _HEAD)}{''.join(_html_row('td', row) for row in rows)}</table>"
+
+
+def _html_row(tag: str, cells: tuple[str, ...]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in cells)}</tr>"
+
+
+def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors as the file wants them: on the CPU, contiguous, none a view of another's memory."""
+    seen: set[int] = set()
+    result = {}
+    for name, tensor in tensors.items():
+        tensor = tensor.cpu().contiguous()
+        result[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
+        seen.add(tensor.data_ptr())
+    return result
+
+
+def _cells(step: Step) -> tuple[str, ...]:
+    values = step.value.double()
+    numbers = (values.min(), values.mean(), values.max()) if values.numel() else ()
+    return (
+        str(step.call), " ".join(step.axes), " × ".join(map(str, step.shape)) or "one number",
+        *([f"{float(number):.4g}" for number in numbers] or ["", "", ""]),
+    )  # fmt: skip
+
+
+def _read_index(path: Path) -> list[dict[str, Any]]:
+    try:
+        mapping = json.loads(path.read_text(encoding="utf-8"))
+        found = (mapping["format"], mapping["version"])
+        steps: list[dict[str, Any]] = list(mapping["steps"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TraceError(
+            f"{path}: cannot be read as a trace: {error!r}. Give a directory that was saved from one."
+        ) from error
+    if found != (FORMAT, VERSION):
+        raise TraceError(f"{path}: found {found}, this version reads {(FORMAT, VERSION)}.")
+    return steps
+
+
+def _read_values(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise TraceError(f"{path}: cannot be read: {error}. The trace is not whole.") from error

@@ -1,0 +1,96 @@
+"""One update of the weights: forward and backward over some batches, clipping, Adam. Sections 5.3 and 5.4.
+
+Three functions in this order, which training and the traced training step both call. While a trace records,
+each parameter's gradient, moments and change are noted under its name. Knows nothing of runs, time or logs.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from glassformer.config import TrainConfig
+from glassformer.model.transformer import Transformer
+from glassformer.text.batches import Batch
+from glassformer.trace import is_tracing, note
+from glassformer.training.loss import smoothed_loss
+from glassformer.training.precision import autocast
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Sums over ``tokens`` target tokens, in nats: of the smoothed loss and of the negative log-likelihood."""
+
+    loss: float
+    nll: float
+    tokens: int
+
+
+def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
+    """Adam with the paper's constants, or those of the configuration; each step is given its rate."""
+    betas = (config.adam_beta1, config.adam_beta2)
+    return Adam(model.parameters(), lr=0.0, betas=betas, eps=config.adam_eps, fused=True)
+
+
+def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> Losses:
+    """Add to each gradient that of the mean smoothed loss over the target tokens of all ``batches``."""
+    tokens = sum(batch.target_tokens for batch in batches)
+    device = next(model.parameters()).device
+    loss_sum = nll_sum = 0.0
+    for batch in batches:
+        batch = batch.to(device)
+        with autocast(config.precision, device):
+            logits = model(batch.src_ids, batch.tgt_in_ids)
+        loss, nll, _ = smoothed_loss(logits, batch.tgt_out_ids, model.config.pad_id, config.label_smoothing)
+        mean = loss / tokens
+        note("loss.mean", lambda mean=mean: mean, "")  # type: ignore[misc]
+        mean.backward()  # type: ignore[no-untyped-call]
+        loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
+    _note_each(model, "gradient", _gradient)
+    return Losses(loss_sum, nll_sum, tokens)
+
+
+def clip_gradients(model: nn.Module, config: TrainConfig) -> float:
+    """Shorten the gradient of all weights together to ``clip_norm``, if one is set; its norm before that."""
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
+    note("update.gradient_norm", lambda: norm, "")
+    _note_each(model, "clipped_gradient", _gradient)
+    return float(norm)
+
+
+def adam_step(model: nn.Module, optimizer: Adam, rate: float) -> None:
+    """Move every weight by Adam's rule at this rate, and forget the gradients."""
+    _note_state(model, optimizer, "_before")
+    note("update.rate", lambda: torch.tensor(rate, dtype=torch.float64), "")
+    optimizer.param_groups[0]["lr"] = rate
+    optimizer.step()
+    _note_state(model, optimizer, "")
+    optimizer.zero_grad(set_to_none=True)
+
+
+def _note_state(model: nn.Module, optimizer: Adam, when: str) -> None:
+    """Each weight and its two moments, as they are now."""
+
+    def moment(name: str) -> Callable[[Tensor], Tensor]:
+        return lambda weight: optimizer.state[weight].get(name, torch.zeros_like(weight))
+
+    _note_each(model, f"first_moment{when}", moment("exp_avg"))
+    _note_each(model, f"second_moment{when}", moment("exp_avg_sq"))
+    _note_each(model, f"value{when}", lambda weight: weight)
+    steps = next((int(state["step"]) for state in optimizer.state.values() if "step" in state), 0)
+    note(f"update.count{when}", lambda: torch.tensor(steps), "")
+
+
+def _note_each(model: nn.Module, name: str, compute: Callable[[Tensor], Tensor]) -> None:
+    if not is_tracing():
+        return
+    for weight_name, weight in model.named_parameters():
+        axes = "row column" if weight.ndim == 2 else "row"
+        note(f"{weight_name}.{name}", lambda weight=weight: compute(weight), axes)  # type: ignore[misc]
+
+
+def _gradient(weight: Tensor) -> Tensor:
+    return torch.zeros_like(weight) if weight.grad is None else weight.grad

@@ -1,0 +1,218 @@
+"""Every step of a trace follows from those before it, over the whole grid of options; and a false one does not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from three_sentences import SOURCES, TARGETS
+
+from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.decoding import Translator
+from glassformer.errors import TraceError
+from glassformer.explain import walk
+from glassformer.explain.equations import EQUATIONS, GIVEN
+from glassformer.explain.generation import walk_generation
+from glassformer.explain.ledger import ledger
+from glassformer.explain.proof import prove
+from glassformer.explain.stories import STORIES
+from glassformer.explain.training_step import walk_training
+from glassformer.explain.verify import verify_walk
+from glassformer.model import Transformer
+from glassformer.model.layers import FeedForward
+from glassformer.text import Tokenizer
+
+KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 60, "words": 60, "characters": 60}
+SEARCHES = [
+    DecodeConfig(beam=1, max_length_a=0, max_length_b=4),
+    DecodeConfig(beam=3, n_best=2, max_length_a=0, max_length_b=4),
+    DecodeConfig(beam=3, n_best=2, max_length_a=0, max_length_b=4, cache=False),
+    DecodeConfig(sample=True, n_best=2, top_k=5, temperature=0.7, max_length_a=0, max_length_b=4),
+    DecodeConfig(sample=True, top_p=0.8, min_p=0.01, cache=False, max_length_a=0, max_length_b=4),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> dict[str, Tokenizer]:
+    return {kind: Tokenizer.train(kind, [*SOURCES, *TARGETS], size) for kind, size in KINDS.items()}
+
+
+@pytest.fixture
+def build(tokenizers, small_model) -> Callable[..., Translator]:
+    """A translator with a tokenizer of a kind on both sides, and a small model with some options."""
+
+    def make(kind: str = "words", **changes: Any) -> Translator:
+        tokenizer = tokenizers[kind]
+        sizes = {"src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "max_length": 200}
+        return Translator(small_model(**{**changes, **sizes}), tokenizer, tokenizer, DecodeConfig())
+
+    return make
+
+
+def assert_all_follow(translator: Translator, search: DecodeConfig, changes: dict[str, Any]) -> None:
+    """A forced walk with its ledger, and a generation."""
+    proof = prove(walk(translator, SOURCES, TARGETS), translator.model)
+    assert proof.holds, (changes, list(proof.lines()))
+    assert proof.verification.checked > 150
+    verification = verify_walk(walk_generation(translator, SOURCES, search), translator.model)
+    assert verification.holds, (changes, search, verification.off)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_step_follows_over_the_grid_of_options(options, build, kind):
+    """Norm x positions x activation x tying, biases, d_v, scale: each with one tokenizer and one search in turn."""
+    first = list(KINDS).index(kind)
+    for place in range(first, len(options), len(KINDS)):
+        search = SEARCHES[place // len(KINDS) % len(SEARCHES)]
+        assert_all_follow(build(kind, **options[place]), search, options[place])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_step_follows_over_the_whole_product_of_options_tokenizers_and_searches(options, build, kind):
+    for changes in options:
+        translator = build(kind, **changes)
+        for search in SEARCHES:
+            assert_all_follow(translator, search, changes)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: f"{search.beam}-{search.sample}-{search.cache}")
+def test_a_generation_follows_step_by_step(build, search):
+    for positions in ("sinusoidal", "learned", "relative", "rotary"):
+        translator = build("words", positions=positions)
+        verification = verify_walk(walk_generation(translator, SOURCES, search), translator.model)
+        assert verification.holds, (positions, verification.off)
+        assert verification.count("exact") > 200
+
+
+@pytest.mark.parametrize("changes", [{}, {"clip_norm": 0.01, "label_smoothing": 0.0}, {"adam_beta1": 0.5}], ids=str)
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_training_step_follows_down_to_each_weight(build, changes, dropout):
+    translator = build("bpe", dropout=dropout, norm="pre")
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7, **changes))
+    verification = verify_walk(walked, translator.model)
+    assert verification.holds, verification.off
+    updates = [step for step in verification.steps if step.address.endswith(".value")]
+    assert len(updates) == len(list(translator.model.parameters()))
+    assert max(step.error for step in updates) < 1e-7
+
+
+def test_an_untrained_step_moves_a_copy_and_not_the_model(build):
+    translator = build()
+    before = {name: weight.detach().clone() for name, weight in translator.model.named_parameters()}
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
+    assert all(torch.equal(before[name], weight) for name, weight in translator.model.named_parameters())
+    weight = walked["encoder.layers.0.feed_forward.w_1.weight.value"]
+    assert not torch.equal(weight.value, before["encoder.layers.0.feed_forward.w_1.weight"])
+    assert (
+        walked["encoder.layers.0.feed_forward.inner"].gradient.shape
+        == walked["encoder.layers.0.feed_forward.inner"].shape
+    )
+
+
+def test_a_gradient_shown_is_the_change_of_the_loss(build):
+    """A small change of one recorded value moves the loss as its gradient says."""
+    translator = build("words", dropout=0.0)
+    train = TrainConfig(warmup=7)
+    walked = walk_training(translator, SOURCES, TARGETS, train)
+    model, batch = translator.model, walked.sentences.batch
+    double = Transformer(model.config).double()
+    double.load_state_dict(model.state_dict())
+    address, cell, by = "decoder.layers.0.cross_attention.scores", (0, 1, 2, 1), 1e-6
+
+    def loss(change: float) -> float:
+        from glassformer.trace import tracing
+
+        def moved(value):
+            value[cell] += change
+            return value
+
+        with torch.no_grad(), tracing(double.eval(), {address: moved}):
+            log_p = double(batch.src_ids, batch.tgt_in_ids).log_softmax(-1)
+        q = walked["loss.target_distribution"].value.double()
+        return float(-(q * log_p).sum() / batch.target_tokens)
+
+    slope = (loss(by) - loss(-by)) / (2 * by)
+    assert walked[address].gradient[cell].item() == pytest.approx(slope, rel=1e-3, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "text.src_ids", "src_mask", "src_embedding.scaled", "encoder.layers.1.self_attention.weights",
+        "decoder.layers.0.cross_attention.q_split", "decoder.layers.1.feed_forward_add_norm.norm.variance",
+        "output_projection.logits", "choice.next_ids",
+    ],
+)  # fmt: skip
+def test_one_false_number_is_found_where_it_stands(build, address):
+    translator = build()
+    walked = walk(translator, SOURCES, TARGETS)
+    place = next(place for place, step in enumerate(walked.trace) if step.address == address)
+    step = walked.trace.steps[place]
+    value = step.value.clone()
+    cell = tuple(size - 1 for size in value.shape)
+    value[cell] = ~value[cell] if value.dtype == torch.bool else value[cell] + 1
+    walked.trace.steps[place] = replace(step, value=value)
+    verification = verify_walk(walked, translator.model)
+    assert not verification.holds
+    assert (verification.off[0].address, verification.off[0].cell) == (address, cell)
+    assert verification.largest_error == pytest.approx(1, abs=1e-3) or verification.largest_error > 0.001
+
+
+def test_another_models_weights_do_not_explain_a_trace(build):
+    translator, other = build(), build()
+    with torch.no_grad():
+        other.model.load_state_dict(translator.model.state_dict())
+        other.model.decoder.layers[1].cross_attention.w_v.weight[3, 4] += 0.01
+    verification = verify_walk(walk(translator, SOURCES, TARGETS), other.model)
+    assert [step.address for step in verification.off] == ["decoder.layers.1.cross_attention.v_projected"]
+
+
+def test_an_operation_that_no_equation_states_is_found(build, monkeypatch):
+    translator = build()
+    original = FeedForward.forward
+    monkeypatch.setattr(FeedForward, "forward", lambda self, x: original(self, x * 1.0))
+    batch = walk(translator, SOURCES, TARGETS).sentences.batch
+    found = ledger(translator.model, batch.src_ids, batch.tgt_in_ids)
+    assert not found.balances
+    assert [entry.address for entry in found.odd] == [
+        f"{stack}.layers.{layer}.feed_forward.inner" for stack in ("encoder", "decoder") for layer in (0, 1)
+    ]
+    assert found.odd[0].done - found.odd[0].stated == {"mul": 1}
+    assert found.operations == found.accounted + 4
+
+
+def test_every_story_has_an_equation_that_runs_or_is_given():
+    for kind, stories in STORIES.items():
+        for name in stories:
+            assert (name in EQUATIONS.get(kind, {})) != (name in GIVEN.get(kind, ())), f"{kind}.{name}"
+
+
+def test_a_part_of_a_trace_cannot_be_verified(build):
+    translator = build()
+    walked = walk(translator, SOURCES, TARGETS, only="*.weights")
+    with pytest.raises(TraceError, match=r"needs .*, which was not recorded before it. Verify a whole trace"):
+        verify_walk(walked, translator.model)
+
+
+def test_the_report_counts_what_it_checked(build):
+    translator = build()
+    proof = prove(walk(translator, SOURCES, TARGETS), translator.model)
+    lines = list(proof.lines())
+    assert lines[-1] == "Everything follows."
+    assert f"{proof.verification.checked:,} steps recomputed" in lines[-3]
+    assert proof.verification.checked == sum(step.kind != "given" for step in proof.verification.steps)
+
+
+def test_the_named_model_configurations_follow_too():
+    """The walkthrough's preset: untied, biased, unscaled; made small so that it is quick."""
+    torch.manual_seed(3)
+    tokenizer = Tokenizer.train("characters", [*SOURCES, *TARGETS], 60)
+    for name in ("tiny", "walkthrough"):
+        config = ModelConfig.named(
+            name, src_vocab=tokenizer.size, tgt_vocab=tokenizer.size, d_model=32, d_k=8, d_v=8, n_heads=4, d_ff=16
+        )
+        translator = Translator(Transformer(config).eval(), tokenizer, tokenizer, DecodeConfig())
+        assert prove(walk(translator, SOURCES, TARGETS), translator.model).holds

@@ -1,0 +1,91 @@
+"""A trace outlives its process: saved, loaded, printed; and a place that holds something else is left alone."""
+
+import json
+
+import pytest
+import torch
+
+from glassformer.errors import StorageError, TraceError
+from glassformer.trace import Step, Trace, tracing
+
+
+@pytest.fixture
+def trace(small_model, src_ids, tgt_ids) -> Trace:
+    model = small_model()
+    with tracing(model, gradients=True) as recorded:
+        for _ in range(2):
+            model(src_ids, tgt_ids).sum().backward()
+    return recorded
+
+
+def test_what_is_loaded_is_what_was_saved(trace, tmp_path):
+    trace.save(tmp_path / "kept")
+    loaded = Trace.load(tmp_path / "kept")
+    assert [(step.address, step.call, step.axes) for step in loaded] == [
+        (step.address, step.call, step.axes) for step in trace
+    ]
+    for saved, read in zip(trace, loaded, strict=True):
+        assert saved.value.dtype == read.value.dtype
+        assert torch.equal(saved.value, read.value), saved.address
+    assert loaded.gradients.keys() == trace.gradients.keys()
+    assert len(loaded.gradients) > 100
+    assert all(torch.equal(loaded.gradients[key], gradient) for key, gradient in trace.gradients.items())
+
+
+def test_calls_count_the_passes_of_an_address(trace):
+    assert [step.call for step in trace.select("encoder.memory")] == [0, 1]
+
+
+def test_numbers_truth_ids_and_nothing_at_all_can_be_kept(tmp_path):
+    trace = Trace()
+    for number, value in enumerate((torch.tensor(3.5), torch.tensor([True]), torch.tensor([7]), torch.empty(2, 0))):
+        trace.steps.append(Step(f"step.n{number}", ("batch", "src")[: value.ndim], value))
+    trace.save(tmp_path / "kept")
+    loaded = Trace.load(tmp_path / "kept")
+    assert [step.value.tolist() for step in loaded] == [3.5, [True], [7], [[], []]]
+
+
+def test_a_trace_replaces_a_trace_and_nothing_else(trace, tmp_path):
+    trace.save(tmp_path / "kept")
+    shorter = Trace()
+    shorter.steps = trace.steps[:3]
+    shorter.save(tmp_path / "kept")
+    assert len(Trace.load(tmp_path / "kept")) == 3
+    (tmp_path / "precious").mkdir()
+    with pytest.raises(StorageError, match="precious: exists and is no trace"):
+        trace.save(tmp_path / "precious")
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be written"):
+        trace.save(tmp_path / "file" / "below")
+
+
+def test_a_directory_that_is_no_trace_or_not_whole_is_refused(trace, tmp_path):
+    with pytest.raises(TraceError, match=r"trace.json: cannot be read as a trace"):
+        Trace.load(tmp_path)
+    trace.save(tmp_path / "kept")
+    index = json.loads((tmp_path / "kept" / "trace.json").read_text())
+    for change, message in (
+        ({"version": 99}, r"found \('glassformer trace', 99\)"),
+        (
+            {"steps": [{**index["steps"][0], "shape": [1]}]},
+            r"step 1, src_mask, is \(3, 1, 1, 5\), trace.json says \[1\]",
+        ),
+        ({"steps": [{"call": 0}]}, "step 1 lacks 'address'"),
+    ):
+        (tmp_path / "kept" / "trace.json").write_text(json.dumps({**index, **change}))
+        with pytest.raises(TraceError, match=message):
+            Trace.load(tmp_path / "kept")
+    (tmp_path / "kept" / "trace.json").write_text(json.dumps(index))
+    (tmp_path / "kept" / "values.safetensors").write_bytes(b"cut short")
+    with pytest.raises(TraceError, match=r"values.safetensors: cannot be read"):
+        Trace.load(tmp_path / "kept")
+
+
+def test_it_prints_as_markdown_and_in_a_notebook():
+    trace = Trace()
+    trace.steps.append(Step("<b>.weights", ("batch", "src"), torch.tensor([[1.0, 2.0, 6.0]])))
+    trace.steps.append(Step("nothing", ("batch",), torch.empty(0)))
+    assert "| `<b>.weights` | 0 | batch src | 1 × 3 | 1 | 3 | 6 |" in trace.to_markdown().splitlines()
+    html = trace._repr_html_()
+    assert "<code>&lt;b&gt;.weights</code>" in html
+    assert "<td>1 × 3</td><td>1</td><td>3</td><td>6</td>" in html
