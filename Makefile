@@ -20,7 +20,7 @@ test: $(BIN)/.ready  ## set up and run the tests
 	$(BIN)/pytest -m "not slow" --numprocesses auto --dist loadfile
 
 slow: $(BIN)/.ready  ## the tests that train
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow --numprocesses auto
 
 check: $(BIN)/.ready  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -22,6 +22,7 @@ from machine import machine, spread
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding.search import beam_search
+from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain.equations import Setting
 from glassformer.explain.verify import verify
 from glassformer.model import Transformer
@@ -42,7 +43,7 @@ def cost(name: str, rounds: int) -> dict[str, Any]:
     src_ids = torch.randint(4, 8000, (SENTENCES, LENGTH))
 
     def translate() -> object:
-        return beam_search(model, src_ids, [LONGEST] * SENTENCES, OPTIONS)
+        return beam_search(DecoderSteps.of(model, src_ids, OPTIONS), [LONGEST] * SENTENCES, OPTIONS)
 
     arms = {
         "idle": idle, "without": without_taps, "traced": lambda: traced(model),

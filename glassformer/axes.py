@@ -37,6 +37,7 @@ LEGEND: dict[str, Axis] = {
     "beam": Axis(meaning="living hypotheses of a sentence, best first", symbol="beam"),
     "n_best": Axis(meaning="ended hypotheses of a sentence, best first", symbol="n_best"),
     "candidate": Axis(meaning="continuations that a search looks at, best first", symbol="2·beam"),
+    "phrase": Axis(meaning="sequences that an output must, or must not, hold", symbol="phrase"),
     "row": Axis(meaning="rows of a weight: outputs of a linear map, entries of a table", symbol="row"),
     "column": Axis(meaning="columns of a weight: inputs of a linear map, widths of a table", symbol="column"),
     "vocab": Axis(meaning="entries of the target vocabulary", symbol="vocab", size="tgt_vocab"),

@@ -3,23 +3,21 @@
 Libraries are imported where they are used, so that ``--help`` answers at once.
 """
 
-import json
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from glassformer import options as opt
+from glassformer.cli_evaluate import evaluate, score
 from glassformer.cli_explain import diff, trace
-from glassformer.errors import ConfigError, GlassformerError, RunError, TextError
-from glassformer.streams import from_shell, one_line, stdin_lines, write_lines
+from glassformer.cli_translate import translate
+from glassformer.errors import ConfigError, GlassformerError, RunError
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
-    from glassformer.decoding.translator import Translation
     from glassformer.training.train import Outcome
 
 app = typer.Typer(
@@ -99,110 +97,9 @@ def _print_outcome(outcome: "Outcome") -> None:
     )
 
 
-@app.command()
-def translate(
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT", help="What to translate; standard input if nothing", show_default=False),
-    ] = None,
-    run: opt.Run = None,
-    beam: opt.Beam = None,
-    length_penalty: opt.LengthPenalty = None,
-    n_best: opt.NBest = None,
-    sample: opt.Sample = False,
-    temperature: opt.Temperature = None,
-    top_k: opt.TopK = None,
-    top_p: opt.TopP = None,
-    min_p: opt.MinP = None,
-    seed: opt.Seed = None,
-    max_length_a: opt.MaxLengthA = None,
-    max_length_b: opt.MaxLengthB = None,
-    batch_tokens: opt.BatchTokens = None,
-    attention: Annotated[
-        bool, typer.Option("--attention", help="Show which source tokens each token attended to")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with scores and tokens")] = False,
-    device: opt.Device = "auto",
-) -> None:
-    """Translate the TEXTs, or standard input line by line: as many lines come out as went in.
-
-    [bold]glassformer translate "A man sleeps." --run runs/first --beam 5 --n-best 3[/bold]
-    [bold]glassformer translate --run runs/first < in.txt > out.txt[/bold]
-    """
-    place = opt.required_run(run)
-    from glassformer.decoding.translator import Translator
-
-    translator = Translator.load(place, device=device)
-    chosen = opt.decode_options(
-        translator.config,
-        {
-            "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample,
-            "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
-            "max_length_a": max_length_a, "max_length_b": max_length_b, "batch_tokens": batch_tokens,
-        },
-    )  # fmt: skip
-    lines: Iterable[str] = [from_shell(text) for text in texts] if texts else stdin_lines()
-    chunk = 1 if sys.stdin.isatty() else 1000
-    for translation in translator.translate_stream(lines, chosen, attention=attention, chunk=chunk):
-        _print_translation(translation, attention=attention, as_json=as_json)
-
-
-def _print_translation(translation: "Translation", *, attention: bool, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(translation.to_mapping(), ensure_ascii=False))
-        return
-    typer.echo("\t".join(one_line(hypothesis.text) for hypothesis in translation.hypotheses))
-    if attention:
-        from rich.console import Console
-
-        from glassformer.explain.terminal import print_attention
-
-        print_attention(translation, Console(stderr=True))  # standard output keeps a line for each line
-    sys.stdout.flush()
-
-
-@app.command()
-def evaluate(
-    src: Annotated[Path, typer.Option(help="Source texts, one a line, plain or .gz")],
-    ref: Annotated[Path, typer.Option(help="Their reference translations, line by line")],
-    run: opt.Run = None,
-    beam: opt.Beam = None,
-    length_penalty: opt.LengthPenalty = None,
-    max_length_a: opt.MaxLengthA = None,
-    max_length_b: opt.MaxLengthB = None,
-    batch_tokens: opt.BatchTokens = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the translations to this file")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
-    device: opt.Device = "auto",
-) -> None:
-    """Translate a test set and compare with its references: BLEU, chrF, exact match, with their signatures.
-
-    [bold]glassformer evaluate --src test.en.gz --ref test.de.gz --run runs/first --beam 5[/bold]
-    """
-    place = opt.required_run(run)
-    from glassformer.decoding.translator import Translator
-    from glassformer.text.corpus import read_pairs
-    from glassformer.training.evaluation import translate_and_score
-
-    pairs = list(read_pairs(src, ref))
-    if not pairs:
-        raise TextError(f"{src}: found no lines, expected at least one sentence to translate and compare.")
-    translator = Translator.load(place, device=device)
-    given = {
-        "beam": beam, "length_penalty": length_penalty, "max_length_a": max_length_a,
-        "max_length_b": max_length_b, "batch_tokens": batch_tokens,
-    }  # fmt: skip
-    scores, outputs = translate_and_score(translator, pairs, opt.decode_options(translator.config, given))
-    if out is not None:
-        write_lines(out, outputs)
-    if as_json:
-        typer.echo(json.dumps(scores.to_mapping()))
-        return
-    typer.echo(f"BLEU   {scores.bleu:6.2f}   {scores.signatures['bleu']}")
-    typer.echo(f"chrF   {scores.chrf:6.2f}   {scores.signatures['chrf']}")
-    typer.echo(f"exact  {scores.exact_match:6.2f} %  of {scores.sentences} sentences")
-
-
+app.command()(translate)
+app.command()(evaluate)
+app.command()(score)
 app.command()(trace)
 app.command()(diff)
 

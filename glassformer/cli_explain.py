@@ -81,11 +81,18 @@ def trace(
     beam: opt.Beam = None,
     length_penalty: opt.LengthPenalty = None,
     n_best: opt.NBest = None,
+    coverage_penalty: opt.CoveragePenalty = None,
+    beam_groups: opt.BeamGroups = None,
+    diversity: opt.Diversity = None,
+    min_length: opt.MinLength = None,
+    repetition_penalty: opt.RepetitionPenalty = None,
+    no_repeat_ngram: opt.NoRepeatNgram = None,
     sample: opt.Sample = False,
     temperature: opt.Temperature = None,
     top_k: opt.TopK = None,
     top_p: opt.TopP = None,
     min_p: opt.MinP = None,
+    typical_p: opt.TypicalP = None,
     seed: opt.Seed = None,
     max_length_a: opt.MaxLengthA = None,
     max_length_b: opt.MaxLengthB = None,
@@ -105,8 +112,12 @@ def trace(
     from glassformer.explain.terminal import print_walk
 
     search = {
-        "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample,
-        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
+        "beam": beam, "length_penalty": length_penalty, "n_best": n_best,
+        "coverage_penalty": coverage_penalty, "beam_groups": beam_groups, "diversity": diversity,
+        "min_length": min_length, "repetition_penalty": repetition_penalty, "no_repeat_ngram": no_repeat_ngram,
+        "sample": sample,
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "typical_p": typical_p,
+        "seed": seed,
         "max_length_a": max_length_a, "max_length_b": max_length_b,
     }  # fmt: skip
     request = WalkRequest(

@@ -249,6 +249,18 @@ class DecodeConfig(Section):
         0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided", symbol="α", low=0.0, high=10.0
     )
     n_best: int = knob(1, "translations returned for each source, best first; at most beam", low=1, high=1000)
+    min_length: int = knob(0, "fewest ids that an output has before its end", low=0)
+    repetition_penalty: float = knob(
+        1.0, "multiplies the log-probability of each token that was written before", symbol="θ", low=1.0, high=100.0
+    )
+    no_repeat_ngram: int = knob(0, "no sequence of this many ids occurs twice in an output; 0 means any", low=0)
+    coverage_penalty: float = knob(
+        0.0, "β of β Σ log min(attention had, 1), added to the score of a hypothesis", symbol="β", low=0.0, high=100.0
+    )
+    beam_groups: int = knob(1, "groups of a diverse beam search; divides beam", symbol="G", low=1, high=1000)
+    diversity: float = knob(
+        0.5, "subtracted for each time that earlier groups chose a token at a step", symbol="λ", low=0.0, high=100.0
+    )
     sample: bool = knob(False, "draw each token from the model's distribution instead of searching")
     temperature: float = knob(
         1.0, "divides the logits before sampling; below 1 keeps to the likeliest", symbol="T", low=1e-4, high=100.0
@@ -256,7 +268,16 @@ class DecodeConfig(Section):
     top_k: int = knob(0, "sample from the k most probable tokens; 0 means all", symbol="k", low=0)
     top_p: float = knob(1.0, "sample from the smallest set with this much probability", symbol="p", low=0.0, high=1.0)
     min_p: float = knob(0.0, "sample from tokens at least this share as probable as the best", low=0.0, high=1.0)
+    typical_p: float = knob(
+        1.0, "sample from the most typical tokens: as informative as is expected, with this much probability",
+        symbol="τ", low=0.0, high=1.0,
+    )  # fmt: skip
     seed: int = knob(0, "seed of sampling", low=0, high=2**63 - 1)
+    mbr: int = knob(
+        0, "samples among which those that agree most with all are chosen, by chrF; 0 means they are ranked by score",
+        low=0, high=1000,
+    )  # fmt: skip
+    split_sentences: bool = knob(False, "translate each sentence of a text by itself, and join them again")
     max_length_a: float = knob(
         1.0, "longest output = a times the source's tokens + b", symbol="a", low=0.0, high=100.0
     )
@@ -266,13 +287,28 @@ class DecodeConfig(Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.mbr and not self.sample:
+            raise ConfigError(
+                f"decode.mbr: found {self.mbr} with sample = false, expected sampling: it chooses among samples. "
+                "Set sample to true, or mbr to 0."
+            )
+        if self.mbr and self.n_best > self.mbr:
+            raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most mbr = {self.mbr}. Raise mbr.")
         if not self.sample and self.n_best > self.beam:
             raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most beam = {self.beam}. Raise beam.")
+        if not self.sample and self.beam % self.beam_groups:
+            raise ConfigError(
+                f"decode.beam_groups: found {self.beam_groups}, expected a divisor of beam = {self.beam}, so that "
+                f"all groups are as wide. Set beam to {-(-self.beam // self.beam_groups) * self.beam_groups}."
+            )
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
-        """These options with some changed; a beam that is not is widened to the hypotheses that are wanted of it."""
-        if "n_best" in changes and "beam" not in changes and not changes.get("sample"):
-            changes = {**changes, "beam": max(self.beam, changes["n_best"])}
+        """These options with some changed; a beam that is not is widened to the hypotheses and groups wanted."""
+        widens = {"n_best", "beam_groups"} & set(changes)
+        if widens and "beam" not in changes and not changes.get("sample"):
+            groups = max(changes.get("beam_groups", self.beam_groups), 1)
+            least = max(self.beam, changes.get("n_best", self.n_best))
+            changes = {**changes, "beam": -(-least // groups) * groups}
         return type(self).from_mapping({**self.to_mapping(), **changes})
 
 

@@ -60,3 +60,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """A ' Did you mean ...?' for an unknown word, or nothing when no known word is near."""
     matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+class WorkerError(GlassformerError):
+    """A worker process that ended before its work did."""
+
+    exit_code = 5

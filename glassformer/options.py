@@ -13,17 +13,31 @@ Run = Annotated[
     Path | None,
     typer.Option("--run", metavar="DIR", help="The run directory of a trained model.", show_default=False),
 ]
+Runs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--run",
+        metavar="DIR",
+        help="The run directory of a trained model; may be given again, to decide together.",
+        show_default=False,
+    ),
+]
 NewRun = Annotated[
     Path | None,
     typer.Option("--run", metavar="DIR", help="Where to train; a run begun there goes on.", show_default=False),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:1 ...")]
+Precision = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="Products in float32, bf16 or int8; the model as it is if none"),
+]
+Workers = Annotated[int, typer.Option(metavar="N", help="Processes that translate beside each other")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change any setting; may be given again and again."),
 ]
 
-_SEARCH, _SAMPLING, _LENGTH = "Search", "Sampling", "Length and batches"
+_SEARCH, _RULES, _SAMPLING, _LENGTH = "Search", "Rules", "Sampling", "Length and batches"
 
 Beam = Annotated[
     int | None,
@@ -35,6 +49,31 @@ LengthPenalty = Annotated[
 ]
 NBest = Annotated[
     int | None, typer.Option(help="Translations for each text, best first, between tabs.", rich_help_panel=_SEARCH)
+]
+MinLength = Annotated[
+    int | None, typer.Option(help="Fewest tokens before an output may end.", rich_help_panel=_RULES)
+]
+RepetitionPenalty = Annotated[
+    float | None,
+    typer.Option(
+        help="Multiplies the log-probability of tokens written before; 1 changes nothing.", rich_help_panel=_RULES
+    ),
+]
+NoRepeatNgram = Annotated[
+    int | None,
+    typer.Option(help="No sequence of this many tokens occurs twice in an output.", rich_help_panel=_RULES),
+]
+CoveragePenalty = Annotated[
+    float | None,
+    typer.Option(help="β of the penalty for source tokens that were not looked at.", rich_help_panel=_SEARCH),
+]
+BeamGroups = Annotated[
+    int | None,
+    typer.Option(help="Groups of a diverse beam search, each unlike those before it.", rich_help_panel=_SEARCH),
+]
+Diversity = Annotated[
+    float | None,
+    typer.Option(help="λ: what a token costs that an earlier group chose at this step.", rich_help_panel=_SEARCH),
 ]
 Sample = Annotated[
     bool, typer.Option("--sample", help="Draw tokens at random instead of searching.", rich_help_panel=_SAMPLING)
@@ -60,7 +99,25 @@ MinP = Annotated[
         rich_help_panel=_SAMPLING,
     ),
 ]
+TypicalP = Annotated[
+    float | None,
+    typer.Option(
+        help="Draw from the tokens as informative as is expected, with probability p. Implies --sample.",
+        rich_help_panel=_SAMPLING,
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of sampling. Implies --sample.", rich_help_panel=_SAMPLING)]
+Mbr = Annotated[
+    int | None,
+    typer.Option(
+        help="Draw so many samples and take the one that agrees most with all, by chrF. Implies --sample.",
+        rich_help_panel=_SAMPLING,
+    ),
+]
+SplitSentences = Annotated[
+    bool,
+    typer.Option("--split-sentences", help="Translate each sentence of a text by itself.", rich_help_panel=_LENGTH),
+]
 MaxLengthA = Annotated[
     float | None, typer.Option(help="Longest output: a times the source's tokens ...", rich_help_panel=_LENGTH)
 ]
@@ -69,7 +126,7 @@ BatchTokens = Annotated[
     int | None, typer.Option(help="Source tokens in one batch, beams included.", rich_help_panel=_LENGTH)
 ]
 
-_IMPLY_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
+_IMPLY_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "mbr")
 
 
 def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,9 +144,14 @@ def decode_options(default: DecodeConfig, given: Mapping[str, Any]) -> DecodeCon
 
 def required_run(run: Path | None) -> Path:
     """The run directory, or a message that says how to get one."""
-    if run is None:
+    return required_runs(None if run is None else [run])[0]
+
+
+def required_runs(runs: list[Path] | None) -> list[Path]:
+    """The run directories, at least one, or a message that says how to get one."""
+    if not runs:
         raise RunError(
             "--run: found nothing, expected the directory of a trained model. "
             "Make one in two minutes with `glassformer demo`, then use --run runs/demo."
         )
-    return run
+    return runs

@@ -19,7 +19,7 @@ from glassformer.errors import TraceError, nearest
 from glassformer.recorded import Step, Trace
 from glassformer.weight_edits import Edit, EditedWeights, edited
 
-__all__ = ["Edit", "Step", "Trace", "is_tracing", "note", "show", "tap", "tracing"]
+__all__ = ["Edit", "Step", "Trace", "hearing", "is_tracing", "note", "show", "tap", "tracing"]
 
 
 class _Recorder:
@@ -33,7 +33,7 @@ class _Recorder:
         self.edits = edits
         self.only = only
         self.gradients = gradients
-        self.shown = shown
+        self.shown: bool = shown
         self.used_edits: set[str] = set()
         self.calls: Counter[str] = Counter()
         self.trace = Trace()
@@ -91,7 +91,26 @@ class _Recorder:
         return value
 
 
-_recorder: ContextVar[_Recorder | None] = ContextVar("glassformer_recorder", default=None)
+class _Listener:
+    """What one ``hearing`` block knows: the tap it waits for. All else goes on to the recorder outside, if any."""
+
+    def __init__(self, module: nn.Module, name: str, outside: "_Recorder | _Listener | None") -> None:
+        self.module, self.name, self.outside = module, name, outside
+        self.shown: bool = outside is not None and outside.shown
+        self.heard: list[Tensor] = []
+
+    def tap(self, module: nn.Module, name: str, value: Tensor, axes: str, *, editable: bool) -> Tensor:
+        if self.outside is not None:
+            value = self.outside.tap(module, name, value, axes, editable=editable)
+        if module is self.module and name == self.name:
+            self.heard.append(value)
+        return value
+
+    def record(self, address: str, value: Tensor, axes: str, *, editable: bool) -> Tensor:
+        return value if self.outside is None else self.outside.record(address, value, axes, editable=editable)
+
+
+_recorder: ContextVar[_Recorder | _Listener | None] = ContextVar("glassformer_recorder", default=None)
 
 
 def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
@@ -127,6 +146,20 @@ def note(address: str, compute: Callable[[], Tensor], axes: str) -> None:
 def is_tracing() -> bool:
     """Whether the current context records; for loops of notes that would take time when idle."""
     return _recorder.get() is not None
+
+
+@contextmanager
+def hearing(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
+    """The values of one tap inside the block, as edits outside left them, while a trace outside goes on as it was.
+
+    For code that needs a value which only passes by, such as a search that looks at attention.
+    """
+    listener = _Listener(module, name, _recorder.get())
+    token = _recorder.set(listener)
+    try:
+        yield listener.heard
+    finally:
+        _recorder.reset(token)
 
 
 @contextmanager

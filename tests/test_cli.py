@@ -68,7 +68,7 @@ def trained(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_every_command_has_help_worth_reading(call: Run) -> None:
-    for command in ("train", "translate", "evaluate", "trace", "diff", "summary", "average", "demo"):
+    for command in ("train", "translate", "evaluate", "score", "trace", "diff", "summary", "average", "demo"):
         result = call(command, "--help")
         assert result.code == 0
         assert len(result.out) > 300
@@ -110,6 +110,92 @@ def test_n_best_and_json_and_attention(call: Run, trained: Path) -> None:
 def test_sampling_is_repeatable_and_depends_on_its_seed(call: Run, trained: Path) -> None:
     outputs = [call("translate", "abc", "--run", trained, "--seed", seed).out for seed in ("1", "1", "2")]
     assert outputs[0] == outputs[1] != outputs[2]
+
+
+def test_a_file_is_translated_as_standard_input_is_and_may_demand(call: Run, trained: Path, tmp_path: Path) -> None:
+    lines, plain, packed = ["ab ba", "", "cd dc ab"], tmp_path / "in.txt", tmp_path / "in.gz"
+    plain.write_text("\n".join(lines))
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    expected = call("translate", "--run", trained, stdin=plain.read_bytes()).out
+    for path in (plain, packed):
+        result = call("translate", "--run", trained, "--input", path)
+        assert (result.code, result.out, result.err) == (0, expected, "")
+    asked = tmp_path / "in.jsonl"
+    asked.write_text("".join(json.dumps({"text": line, "prefix": "abc", "ban": ["d"]}) + "\n" for line in lines))
+    first, blank, third = call("translate", "--run", trained, "--input", asked, "--beam", "2").out.splitlines()
+    assert first.startswith("abc")
+    assert blank == ""
+    assert third.startswith("abc")
+    assert "d" not in first + third
+    same = call("translate", "ab ba", "--run", trained, "--prefix", "abc", "--ban", "d", "--ban", "x", "--beam", "2")
+    assert same.out.rstrip("\n") == first
+    must = call("translate", "ab ba", "--run", trained, "--must", "fe", "--must", "hh", "--json")
+    best = json.loads(must.out)["hypotheses"][0]
+    assert "unmet" in best or ("fe" in best["text"] and "hh" in best["text"])
+
+
+def test_a_stream_of_pieces_is_the_translation(call: Run, trained: Path) -> None:
+    arguments = ("translate", "ab ba", "cd", "", "--run", trained, "--max-length-b", "5")
+    assert call(*arguments, "--stream").out == call(*arguments).out
+
+
+def test_several_runs_decide_together(call: Run, trained: Path) -> None:
+    alone = call("translate", "ab ba", "--run", trained, "--json")
+    twice = call("translate", "ab ba", "--run", trained, "--run", trained, "--json")
+    one, two = (json.loads(result.out)["hypotheses"][0] for result in (alone, twice))
+    assert one["text"] == two["text"]
+    assert one["log_prob"] == pytest.approx(two["log_prob"], abs=1e-4)
+
+
+def test_alignments_stand_behind_the_translation(call: Run, trained: Path) -> None:
+    plain = call("translate", "ab ba", "cd", "--run", trained).out.splitlines()
+    for options in ((), ("--layer", "0", "--head", "1")):
+        aligned = call("translate", "ab ba", "cd", "--run", trained, "--align", *options).out.splitlines()
+        for line, text in zip(aligned, plain, strict=True):
+            shown, _, links = line.partition(" |||")
+            assert shown == text
+            assert all(link.replace("-", "").isdigit() for link in links.split())
+    document = json.loads(call("translate", "ab ba", "--run", trained, "--align", "--json").out)
+    assert "attention" not in document["hypotheses"][0]
+    assert all(len(link) == 2 for link in document["links"])
+
+
+def test_sentences_risk_and_filters_can_be_asked_for(call: Run, trained: Path) -> None:
+    whole = call("translate", "ab. Cd! ef", "--run", trained, "--split-sentences").out
+    parts = call("translate", "ab.", "Cd! ef", "--run", trained).out.splitlines()
+    assert whole == f"{parts[0]} {parts[1]}\n"
+    document = json.loads(call("translate", "ab ba", "--run", trained, "--mbr", "5", "--json").out)
+    assert document["hypotheses"][0]["utility"] >= 0
+    outputs = {
+        call("translate", "ab", "--run", trained, "--typical-p", str(p), "--seed", "1").out for p in (0.1, 1.0)
+    }
+    assert len(outputs) == 2
+
+
+def test_score_prints_a_line_for_each_pair(call: Run, trained: Path, files: tuple[Path, Path]) -> None:
+    src, tgt = files
+    plain = call("score", "--src", src, "--tgt", tgt, "--run", trained, "--length-penalty", "1")
+    whole = call("score", "--src", src, "--tgt", tgt, "--run", trained, "--length-penalty", "1", "--json")
+    assert plain.out.count("\n") == 64
+    for line, document in zip(plain.out.splitlines(), map(json.loads, whole.out.splitlines()), strict=True):
+        log_prob, scored = map(float, line.split("\t"))
+        assert log_prob == pytest.approx(sum(document["token_log_probs"]), abs=1e-3)
+        assert scored == pytest.approx(document["score"], abs=1e-3)
+        assert len(document["tokens"]) == len(document["token_log_probs"])
+
+
+def test_a_bar_on_standard_error_counts_a_file(trained: Path, tmp_path: Path) -> None:
+    """Only where it is a terminal, and the translations go elsewhere."""
+    source, out = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("ab\n" * 30)
+    code = (
+        "import pty, sys; "
+        f"pty.spawn(['bash', '-c', '{sys.executable} -m glassformer translate --beam 1 --run {trained} --input {source} > {out}'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=120)
+    assert b"translating" in done.stdout
+    assert b"100%" in done.stdout
+    assert out.read_text().count("\n") == 30
 
 
 def test_evaluate_prints_one_json_object_with_its_signatures(
@@ -189,6 +275,17 @@ MISTAKES = [
     (["diff", "{run}", "--text", "a", "--b", "sideways"], "sideways", 2),
     (["diff", "nowhere", "--text", "a"], "nowhere", 2),
     (["average", "--run", "nowhere"], "is not a run directory", 2),
+    (["translate", "a", "--run", "{run}", "--input", "{src}"], "found TEXT and --input, expected one", 2),
+    (["translate", "--run", "{run}", "--input", "{tmp}/none"], "none: cannot be read", 2),
+    (["translate", "--run", "{run}", "--input", "{tmp}/bad.jsonl"], "bad.jsonl:2: is JSON of another shape", 2),
+    (["translate", "a", "--run", "{run}", "--stream", "--json"], "--stream: found with --json", 2),
+    (["translate", "a", "--run", "{run}", "--head", "0"], "found without --attention or --align", 2),
+    (["translate", "a", "--run", "{run}", "--align", "--layer", "4"], "layer: found 4, expected 0 to 0", 2),
+    (["translate", "a", "--run", "{run}", "--mbr", "3", "--n-best", "4"], "expected at most mbr = 3", 2),
+    (["translate", "a", "--run", "{run}", "--must", "ab", "--sample"], "must: found 1 phrases with sampling", 2),
+    (["translate", "a", "--run", "{run}", "--run", "nowhere"], "nowhere: is not a run directory", 2),
+    (["score", "--src", "{src}", "--tgt", "{tmp}/short", "--run", "{run}"], "64", 2),
+    (["score", "--src", "{src}", "--tgt", "{tgt}"], "--run: found nothing", 2),
 ]  # fmt: skip
 
 
@@ -232,6 +329,7 @@ def test_a_mistake_gets_one_clear_line_and_no_traceback(
     arguments: list[str], message: str, code: int, call: Run, trained: Path, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "short").write_text("one\ntwo\n")
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
     places = {"run": trained, "tmp": tmp_path, "src": files[0], "tgt": files[1]}
     result = call(*(argument.format(**places) for argument in arguments))
     assert result.code == code

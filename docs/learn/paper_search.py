@@ -21,7 +21,7 @@ from lesson import Lesson
 
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
 from glassformer.checkpoint import load_weights, save_checkpoint, weights_of
-from glassformer.decoding import beam_search, length_penalty
+from glassformer.decoding import DecoderSteps, beam_search, length_penalty
 from glassformer.decoding.forced import forced_log_probs
 from glassformer.tasks import load_task
 from glassformer.text.batches import collate
@@ -106,7 +106,8 @@ def all_scores(model: Transformer, alpha: float) -> list[tuple[float, list[int]]
 @torch.no_grad()
 def searched(model: Transformer, beam: int, alpha: float) -> tuple[float, list[int], bool]:
     """What the search takes for the best: score, ids, and whether it was cut short by the limit."""
-    best = beam_search(model, source, [LONGEST], DecodeConfig(beam=beam, length_penalty=alpha))[0][0]
+    options = DecodeConfig(beam=beam, length_penalty=alpha)
+    best = beam_search(DecoderSteps.of(model, source, options), [LONGEST], options)[0][0]
     return best.score, best.ids, best.truncated
 
 

@@ -5,22 +5,26 @@ section 6.1 of the paper uses with α = 0.6.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glassformer.errors import DivergedError
+from glassformer.errors import DivergedError, InputError
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One output of the decoder: ``ids`` end with eos, unless ``truncated`` says that the limit cut it short.
 
-    ``log_prob`` is the natural logarithm of its probability; ``score`` is that divided by the length penalty.
+    ``log_prob`` is the natural logarithm of its probability by the model; ``score`` is that, after the rules where
+    there are any, divided by the length penalty, plus the coverage penalty where one is asked for. ``unmet`` are the
+    sequences that were demanded and do not occur; a complete one leaves none unmet.
     """
 
     ids: list[int]
     log_prob: float
     score: float
     truncated: bool
+    unmet: tuple[tuple[int, ...], ...] = ()
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -29,11 +33,15 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 def ranked(candidates: list[Candidate], n_best: int) -> list[Candidate]:
-    """The ``n_best`` first: complete ones before those cut short, each kind by score, equals in the order given.
+    """The ``n_best`` first: complete ones before those cut short, those that leave less unmet before those that leave
+    more, each kind by score, equals in the order given.
 
-    Raises ``DivergedError`` when there is none whose log_prob is a number: the model's logits are not.
+    Raises ``DivergedError`` when there is none whose log_prob is a number: the model's logits are not. Raises
+    ``InputError`` when all are impossible: rules and demands together left no id.
     """
     possible = [candidate for candidate in candidates if math.isfinite(candidate.log_prob)]
+    if candidates and all(candidate.log_prob == -math.inf for candidate in candidates):
+        raise nothing_allowed()
     if not possible:
         raise DivergedError(
             "the model's logits are not finite numbers, so there is no best token. "
@@ -42,5 +50,27 @@ def ranked(candidates: list[Candidate], n_best: int) -> list[Candidate]:
     return sorted(possible, key=_rank)[:n_best]
 
 
-def _rank(candidate: Candidate) -> tuple[bool, float]:
-    return candidate.truncated, -candidate.score
+def nothing_allowed() -> InputError:
+    """What to say when nothing at all may follow."""
+    return InputError(
+        "decode: the rules and what is demanded of the output together allow no token, expected at least one at "
+        "each step. Loosen no_repeat_ngram or min_length, or ban less."
+    )
+
+
+def from_groups(groups: Sequence[list[Candidate]], n_best: int) -> list[Candidate]:
+    """``n_best`` of all groups, ranked: the best of each group before the second of any, and none twice."""
+    if len(groups) == 1:
+        return ranked(groups[0], n_best)
+    in_order = [ranked(group, len(group)) for group in groups if any(math.isfinite(one.log_prob) for one in group)]
+    if not in_order:
+        return ranked([candidate for group in groups for candidate in group], n_best)
+    in_turn = (group[place] for place in range(max(map(len, in_order))) for group in in_order if place < len(group))
+    first_found: dict[tuple[int, ...], Candidate] = {}
+    for candidate in in_turn:
+        first_found.setdefault(tuple(candidate.ids), candidate)
+    return ranked(list(first_found.values())[:n_best], n_best)
+
+
+def _rank(candidate: Candidate) -> tuple[bool, int, float]:
+    return candidate.truncated, len(candidate.unmet), -candidate.score

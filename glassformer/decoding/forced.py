@@ -4,12 +4,14 @@ One pass over all positions gives each id's log-probability, or the attention wi
 nothing of text.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from glassformer.decoding.ensemble import mean_log_probs
 from glassformer.decoding.sources import padded
 from glassformer.decoding.steps import token_log_probs
 from glassformer.model import Transformer
@@ -20,10 +22,23 @@ def forced_log_probs(
     model: Transformer, src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
 ) -> list[float]:
     """The log-probability of each source's output, whose ids end with eos unless they were cut short."""
-    out_ids = padded(outputs, model.config.pad_id, src_ids.device)
+    return [math.fsum(log_probs) for log_probs in forced_token_log_probs([model], src_ids, outputs)]
+
+
+def forced_token_log_probs(
+    models: Sequence[Transformer], src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """The log-probability of each id of each source's output; of several models that of their mean probability."""
+    out_ids = padded(outputs, models[0].config.pad_id, src_ids.device)
+    log_probs = mean_log_probs(torch.stack([_of_ids(model, src_ids, out_ids) for model in models]))
+    return [row[: len(output)] for row, output in zip(log_probs.tolist(), outputs, strict=True)]
+
+
+def _of_ids(
+    model: Transformer, src_ids: Int[Tensor, "batch src"], out_ids: Int[Tensor, "batch tgt"]
+) -> Float[Tensor, "batch tgt"]:
     log_probs = token_log_probs(model(src_ids, _shifted_right(out_ids, model)), model.config)
-    chosen = log_probs.gather(2, out_ids[:, :, None]).squeeze(2)
-    return chosen.masked_fill(out_ids == model.config.pad_id, 0.0).double().sum(dim=1).tolist()
+    return log_probs.gather(2, out_ids[:, :, None]).squeeze(2)
 
 
 def forced_attention(

@@ -5,7 +5,8 @@ input and the number of the sample: neighbours in the batch and the order of bat
 nothing of text.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -14,11 +15,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glassformer.config import DecodeConfig
-from glassformer.decoding.candidate import Candidate, length_penalty, ranked
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding.candidate import Candidate, length_penalty, nothing_allowed, ranked
+from glassformer.decoding.demands import Demanded, Demands
 from glassformer.decoding.filters import filtered
-from glassformer.decoding.steps import DecoderSteps
-from glassformer.model import Transformer
+from glassformer.decoding.rules import has_rules, ruled
+from glassformer.decoding.steps import Steps
+from glassformer.decoding.stepwise import finished
+from glassformer.errors import InputError
 from glassformer.trace import note
 
 
@@ -43,36 +47,65 @@ class SampleState:
 
 
 def sample(
-    model: Transformer,
-    src_ids: Int[Tensor, "batch src"],
+    steps: Steps,
     limits: Sequence[int],
     options: DecodeConfig,
     positions: Sequence[int],
+    demands: Sequence[Demands] | None = None,
 ) -> list[list[Candidate]]:
     """``n_best`` samples for each source, complete ones first, each kind by score; equal ones may occur.
 
-    ``src_ids`` end with eos and are padded on the right; ``limits`` are the most ids, eos included, of each
-    output; ``positions`` says where in the whole input each source stands, which decides its random numbers.
+    ``steps`` stand at the start, with a row for each source; ``limits`` are the most ids, eos included, of each
+    output; ``positions`` says where in the whole input each source stands, which decides its random numbers;
+    ``demands`` are one for each source. Raises ``InputError`` for demands that no output can meet, or for
+    sequences that must occur, which only a search can see to.
     """
-    steps = DecoderSteps(model, src_ids, cached=options.cache)
-    state = _start(limits, options, positions, src_ids.device)
+    return finished(sample_steps(steps, limits, options, positions, demands))
+
+
+def sample_steps(
+    steps: Steps,
+    limits: Sequence[int],
+    options: DecodeConfig,
+    positions: Sequence[int],
+    demands: Sequence[Demands] | None = None,
+) -> Generator[SampleState, None, list[list[Candidate]]]:
+    """``sample``, handing out the state after each step, in which those that are done are still there."""
+    eos_id = steps.config.eos_id
+    _refuse_required(demands)
+    demanded = Demanded.of(demands, len(limits), steps.config, steps.device)
+    if demanded is not None:
+        demanded.note()
+    state = _start(limits, options, positions, steps.device)
     note("search.limits", lambda limits=state.limits: limits, "batch")  # type: ignore[misc]
     steps.select(state.samples // options.n_best)
-    last_ids = torch.full_like(state.samples, model.config.bos_id)
+    last_ids = torch.full_like(state.samples, steps.config.bos_id)
     found: list[list[Candidate]] = [[] for _ in limits]
     while len(state.samples):
-        state = advance(state, steps.next_log_probs(last_ids), options)
-        done = (state.ids[:, -1] == model.config.eos_id) | (state.step >= state.limits)
+        log_probs = steps.next_log_probs(last_ids)
+        left = rules_leave(log_probs, state, options, demanded, steps.config)
+        state = advance(state, log_probs, left, options)
+        yield state
+        done = (state.ids[:, -1] == eos_id) | (state.step >= state.limits)
         _note(state, done)
         if done.any():
             for row in done.nonzero().flatten().tolist():
-                result = _result(state, row, options, model.config.eos_id)
+                result = _result(state, row, options, eos_id)
                 found[int(state.samples[row]) // options.n_best].append(result)
             keep = (~done).nonzero().flatten()
             state = state.select(keep)
             steps.select(keep)
         last_ids = state.ids[:, -1]
     return [ranked(candidates, options.n_best) for candidates in found]
+
+
+def _refuse_required(demands: Sequence[Demands] | None) -> None:
+    for place, one in enumerate(demands or ()):
+        if one.required:
+            raise InputError(
+                f"demands[{place}].required: found {len(one.required)} with sampling, expected none, because a draw "
+                "cannot be led to them. Search instead: sample=False."
+            )
 
 
 def _start(
@@ -99,9 +132,33 @@ def _uniforms(seed: int, position: int, number: int, count: int) -> "np.ndarray[
     return np.random.Generator(np.random.PCG64([seed, position, number])).random(count)
 
 
-def advance(state: SampleState, log_probs: Float[Tensor, "rows vocab"], options: DecodeConfig) -> SampleState:
-    """The state one drawn id later."""
-    choice, uniforms = filtered(log_probs, options), state.uniforms[:, state.step]
+def rules_leave(
+    log_probs: Float[Tensor, "rows vocab"],
+    state: SampleState,
+    options: DecodeConfig,
+    demanded: Demanded | None,
+    config: ModelConfig,
+) -> Float[Tensor, "rows vocab"]:
+    """What the rules make of the model's distributions; raises ``InputError`` where they leave a sample nothing."""
+    if not has_rules(options, demanded):
+        return log_probs
+    if demanded is not None:
+        demanded = demanded.select(state.samples // options.n_best)
+    left = ruled(log_probs, state.ids, options, demanded, config)
+    note("search.ruled_log_probs", lambda: left, "batch vocab")
+    if bool((left == -math.inf).all(dim=1).any()):
+        raise nothing_allowed()
+    return left
+
+
+def advance(
+    state: SampleState,
+    log_probs: Float[Tensor, "rows vocab"],
+    left: Float[Tensor, "rows vocab"],
+    options: DecodeConfig,
+) -> SampleState:
+    """The state one drawn id later; ``left`` is what the rules made of ``log_probs``."""
+    choice, uniforms = filtered(left, options), state.uniforms[:, state.step]
     ids = drawn(choice, uniforms)
     note("search.filtered_log_probs", lambda: choice, "batch vocab")
     note("search.uniforms", lambda: uniforms, "batch")

@@ -34,7 +34,7 @@ def read_sources(
     texts: Sequence[str], tokenizer: Tokenizer, config: ModelConfig, name: str = "texts"
 ) -> list[Source]:
     """Each text as ids; raises ``InputError``, with their ``name``, for what is no list of str."""
-    _check_texts(name, texts)
+    check_texts(name, texts)
     room = config.max_length - 1  # eos needs a position
     return [
         Source(text, [*ids[:room], config.eos_id], truncated=len(ids) > room)
@@ -42,10 +42,20 @@ def read_sources(
     ]
 
 
-def output_limit(source: Source, config: ModelConfig, options: DecodeConfig) -> int:
-    """The most ids, eos included, that the output for ``source`` may have; its own eos is not counted."""
+def output_limit(source: Source, config: ModelConfig, options: DecodeConfig, prefixed: int = 0) -> int:
+    """The most ids, eos included, that the output for ``source`` may have; its own eos is not counted.
+
+    What the options allow comes behind the ``prefixed`` ids with which the output must begin.
+    """
     wanted = int(options.max_length_a * (len(source.ids) - 1)) + options.max_length_b
-    return min(wanted, config.max_length)
+    return min(prefixed + wanted, config.max_length)
+
+
+def copies(options: DecodeConfig) -> int:
+    """How many rows each source has in the decoder."""
+    if options.sample:
+        return options.mbr or options.n_best
+    return options.beam
 
 
 def in_batches(lengths: Sequence[int], places: Sequence[int], copies: int, batch_tokens: int) -> list[list[int]]:
@@ -76,7 +86,8 @@ def refuse_one_str(name: str, texts: object) -> None:
         raise InputError(f"{name}: found one str {texts[:40]!r}, expected a list of texts. Put it in a list.")
 
 
-def _check_texts(name: str, texts: Sequence[str]) -> None:
+def check_texts(name: str, texts: Sequence[str]) -> None:
+    """Raise ``InputError`` for what is no list of str."""
     refuse_one_str(name, texts)
     if not isinstance(texts, Iterable) or isinstance(texts, Iterator):
         raise InputError(
@@ -88,6 +99,21 @@ def _check_texts(name: str, texts: Sequence[str]) -> None:
             raise InputError(
                 f"{name}[{index}]: found {type(text).__name__}, expected str. "
                 "Give plain text: the translator's tokenizer makes ids of it."
+            )
+
+
+def check_pairs(sources: Sequence[Source], targets: Sequence[Source], config: ModelConfig) -> None:
+    """Raise ``InputError`` when there is not one target for each source, or one is longer than the model takes."""
+    if len(sources) != len(targets):
+        raise InputError(
+            f"targets: found {len(sources)} sources and {len(targets)} targets, expected one for each source. "
+            "To compare several targets, repeat their source."
+        )
+    for index, target in enumerate(targets):
+        if target.truncated:
+            raise InputError(
+                f"targets[{index}]: has more than the {config.max_length - 1} tokens "
+                "that the model takes. Shorten it."
             )
 
 

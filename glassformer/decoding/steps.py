@@ -1,18 +1,21 @@
 """The decoder, one target position at a time: ids in, log-probabilities of the next id out.
 
 Keeps the memory and the cache of a batch and lets their rows be dropped, repeated and reordered. Knows nothing
-of how the next id is chosen.
+of how the next id is chosen. ``Steps`` is all that a search asks of it, so that one search runs over the plain
+model and over whatever else can say what follows.
 """
 
 import math
+from typing import Protocol, Self, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glassformer.config import ModelConfig
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.errors import ConfigError
 from glassformer.model import Transformer
-from glassformer.trace import note
+from glassformer.trace import hearing, note
 
 
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
@@ -26,17 +29,97 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
     return log_probs
 
 
-class DecoderSteps:
-    """A batch on its way through the decoder; the first step wants bos in every row.
+def mean_of_heads(weights: Float[Tensor, "rows heads tgt src"]) -> Float[Tensor, "rows src"]:
+    """Where the last position looked, in float32: each row sums to 1."""
+    return weights[:, :, -1].float().mean(dim=1)
 
-    With ``cached=False`` every step decodes all positions again: the plain walk, which the cache must equal.
+
+class Steps(Protocol):
+    """What a search asks of a model: the next id's log-probabilities, and rows that follow the search.
+
+    It begins with one row for each source; the first step wants bos in every row.
     """
 
-    def __init__(self, model: Transformer, src_ids: Int[Tensor, "rows src"], *, cached: bool = True) -> None:
-        self._model = model
+    @property
+    def config(self) -> ModelConfig:
+        """The model's configuration, for its control ids and its vocabulary."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the ids are read and the log-probabilities come back."""
+        ...
+
+    def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
+        """What may follow once ``ids`` stand at the next position of each row: float32, -inf at pad and bos."""
+        ...
+
+    def select(self, rows: Int[Tensor, "new_rows"]) -> None:
+        """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
+        ...
+
+    def exchange(self, rows: Int[Tensor, "rows"]) -> None:
+        """The same for as many rows, each of which stays with its source."""
+        ...
+
+
+@runtime_checkable
+class AttendingSteps(Steps, Protocol):
+    """Steps that tell where the decoder looked, for scores that count coverage."""
+
+    @property
+    def source_mask(self) -> Bool[Tensor, "rows src"]:
+        """Which source positions of each row are no padding."""
+        ...
+
+    def attention(self) -> Float[Tensor, "rows src"]:
+        """The last layer's cross-attention at the last step, the mean of its heads, in float32."""
+        ...
+
+
+def attending(steps: Steps) -> AttendingSteps:
+    """The same steps, known to tell where they look; raises ``ConfigError`` when they do not."""
+    if not isinstance(steps, AttendingSteps):
+        raise ConfigError(
+            f"decode.coverage_penalty: found {type(steps).__name__}, expected steps that tell where the decoder "
+            "looks, as DecoderSteps do. Use them, or set coverage_penalty to 0."
+        )
+    return steps
+
+
+class DecoderSteps:
+    """The plain ``Steps``: a batch on its way through the decoder of one model.
+
+    With ``cached=False`` every step decodes all positions again: the plain walk, which the cache must equal.
+    ``attends`` keeps where each step looked, for ``attention``.
+    """
+
+    def __init__(
+        self, model: Transformer, src_ids: Int[Tensor, "rows src"], *, cached: bool = True, attends: bool = False
+    ) -> None:
+        self._model, self._attends = model, attends
+        self._last_attention = model.get_submodule(
+            f"decoder.layers.{model.config.n_decoder_layers - 1}.cross_attention"
+        )
+        self._weights: list[Tensor] = []
         self._memory, self._memory_mask = model.encode(src_ids)
         self._cache = model.new_cache() if cached else None
         self._prefix = src_ids.new_empty(len(src_ids), 0)
+
+    @classmethod
+    def of(cls, model: Transformer, src_ids: Int[Tensor, "rows src"], options: DecodeConfig) -> Self:
+        """With what the options ask of the decoder. ``src_ids`` end with eos and are padded on the right."""
+        return cls(model, src_ids, cached=options.cache, attends=options.coverage_penalty > 0.0)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's configuration."""
+        return self._model.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self._memory.device
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """What may follow once ``ids`` stand at the next position of each row."""
@@ -44,10 +127,30 @@ class DecoderSteps:
         if self._cache is None:
             read = self._prefix = torch.cat([self._prefix, read], dim=1)
         note("search.tgt_in_ids", lambda: read, "batch tgt")
-        logits = self._model.decode(read, self._memory, self._memory_mask, self._cache)
+        if self._attends:
+            with hearing(self._last_attention, "weights") as self._weights:
+                logits = self._model.decode(read, self._memory, self._memory_mask, self._cache)
+        else:
+            logits = self._model.decode(read, self._memory, self._memory_mask, self._cache)
         log_probs = token_log_probs(logits[:, -1], self._model.config)
         note("search.next_log_probs", lambda: log_probs, "batch vocab")
         return log_probs
+
+    @property
+    def source_mask(self) -> Bool[Tensor, "rows src"]:
+        """Which source positions of each row are no padding."""
+        return self._memory_mask[:, 0, 0]
+
+    def attention(self) -> Float[Tensor, "rows src"]:
+        """Where the last step looked; raises ``ConfigError`` when its weights were not kept."""
+        if not self._weights:
+            raise ConfigError(
+                "decode.coverage_penalty: the attention weights of the last step are not there, expected them for "
+                "the score. Make the steps with attends=True, and call model.use_fused_attention without in_traces."
+            )
+        attention = mean_of_heads(self._weights[-1])
+        note("search.attention", lambda: attention, "batch src")
+        return attention
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""

@@ -1,10 +1,16 @@
 """What a translation is: the source as the model read it, and the hypotheses for it, best first."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
+
+from glassformer.errors import InputError
+from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID
+
+_END = CONTROL_TOKENS[EOS_ID]  # no other token has this label
 
 
 @dataclass(frozen=True)
@@ -21,19 +27,49 @@ class Hypothesis:
     truncated: bool
     attention: Float[Tensor, "layers heads tgt src"] | None = field(default=None, compare=False, repr=False)
     """Cross-attention weights, on the CPU: row i is where the decoder looked when it wrote ``tokens[i]``."""
+    utility: float | None = None
+    """Mean chrF against all samples, by which minimum Bayes risk ranks; None without it."""
+    unmet: tuple[str, ...] = ()
+    """What was demanded and does not occur."""
 
-    @property
-    def alignment(self) -> Float[Tensor, "tgt src"] | None:
-        """The last layer's cross-attention, the mean of its heads; each row sums to 1. None without attention."""
-        return None if self.attention is None else self.attention[-1].mean(dim=0)
+    def alignment(self, layer: int | None = None, head: int | None = None) -> Float[Tensor, "tgt src"] | None:
+        """The cross-attention of a layer and a head, from 0; each row sums to 1. None without attention.
 
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; the attention is there when it was asked for."""
+        Without ``layer`` it is the last one, without ``head`` the mean of all heads. Raises ``InputError`` for one
+        that the model does not have.
+        """
+        if self.attention is None:
+            return None
+        layers, heads = self.attention.shape[:2]
+        of_layer = self.attention[layers - 1 if layer is None else _within("layer", layer, layers)]
+        return of_layer.mean(dim=0) if head is None else of_layer[_within("head", head, heads)]
+
+    def aligned(self, layer: int | None = None, head: int | None = None) -> list[int] | None:
+        """For each token the place of the source token with the greatest weight, as ``alignment`` has it."""
+        soft = self.alignment(layer, head)
+        if soft is None:
+            return None
+        return soft.argmax(dim=1).tolist() if soft.shape[1] else []
+
+    def to_mapping(self, *, attention: bool = True) -> dict[str, Any]:
+        """Plain values, ready for JSON; those that were not asked for are not there."""
         values = {
             "text": self.text, "tokens": self.tokens, "ids": self.ids, "log_prob": self.log_prob,
             "score": self.score, "truncated": self.truncated,
         }  # fmt: skip
-        return values if self.attention is None else {**values, "attention": self.attention.tolist()}
+        if self.utility is not None:
+            values["utility"] = self.utility
+        if self.unmet:
+            values["unmet"] = list(self.unmet)
+        if attention and self.attention is not None:
+            values["attention"] = self.attention.tolist()
+        return values
+
+
+def _within(name: str, number: int, count: int) -> int:
+    if not 0 <= number < count:
+        raise InputError(f"{name}: found {number}, expected 0 to {count - 1}: the model has {count}.")
+    return number
 
 
 EMPTY = Hypothesis(text="", tokens=[], ids=[], log_prob=0.0, score=0.0, truncated=False)
@@ -55,11 +91,36 @@ class Translation:
         """The best hypothesis's text."""
         return self.hypotheses[0].text
 
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {
+    def links(self, layer: int | None = None, head: int | None = None) -> list[tuple[int, int]] | None:
+        """Which source token each token of the best hypothesis was written from: places in both lists of tokens.
+
+        ``aligned`` without the ends of sentences: </s> has no link, nor has a token that looked most at </s>. None
+        without attention.
+        """
+        best = self.hypotheses[0]
+        aligned = best.aligned(layer, head)
+        if aligned is None:
+            return None
+        return [
+            (source, target)
+            for target, source in enumerate(aligned)
+            if _END not in (self.source_tokens[source], best.tokens[target])
+        ]
+
+    def to_mapping(
+        self, *, attention: bool = True, layer: int | None = None, head: int | None = None
+    ) -> dict[str, Any]:
+        """Plain values, ready for JSON; with attention, or its links alone, where it was asked for."""
+        values = {
             "source": self.source,
             "source_tokens": self.source_tokens,
             "source_truncated": self.source_truncated,
-            "hypotheses": [hypothesis.to_mapping() for hypothesis in self.hypotheses],
+            "hypotheses": [hypothesis.to_mapping(attention=attention) for hypothesis in self.hypotheses],
         }
+        links = self.links(layer, head)
+        return values if links is None else {**values, "links": [list(link) for link in links]}
+
+
+def pharaoh(links: Sequence[tuple[int, int]]) -> str:
+    """Links as word aligners and translation tools write them: source-target, with spaces between."""
+    return " ".join(f"{source}-{target}" for source, target in links)

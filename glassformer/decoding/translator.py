@@ -1,39 +1,39 @@
-"""From texts to translations: the tokenizers, the model and the search, joined.
+"""From texts to translations: the tokenizers, the model or several, and the search, joined.
 
 Texts are sorted by length and translated in batches; results come back in the order of the texts, as many as
 there were. Knows nothing of files or servers.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Self
 
-import torch
-from torch import Tensor
-
 from glassformer.config import DecodeConfig
-from glassformer.decoding.candidate import Candidate
-from glassformer.decoding.forced import forced_attention, forced_log_probs
-from glassformer.decoding.sampling import sample
-from glassformer.decoding.search import beam_search
+from glassformer.decoding.loading import load_together
+from glassformer.decoding.parts import Part, joined, parts_of
+from glassformer.decoding.pool import checked_workers
+from glassformer.decoding.request import Request, requests_of
+from glassformer.decoding.scored import Scored
 from glassformer.decoding.sources import (
-    Source,
+    check_pairs,
+    check_texts,
     check_tokenizers,
+    copies,
     in_batches,
-    output_limit,
-    padded,
     read_sources,
     refuse_one_str,
 )
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
+from glassformer.decoding.writer import Writer
 from glassformer.errors import InputError
 from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
-from glassformer.run_directory import RunDirectory
+from glassformer.model.linears import read_precision
 from glassformer.text.tokenizer import Tokenizer
 
-__all__ = ["Hypothesis", "Translation", "Translator"]
+__all__ = ["Hypothesis", "Request", "Scored", "Translation", "Translator"]
 
 Progress = Callable[[int], None]
 
@@ -41,151 +41,189 @@ Progress = Callable[[int], None]
 class Translator:
     """A model with its tokenizers; ``config`` holds the options of every call that brings none of its own.
 
-    The model is used where it is, on its device. A model in training mode is put into evaluation mode for the
-    length of each call.
+    With ``others`` it is an ensemble: each next id follows from the mean of all models' probabilities. Models are
+    used where they are, on their device. One in training mode is put into evaluation mode for the length of a call.
+
+    ``precision`` (float32, bf16, int8) makes copies of the models that translate faster, ``workers`` processes that
+    search beside each other; leave them as a ``with`` block or by ``close``. A walk looks at the models themselves.
     """
 
     def __init__(
-        self, model: Transformer, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, config: DecodeConfig
+        self,
+        model: Transformer,
+        src_tokenizer: Tokenizer,
+        tgt_tokenizer: Tokenizer,
+        config: DecodeConfig,
+        *,
+        others: Sequence[Transformer] = (),
+        precision: str | None = None,
+        workers: int = 1,
     ) -> None:
-        """Raises ``TokenizerError`` when a tokenizer has other sizes or control ids than the model."""
+        """Raises ``TokenizerError`` when a tokenizer has other sizes or control ids than a model.
+
+        ``ConfigError`` for a precision that there is not, here or at all, or for no workers.
+        """
         self.model = model
+        self.models = (model, *others)
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
         self.config = config
-        check_tokenizers(model.config, src_tokenizer, tgt_tokenizer)
+        for member in self.models:
+            check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
+        self._writer = Writer(self.models, tgt_tokenizer, read_precision(precision), checked_workers(workers))
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str = "auto") -> Self:
-        """From a run directory, on ``device``: auto, cpu, cuda, cuda:1 ..."""
-        run = RunDirectory(Path(directory)).load(device)
-        return cls(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
+    def load(
+        cls,
+        directory: str | Path | Sequence[str | Path],
+        *,
+        device: str = "auto",
+        precision: str | None = None,
+        workers: int = 1,
+    ) -> Self:
+        """From a run directory, or an ensemble from several, on ``device``: auto, cpu, cuda, cuda:1 ...
+
+        An ensemble takes its options from the first run. Raises ``TokenizerError`` for runs of other vocabularies.
+        """
+        runs = load_together([directory] if isinstance(directory, str | Path) else directory, device)
+        first = runs[0]
+        return cls(
+            first.model,
+            first.src_tokenizer,
+            first.tgt_tokenizer,
+            first.config.decode,
+            others=[run.model for run in runs[1:]],
+            precision=precision,
+            workers=workers,
+        )
+
+    def close(self) -> None:
+        """End the worker processes; without any there is nothing to do."""
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def translate(
         self,
         texts: Sequence[str],
         options: DecodeConfig | None = None,
         *,
+        prefixes: Sequence[str] | None = None,
+        constraints: Sequence[Sequence[str]] | None = None,
+        banned: Sequence[str] = (),
         attention: bool = False,
         progress: Progress | None = None,
     ) -> list[Translation]:
         """One translation for each text, in their order; a blank text gives an empty one.
 
-        ``attention`` adds the cross-attention weights to each best hypothesis. ``progress`` is called after each
-        batch with the number of texts done so far. A text with more tokens than the model takes is cut and
-        flagged ``source_truncated``. Raises ``InputError`` when ``texts`` is not a list of str.
+        ``prefixes`` are what each output begins with, ``constraints`` the phrases that each must hold, ``banned`` the
+        phrases that none may hold. ``attention`` adds the cross-attention weights to each best hypothesis, of an
+        ensemble those of the first model. ``progress`` is called after each batch with the number of texts done so
+        far. A text with more tokens than the model takes is cut and flagged ``source_truncated``. Raises
+        ``InputError`` when ``texts`` is not a list of str, or for what cannot be demanded.
         """
-        return self._translated(texts, 0, options, attention, progress)
+        check_texts("texts", texts)
+        requests = requests_of(texts, prefixes, constraints, banned)
+        return self._translated(requests, 0, self._checked(options), attention, progress)
 
     def translate_stream(
         self,
-        texts: Iterable[str],
+        texts: Iterable[str | Request],
         options: DecodeConfig | None = None,
         *,
         attention: bool = False,
         chunk: int = 1000,
     ) -> Iterator[Translation]:
-        """``translate`` for texts without end: ``chunk`` of them are read, translated and handed on at a time."""
+        """``translate`` for texts without end: ``chunk`` of them are read, translated and handed on at a time.
+
+        In place of a text a ``Request`` may stand, with what is demanded of its translation.
+        """
         refuse_one_str("texts", texts)
         remaining, start = iter(texts), 0
         while taken := list(islice(remaining, chunk)):
-            yield from self._translated(taken, start, options, attention, None)
+            check_texts("texts", [one.text if isinstance(one, Request) else one for one in taken])
+            requests = [one if isinstance(one, Request) else Request(one) for one in taken]
+            yield from self._translated(requests, start, self._checked(options), attention, None)
             start += len(taken)
+
+    def stream(self, text: str | Request, options: DecodeConfig | None = None) -> Iterator[str]:
+        """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
+
+        Greedy search and sampling give each token, a beam what all its hypotheses share. A character is given when
+        it is whole. Raises ``InputError`` as ``translate`` does.
+        """
+        options = self._checked(options)
+        request = text if isinstance(text, Request) else Request(text)
+        check_texts("text", [request.text])
+        for part in self._parts([request], 0, options):
+            if not part.source.is_empty:
+                yield from self._writer.pieces(part, options)
+            yield part.gap
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability (natural logarithm) of each target, eos included, given its source.
 
         Raises ``InputError`` when there are not as many of both, or a target is longer than the model takes.
         """
-        src = read_sources(sources, self.src_tokenizer, self.model.config, "sources")
-        tgt = read_sources(targets, self.tgt_tokenizer, self.model.config, "targets")
-        if len(src) != len(tgt):
-            raise InputError(
-                f"targets: found {len(src)} sources and {len(tgt)} targets, expected one for each source. "
-                "To compare several targets, repeat their source."
-            )
-        for index, target in enumerate(tgt):
-            if target.truncated:
-                raise InputError(
-                    f"targets[{index}]: has more than the {self.model.config.max_length - 1} tokens "
-                    "that the model takes. Shorten it."
-                )
-        lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
-        log_probs = [0.0] * len(src)
-        with evaluating(self.model), torch.no_grad():
-            for batch in in_batches(lengths, range(len(src)), 1, self.config.batch_tokens):
-                outputs = [tgt[place].ids for place in batch]
-                found = forced_log_probs(self.model, self._src_ids([src[place] for place in batch]), outputs)
-                for place, log_prob in zip(batch, found, strict=True):
-                    log_probs[place] = log_prob
-        return log_probs
+        return [one.log_prob for one in self.scored(sources, targets)]
 
-    def _translated(
-        self,
-        texts: Sequence[str],
-        start: int,
-        options: DecodeConfig | None,
-        attention: bool,
-        progress: Progress | None,
-    ) -> list[Translation]:
-        """``translate``, where the first text is number ``start`` of the whole input."""
+    def scored(
+        self, sources: Sequence[str], targets: Sequence[str], options: DecodeConfig | None = None
+    ) -> list[Scored]:
+        """``score`` with what it is made of, each token's log-probability, and with the length penalty's score."""
+        options = self._checked(options)
+        src = read_sources(sources, self.src_tokenizer, self._writer.config, "sources")
+        tgt = read_sources(targets, self.tgt_tokenizer, self._writer.config, "targets")
+        check_pairs(src, tgt, self._writer.config)
+        lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
+        log_probs: list[list[float]] = [[] for _ in src]
+        for batch in in_batches(lengths, range(len(src)), 1, options.batch_tokens):
+            ids = ([side[place].ids for place in batch] for side in (src, tgt))
+            for place, found in zip(batch, self._writer.token_log_probs(*ids), strict=True):
+                log_probs[place] = found
+        tokens = [self.tgt_tokenizer.to_tokens(target.ids) for target in tgt]
+        return [
+            Scored.of(target.text, labels, found, options.length_penalty)
+            for target, labels, found in zip(tgt, tokens, log_probs, strict=True)
+        ]
+
+    def _checked(self, options: DecodeConfig | None) -> DecodeConfig:
         options = self.config if options is None else options
         if not isinstance(options, DecodeConfig):
             raise InputError(
                 f"options: found {type(options).__name__}, expected a DecodeConfig. Write DecodeConfig(beam=5)."
             )
-        sources = read_sources(texts, self.src_tokenizer, self.model.config)
-        results = [Translation(source.text, [], source.truncated, [EMPTY]) for source in sources]
-        places = [place for place, source in enumerate(sources) if not source.is_empty]
-        done = len(sources) - len(places)
-        copies = options.n_best if options.sample else options.beam
-        lengths = [len(source.ids) for source in sources]
-        with evaluating(self.model):
-            for batch in in_batches(lengths, places, copies, options.batch_tokens):
-                positions = [start + place for place in batch]
-                made = self._batch([sources[place] for place in batch], positions, options, attention)
-                for place, translation in zip(batch, made, strict=True):
-                    results[place] = translation
-                done += len(batch)
-                if progress is not None:
-                    progress(done)
-        return results
+        return options
 
-    @torch.no_grad()
-    def _batch(
-        self, sources: Sequence[Source], positions: Sequence[int], options: DecodeConfig, attention: bool
+    def _parts(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[Part]:
+        return parts_of(requests, start, options, self._writer.config, (self.src_tokenizer, self.tgt_tokenizer))
+
+    def _translated(
+        self,
+        requests: Sequence[Request],
+        start: int,
+        options: DecodeConfig,
+        attention: bool,
+        progress: Progress | None,
     ) -> list[Translation]:
-        """The translations of sources that fit into one batch."""
-        src_ids = self._src_ids(sources)
-        limits = [output_limit(source, self.model.config, options) for source in sources]
-        if options.sample:
-            found = sample(self.model, src_ids, limits, options, positions)
-        else:
-            found = beam_search(self.model, src_ids, limits, options)
-        weights: list[Tensor] | list[None] = [None] * len(found)
-        if attention:
-            weights = forced_attention(self.model, src_ids, [candidates[0].ids for candidates in found])
-        return [
-            self._translation(source, candidates, best_weights)
-            for source, candidates, best_weights in zip(sources, found, weights, strict=True)
-        ]
-
-    def _translation(self, source: Source, candidates: Sequence[Candidate], weights: Tensor | None) -> Translation:
-        best, *others = candidates
-        hypotheses = [self._hypothesis(best, weights), *(self._hypothesis(other, None) for other in others)]
-        return Translation(source.text, self.src_tokenizer.to_tokens(source.ids), source.truncated, hypotheses)
-
-    def _hypothesis(self, candidate: Candidate, weights: Tensor | None) -> Hypothesis:
-        return Hypothesis(
-            text=self.tgt_tokenizer.to_text(candidate.ids),
-            tokens=self.tgt_tokenizer.to_tokens(candidate.ids),
-            ids=candidate.ids,
-            log_prob=candidate.log_prob,
-            score=candidate.score,
-            truncated=candidate.truncated,
-            attention=weights,
-        )
-
-    def _src_ids(self, sources: Sequence[Source]) -> Tensor:
-        device = next(self.model.parameters()).device
-        return padded([source.ids for source in sources], self.model.config.pad_id, device)
+        """``translate``, where the first text is number ``start`` of the whole input."""
+        parts = self._parts(requests, start, options)
+        results = [Translation(part.source.text, [], part.source.truncated, [EMPTY]) for part in parts]
+        places = [place for place, part in enumerate(parts) if not part.source.is_empty]
+        to_do = Counter(parts[place].request for place in places)
+        lengths = [len(part.source.ids) for part in parts]
+        batches = in_batches(lengths, places, copies(options), options.batch_tokens)
+        in_parts = [[parts[place] for place in batch] for batch in batches]
+        for number, written in self._writer.write(in_parts, options, attention=attention):
+            batch = batches[number]
+            for place, hypotheses in zip(batch, written, strict=True):
+                tokens = self.src_tokenizer.to_tokens(parts[place].source.ids)
+                results[place] = replace(results[place], source_tokens=tokens, hypotheses=hypotheses)
+            to_do -= Counter(parts[place].request for place in batch)
+            if progress is not None:
+                progress(len(requests) - len(to_do))
+        return list(joined(requests, parts, results))

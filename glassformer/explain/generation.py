@@ -7,9 +7,11 @@ import torch
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
+from glassformer.decoding.demands import Demands
 from glassformer.decoding.sampling import sample
 from glassformer.decoding.search import beam_search
 from glassformer.decoding.sources import output_limit, read_sources
+from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain.sentences import read_sentences
 from glassformer.explain.walk import Walk, made_walk
 from glassformer.model.evaluating import evaluating
@@ -17,12 +19,18 @@ from glassformer.trace import tracing
 
 
 def walk_generation(
-    translator: Translator, sources: Sequence[str], options: DecodeConfig | None = None, *, only: str = "*"
+    translator: Translator,
+    sources: Sequence[str],
+    options: DecodeConfig | None = None,
+    *,
+    only: str = "*",
+    demands: Sequence[Demands] | None = None,
 ) -> Walk:
     """Translate the sentences as one batch and keep every step, of the model and of the search.
 
-    ``options`` as for ``Translator.translate``; ``options.cache`` decides whether keys and values are kept. Raises
-    ``InputError`` for sentences that do not fit the model, ``TraceError`` for an ``only`` that matches nothing.
+    ``options`` as for ``Translator.translate``; ``options.cache`` decides whether keys and values are kept;
+    ``demands`` are one for each source. Raises ``InputError`` for sentences that do not fit the model and demands
+    that no output can meet, ``TraceError`` for an ``only`` that matches nothing.
     """
     options = options or translator.config
     sentences = read_sentences(translator, sources, [""] * len(sources))
@@ -34,10 +42,11 @@ def walk_generation(
     # The search tells what each row of the decoder is, so that it is recorded whatever is wanted.
     needed = only if fnmatchcase("search.", only) else "*"
     with torch.no_grad(), evaluating(model), tracing(model, only=needed) as trace:
+        steps = DecoderSteps.of(model, src_ids, options)
         if options.sample:
-            found = sample(model, src_ids, limits, options, range(len(sources)))
+            found = sample(steps, limits, options, range(len(sources)), demands)
         else:
-            found = beam_search(model, src_ids, limits, options)
+            found = beam_search(steps, limits, options, demands)
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
     sentences = sentences.generated(targets)
     trace.steps = [*sentences.source_steps, *trace]

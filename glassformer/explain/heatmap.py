@@ -17,18 +17,22 @@ _LEGEND = "· below 0.05  ░ from 0.05  ▒ from 0.25  ▓ from 0.5  █ from 0
 _MAX_LABEL, _MIN_CELL, _GAP = 12, 3, 1
 
 
-def print_attention(translation: Translation, console: Console) -> None:
+def print_attention(
+    translation: Translation, console: Console, *, layer: int | None = None, head: int | None = None
+) -> None:
     """Print where the decoder looked while it wrote the best hypothesis: the last layer, the mean of its heads.
 
-    Raises ``InputError`` for a translation that was made without attention.
+    Or another ``layer``, or one ``head`` of it. Raises ``InputError`` for a translation that was made without
+    attention, or a layer or head that the model does not have.
     """
     best = translation.hypotheses[0]
     if not best.tokens:
         console.print(Text("nothing to translate, so nothing to look at", style="dim"))
         return
-    if best.alignment is None:
+    alignment = best.alignment(layer, head)
+    if alignment is None:
         raise InputError("translation: holds no attention. Translate with attention=True.")
-    print_heatmap(best.alignment, translation.source_tokens, best.tokens, console)
+    print_heatmap(alignment, translation.source_tokens, best.tokens, console)
 
 
 def print_heatmap(

@@ -15,6 +15,7 @@ from glassformer.text import Tokenizer
 from glassformer.trace import Step
 
 _MOST = 5
+_IDS_OF = {"log_probs": "ids", "sums": "ids", "ended_scores": "ended_ids", "sampled_log_probs": "sampled_ids"}
 
 
 class RowLabels:
@@ -62,11 +63,11 @@ class RowLabels:
         if "batch" not in step.axes:
             return ()
         size = step.shape[step.axes.index("batch")]
-        for rows in (self.sentences, tuple(dict.fromkeys(self.sentences))):
-            if len(rows) == size:
-                return rows
-        samples = size // len(self.sentences)  # the search has begun, but its first rows are not chosen yet
-        return tuple(sentence for sentence in self.sentences for _ in range(samples))
+        rows = len(self.sentences)
+        if size and rows % size == 0:  # the decoder's rows, or sentences or groups of them, each with as many rows
+            return self.sentences[:: rows // size]
+        copies = size // rows if rows else 0  # the search has begun, but its first rows are not chosen yet
+        return tuple(sentence for sentence in self.sentences for _ in range(copies))
 
     def cells(self, step: Step) -> Rows | None:
         """The tokens behind the step's entries, row by row, when they are ids; None for every other step."""
@@ -80,9 +81,9 @@ class RowLabels:
             return self._read.lines(step.address)
         if step.name == "candidate_ids":
             return tuple(tuple(self._candidates(row)) for row in range(len(step.value)))
-        if step.name in ("next_log_probs", "filtered_log_probs"):
+        if step.name in ("next_log_probs", "ruled_log_probs", "filtered_log_probs"):
             return tuple(tuple(self._likeliest(row)) for row in step.value)
-        ids = {"log_probs": "ids", "ended_scores": "ended_ids", "sampled_log_probs": "sampled_ids"}.get(step.name)
+        ids = _IDS_OF.get(step.name)
         if ids is None or ids not in self._seen:
             return None
         pairs = zip(self._seen[ids], step.value, strict=True)
@@ -91,8 +92,10 @@ class RowLabels:
     def _candidates(self, row: int) -> Iterator[str]:
         log_probs, parents, ids = (self._seen[f"candidate_{name}"][row] for name in ("log_probs", "parents", "ids"))
         tokens = self._tokenizer.to_tokens(ids.tolist())
-        for log_prob, parent, token in zip(log_probs.tolist(), parents.tolist(), tokens, strict=True):
-            if log_prob > -math.inf:
+        ranking = self._seen.get("candidate_sums", self._seen["candidate_log_probs"])[row]
+        found = zip(log_probs.tolist(), ranking.tolist(), parents.tolist(), tokens, strict=True)
+        for log_prob, rank, parent, token in found:
+            if rank > -math.inf:
                 yield f"{log_prob:8.3f}  {token}  after hypothesis {parent + 1}"
 
     def _likeliest(self, log_probs: Tensor) -> Iterator[str]:

@@ -9,6 +9,7 @@ from itertools import islice
 
 from torch import Tensor
 
+from glassformer.decoding.states import ENDS, LIVES
 from glassformer.explain.tables import Cell, Table
 from glassformer.explain.text_tables import MOST_SENTENCES, left_out
 from glassformer.explain.walk import Walk, WalkStep
@@ -18,7 +19,11 @@ Values = dict[str, Tensor]
 
 _TOP = 5
 _STATE = ("sentences", "ids", "log_probs", "ended_ids", "ended_scores")
-_BEAM = ("tgt_in_ids", "next_log_probs", "candidate_log_probs", "candidate_parents", "candidate_ids", "done")
+_BEAM = (
+    "tgt_in_ids", "next_log_probs", "candidate_log_probs", "candidate_parents", "candidate_ids",
+    "candidate_outcomes", "done",
+)  # fmt: skip
+_SOMETIMES = ("ruled_log_probs", "candidate_sums", "candidate_keys")
 _DRAW = ("tgt_in_ids", "next_log_probs", "filtered_log_probs", "uniforms", "drawn_ids", "sampled_ids", "done")
 
 
@@ -39,6 +44,9 @@ def search_tables(walk: Walk, steps: Sequence[WalkStep], searched: Searched) -> 
         tables, count = (_draw(walk, row, of, drawn) for row, of in enumerate(of_rows)), len(of_rows)
     elif best and before and after:
         count = len(after["sentences"])
+        before |= _values(searched, ("sums",), call)
+        for name in _SOMETIMES:
+            best |= _values(searched, (name,), call)
         tables = (_beam(walk, place, before, best | after) for place in range(count))
     else:
         return
@@ -54,41 +62,71 @@ def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
 
 
 def _beam(walk: Walk, place: int, before: Values, after: Values) -> Table:
-    """The continuations of one sentence, best first, and what becomes of each."""
-    sentence = int(after["sentences"][place])
-    was = before["sentences"].tolist().index(sentence)
+    """The continuations of one sentence, or group of a sentence, in their order, and what becomes of each."""
+    number = int(after["sentences"][place])
+    was = before["sentences"].tolist().index(number)
     prefixes, alive = before["ids"][was], before["log_probs"][was] > -math.inf
     rows = slice(place * len(prefixes), (place + 1) * len(prefixes))
     read = after["tgt_in_ids"][rows, -1][alive].tolist()
+    groups = 1 if walk.decode is None else walk.decode.beam_groups
     return Table(
-        ("Σ log P", "P(next)", "outcome", "hypothesis"),
-        tuple(_continuations(walk, place, prefixes.tolist(), after["next_log_probs"][rows], after)),
-        title=_title(walk, sentence, read),
+        ("Σ log P", *(title for title, _ in _rankings(after)), "P(next)", "outcome", "hypothesis"),
+        (
+            *_continuations(walk, place, prefixes.tolist(), after["next_log_probs"][rows], after),
+            *_blocked(walk, was, rows, before, after),
+        ),
+        title=_title(walk, number // groups, read, f", group {number % groups + 1}" if groups > 1 else ""),
         caption=_outcome(walk, place, after),
     )
+
+
+def _rankings(after: Values) -> list[tuple[str, str]]:
+    """What else than the model ranked the continuations: a title and a name for each."""
+    known = (("after rules", "candidate_sums"), ("after groups", "candidate_keys"))
+    return [(title, name) for title, name in known if name in after]
 
 
 def _continuations(
     walk: Walk, place: int, prefixes: list[list[int]], next_log_probs: Tensor, after: Values
 ) -> Iterator[tuple[Cell, ...]]:
-    names = ("candidate_log_probs", "candidate_parents", "candidate_ids")
-    candidates = zip(*(after[name][place].tolist() for name in names), strict=True)
-    for rank, (log_prob, parent, token) in enumerate(candidates):
-        if log_prob > -math.inf:
+    rankings = [name for _, name in _rankings(after)]
+    names = ("candidate_log_probs", "candidate_parents", "candidate_ids", "candidate_outcomes", *rankings)
+    for log_prob, parent, token, outcome, *ranking in zip(
+        *(after[name][place].tolist() for name in names), strict=True
+    ):
+        if min(log_prob, *ranking, 0.0) > -math.inf:
             ids = [*prefixes[parent], token]
             share = math.exp(float(next_log_probs[parent, token]))
-            yield log_prob, share, _fate(walk, place, rank, ids, after), _written(walk, ids)
+            yield log_prob, *ranking, share, _fate(walk, place, outcome, ids, after), _written(walk, ids)
 
 
-def _fate(walk: Walk, place: int, rank: int, ids: list[int], after: Values) -> str:
-    """What the search did with the continuation of this rank: found among those living, or ended, after the step."""
-    if ids[-1] == walk.config.eos_id:
-        scores = {tuple(kept): score for kept, score in _ended(walk, place, after)}
-        if tuple(ids) in scores:
-            return f"ends, score {scores[tuple(ids)]:.3f}"
-        return "ends, too low to keep" if walk.decode is not None and rank < walk.decode.beam else "dropped"
-    living = after["ids"][place].tolist()
-    return f"lives on as {living.index(ids) + 1}" if ids in living else "dropped"
+def _blocked(walk: Walk, was: int, rows: slice, before: Values, after: Values) -> Iterator[tuple[Cell, ...]]:
+    """The best continuations that a rule forbids, though by their sums they would have been looked at."""
+    if "ruled_log_probs" not in after:
+        return
+    own, place = after["next_log_probs"][rows], rows.start // len(before["ids"][was])
+    would = before["sums"][was][:, None] + own
+    would = would.masked_fill(after["ruled_log_probs"][rows] > -math.inf, -math.inf)
+    looked_at = after["candidate_sums"][place]
+    least = float(looked_at[looked_at > -math.inf].min()) if bool((looked_at > -math.inf).any()) else -math.inf
+    best = would.flatten().topk(min(_TOP, would.numel()))
+    for total, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+        parent, token = divmod(index, own.shape[1])
+        if total > -math.inf and total >= least:
+            written = _written(walk, [*before["ids"][was][parent].tolist(), token])
+            nothing = [""] * len(_rankings(after))
+            log_prob = float(before["log_probs"][was][parent] + own[parent, token])
+            yield log_prob, *nothing, math.exp(float(own[parent, token])), "blocked by a rule", written
+
+
+def _fate(walk: Walk, place: int, outcome: int, ids: list[int], after: Values) -> str:
+    """What the search did with a continuation: its place among those living, or its score, after the step."""
+    if outcome == LIVES:
+        return f"lives on as {after['ids'][place].tolist().index(ids) + 1}"
+    if outcome != ENDS:
+        return "dropped"
+    scores = {tuple(kept): score for kept, score in _ended(walk, place, after)}
+    return f"ends, score {scores[tuple(ids)]:.3f}" if tuple(ids) in scores else "ends, too low to keep"
 
 
 def _ended(walk: Walk, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
@@ -129,9 +167,9 @@ def _draw(walk: Walk, row: int, sentence: int, now: Values) -> Table:
     )
 
 
-def _title(walk: Walk, sentence: int, read: Sequence[int]) -> str:
+def _title(walk: Walk, sentence: int, read: Sequence[int], group: str = "") -> str:
     tokens = ", ".join(walk.sentences.vocab[number] for number in read)
-    return f"{sentence + 1}  {walk.sentences.sources[sentence]}  (read: {tokens})"
+    return f"{sentence + 1}  {walk.sentences.sources[sentence]}  (read: {tokens}){group}"
 
 
 def _written(walk: Walk, ids: Sequence[int]) -> str:

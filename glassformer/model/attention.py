@@ -6,7 +6,7 @@ Knows nothing of layers, of padding or of time: masks, memory and cache are argu
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
@@ -17,7 +17,8 @@ from glassformer.trace import is_tracing, tap
 Queries = Float[Tensor, "batch heads query d_k"]
 Keys = Float[Tensor, "batch heads key d_k"]
 Values = Float[Tensor, "batch heads key d_v"]
-Mask = Bool[Tensor, "#batch 1 #query #key"]
+Mask = Bool[Tensor, "#batch 1 #query #key"] | None  # None hides nothing
+_PROJECTIONS = {"q": ("query", "d_k"), "k": ("key", "d_k"), "v": ("key", "d_v")}
 
 
 def split_heads(x: Float[Tensor, "batch position width"], n_heads: int) -> Float[Tensor, "batch position heads d"]:
@@ -35,6 +36,8 @@ def masked(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Float[
 
     A row of -inf alone has no softmax: it would turn into NaN, forward and backward.
     """
+    if mask is None:
+        return scores
     may_attend_to_any = mask.any(dim=-1, keepdim=True)
     hidden = torch.where(may_attend_to_any, -math.inf, 0.0)
     return torch.where(mask, scores, hidden.to(scores.dtype))
@@ -43,7 +46,7 @@ def masked(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Float[
 def softmax(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Float[Tensor, "batch heads query key"]:
     """Softmax over the keys; a query that may attend to none gets zeros."""
     weights = scores.softmax(dim=-1)
-    return weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+    return weights if mask is None else weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
 
 def fused_attention(q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor, "batch heads query d_v"]:
@@ -51,6 +54,8 @@ def fused_attention(q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor,
 
     Such a query is given every key and its result is dropped, since kernels differ in what they make of it.
     """
+    if mask is None:
+        return nn.functional.scaled_dot_product_attention(q, k, v)
     may_attend_to_any = mask.any(dim=-1, keepdim=True)
     heads = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask | ~may_attend_to_any)
     return heads.masked_fill(~may_attend_to_any, 0.0)
@@ -68,7 +73,9 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, config: ModelConfig, *, knows_order: bool) -> None:
         super().__init__()
-        self.n_heads, self.d_k = config.n_heads, config.d_k
+        self.n_heads, self.d_k, self.knows_order = config.n_heads, config.d_k, knows_order
+        self.widths = [config.heads_d_k, config.heads_d_k, config.heads_d_v]
+        self.w_qkv: nn.Module | None = None
         self.w_q = nn.Linear(config.d_model, config.heads_d_k, bias=config.attention_bias)
         self.w_k = nn.Linear(config.d_model, config.heads_d_k, bias=config.attention_bias)
         self.w_v = nn.Linear(config.d_model, config.heads_d_v, bias=config.attention_bias)
@@ -87,22 +94,26 @@ class MultiHeadAttention(nn.Module):
 
         In self-attention ``memory`` is ``query``. With a cache, the keys and values of earlier calls take part.
         """
-        start = cache.length if cache is not None else 0
-        q = self._project("q", self.w_q, query, "query", "d_k")
+        start, stop = cache.span(query.shape[1]) if cache is not None else (0, query.shape[1])
+        stacked = self._stacked(query)
+        q = self._project("q", query, stacked)
         if self.rotary is not None:
-            q = self.rotary(q, start)
+            q = self.rotary(q, start, stop)
             q = tap(self, "q_rotated", q, "batch heads query d_k")
-        k, v = self._keys_and_values(memory, start, cache)
-        heads = fused_attention(q, k, v, mask) if self._takes_one_kernel() else self.attend(q, k, v, mask)
+        k, v = self._keys_and_values(memory, (start, stop), cache, stacked)
+        standing = cache.standing if cache is not None else None
+        heads = fused_attention(q, k, v, mask) if self._takes_one_kernel() else self.attend(q, k, v, mask, standing)
         heads = tap(self, "heads", heads, "batch heads query d_v")
         return self._join(heads)
 
-    def attend(self, q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor, "batch heads query d_v"]:
-        """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, equation 1."""
+    def attend(
+        self, q: Queries, k: Keys, v: Values, mask: Mask, standing: Int[Tensor, "key"] | None = None
+    ) -> Float[Tensor, "batch heads query d_v"]:
+        """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, equation 1; ``standing`` is that of ``AttentionCache``."""
         products = q @ k.transpose(-2, -1)
         products = tap(self, "products", products, "batch heads query key")
         if self.relative is not None:
-            products = products + self.relative.products(q, k.shape[2])
+            products = products + self.relative.products(q, k.shape[2], standing)
         scores = products / math.sqrt(self.d_k)
         scores = tap(self, "scores", scores, "batch heads query key")
         scores = masked(scores, mask)
@@ -112,7 +123,7 @@ class MultiHeadAttention(nn.Module):
         heads = weights @ v
         if self.relative is not None:
             heads = tap(self, "weighted_values", heads, "batch heads query d_v")
-            heads = heads + self.relative.heads(weights)
+            heads = heads + self.relative.heads(weights, standing)
         return heads
 
     def _takes_one_kernel(self) -> bool:
@@ -124,14 +135,16 @@ class MultiHeadAttention(nn.Module):
             return False
         return torch.compiler.is_compiling() or self.fused_in_traces or not is_tracing()
 
-    def _keys_and_values(self, memory: Tensor, start: int, cache: AttentionCache | None) -> tuple[Tensor, Tensor]:
+    def _keys_and_values(
+        self, memory: Tensor, span: tuple[int, int], cache: AttentionCache | None, stacked: dict[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
         """Project the memory, or take what the cache holds of it."""
         if cache is None or not cache.complete:
-            k = self._project("k", self.w_k, memory, "key", "d_k")
+            k = self._project("k", memory, stacked)
             if self.rotary is not None:
-                k = self.rotary(k, start)
+                k = self.rotary(k, *span)
                 k = tap(self, "k_rotated", k, "batch heads key d_k")
-            v = self._project("v", self.w_v, memory, "key", "d_v")
+            v = self._project("v", memory, stacked)
             if cache is None:
                 return k, v
             cache.append(k, v)
@@ -139,9 +152,16 @@ class MultiHeadAttention(nn.Module):
         v = tap(self, "v_cached", cache.v, "batch heads key d_v")
         return k, v
 
-    def _project(self, name: str, w: nn.Linear, x: Tensor, axis: str, width: str) -> Tensor:
+    def _stacked(self, x: Tensor) -> dict[str, Tensor]:
+        """x W_Q, x W_K and x W_V from one product, where ``prepared`` has laid the three side by side."""
+        if self.w_qkv is None:
+            return {}
+        return dict(zip(_PROJECTIONS, self.w_qkv(x).split(self.widths, dim=-1), strict=True))
+
+    def _project(self, name: str, x: Tensor, stacked: dict[str, Tensor]) -> Tensor:
         """x W, cut into heads, heads before positions so that each head multiplies its own matrices."""
-        projected = w(x)
+        axis, width = _PROJECTIONS[name]
+        projected = stacked[name] if stacked else getattr(self, f"w_{name}")(x)
         projected = tap(self, f"{name}_projected", projected, f"batch {axis} heads_{width}")
         split = split_heads(projected, self.n_heads)
         split = tap(self, f"{name}_split", split, f"batch {axis} heads {width}")

@@ -19,12 +19,15 @@ _TODO_BY_AXES = {
 }
 
 
-def check_ids(name: str, ids: Tensor, embedding: nn.Embedding, config: ModelConfig, start: int = 0) -> None:
+def check_ids(
+    name: str, ids: Tensor, embedding: nn.Embedding, config: ModelConfig, cache: DecoderCache | None = None
+) -> None:
     """Refuse ids that ``embedding`` cannot look up, or that stand beyond the positions there are."""
     check_id_shape(name, ids)
-    if start + ids.shape[1] > config.max_length:
+    stop = ids.shape[1] if cache is None else cache.span(ids.shape[1])[1]
+    if stop > config.max_length:
         raise InputError(
-            f"{name}: found {start + ids.shape[1]} positions, but model.max_length is {config.max_length}. "
+            f"{name}: found {stop} positions, but model.max_length is {config.max_length}. "
             "Shorten the text, or build the model with a larger max_length."
         )
     _check_device(name, ids, embedding.weight)

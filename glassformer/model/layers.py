@@ -52,7 +52,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_add_norm = AddAndNorm(config)
 
     def forward(
-        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"]
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"] | None
     ) -> Float[Tensor, "batch src d_model"]:
         """One pass through the left half of figure 1."""
         query = self.self_attention_add_norm.before(x)
@@ -78,8 +78,8 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Bool[Tensor, "1 1 tgt tgt_so_far"],
-        memory_mask: Bool[Tensor, "batch 1 1 src"],
+        causal_mask: Bool[Tensor, "#batch 1 tgt tgt_so_far"] | None,
+        memory_mask: Bool[Tensor, "batch 1 1 src"] | None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """One pass through the right half of figure 1."""

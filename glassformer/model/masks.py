@@ -9,6 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from glassformer.errors import InputError
+from glassformer.trace import is_tracing
 
 
 def padding_mask(ids: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, "batch 1 1 key"]:
@@ -19,6 +20,16 @@ def padding_mask(ids: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, "ba
 def causal_mask(n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "1 1 query key"]:
     """True where a query may look: at itself and before. The last query stands at the last key."""
     return torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
+
+
+def unless_all(mask: Bool[Tensor, "#batch 1 #query #key"]) -> Bool[Tensor, "#batch 1 #query #key"] | None:
+    """The mask, or None where it hides nothing, so that nobody need apply it: the result is the same, bit for bit.
+
+    While a trace records, and where looking would cost a wait, the mask stays.
+    """
+    if torch.compiler.is_compiling() or is_tracing() or mask.device.type != "cpu":
+        return mask
+    return None if bool(mask.all()) else mask
 
 
 def check_mask(name: str, mask: object, sizes: tuple[int, int, int, int]) -> None:

@@ -60,24 +60,30 @@ class RelativePositions(nn.Module):
         nn.init.xavier_uniform_(self.key_table)
         nn.init.xavier_uniform_(self.value_table)
 
-    def _distances(self, n_queries: int, n_keys: int) -> Tensor:
-        """Index into the tables for each (query, key); the last query stands at the last key."""
-        keys = torch.arange(n_keys, device=self.key_table.device)
-        queries = keys[n_keys - n_queries :]
+    def _distances(self, n_queries: int, n_keys: int, standing: Tensor | None) -> Tensor:
+        """Index into the tables for each (query, key); the last query stands at the last key.
+
+        ``standing`` (keys) says where the keys stand when that is not 0, 1, 2 ...; all queries then stand where the
+        last key does.
+        """
+        keys = torch.arange(n_keys, device=self.key_table.device) if standing is None else standing
+        queries = keys[n_keys - n_queries :] if standing is None else keys[-1:]
         return (keys[None, :] - queries[:, None]).clamp(-self.clip, self.clip) + self.clip
 
     def products(
-        self, q: Float[Tensor, "batch heads query d_k"], n_keys: int
+        self, q: Float[Tensor, "batch heads query d_k"], n_keys: int, standing: Tensor | None = None
     ) -> Float[Tensor, "batch heads query key"]:
         """q · a_K for each query and key: the second term of equation 5 of Shaw et al."""
-        vectors = self.key_table[self._distances(q.shape[2], n_keys)]
+        vectors = self.key_table[self._distances(q.shape[2], n_keys, standing)]
         vectors = tap(self, "relative_keys", vectors, "query key d_k")
         products = torch.einsum("bhqd,qkd->bhqk", q, vectors)
         return tap(self, "relative_products", products, "batch heads query key")
 
-    def heads(self, weights: Float[Tensor, "batch heads query key"]) -> Float[Tensor, "batch heads query d_v"]:
+    def heads(
+        self, weights: Float[Tensor, "batch heads query key"], standing: Tensor | None = None
+    ) -> Float[Tensor, "batch heads query d_v"]:
         """Σ weights · a_V over the keys: the second term of equation 3 of Shaw et al."""
-        vectors = self.value_table[self._distances(weights.shape[2], weights.shape[3])]
+        vectors = self.value_table[self._distances(weights.shape[2], weights.shape[3], standing)]
         vectors = tap(self, "relative_values", vectors, "query key d_v")
         heads = torch.einsum("bhqk,qkd->bhqd", weights, vectors)
         return tap(self, "relative_heads", heads, "batch heads query d_v")
@@ -96,10 +102,11 @@ class RotaryPositions(nn.Module):
         self.register_buffer("sin", angle.sin().float(), persistent=False)
 
     def forward(
-        self, x: Float[Tensor, "batch heads position d_k"], start: int
+        self, x: Float[Tensor, "batch heads position d_k"], start: int, stop: int | None = None
     ) -> Float[Tensor, "batch heads position d_k"]:
-        """``x``, whose first position is ``start``, turned."""
-        cos, sin = self.cos[start : start + x.shape[2]], self.sin[start : start + x.shape[2]]
+        """``x`` turned, whose positions are ``start`` to ``stop - 1``, or all the one that these are."""
+        stop = start + x.shape[2] if stop is None else stop
+        cos, sin = self.cos[start:stop], self.sin[start:stop]
         even, odd = x[..., 0::2], x[..., 1::2]
         turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
         return turned.flatten(-2)

@@ -12,7 +12,7 @@ from glassformer.model.cache import DecoderCache
 from glassformer.model.embedding import Embedding, OutputProjection
 from glassformer.model.inputs import check_cache, check_ids, check_memory, check_pair
 from glassformer.model.layers import DecoderLayer, EncoderLayer
-from glassformer.model.masks import causal_mask, padding_mask
+from glassformer.model.masks import causal_mask, padding_mask, unless_all
 from glassformer.model.norm import LayerNorm
 from glassformer.trace import tap
 
@@ -26,7 +26,7 @@ class Encoder(nn.Module):
         self.final_norm = LayerNorm(config) if config.norm == "pre" else None
 
     def forward(
-        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"]
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"] | None
     ) -> Float[Tensor, "batch src d_model"]:
         """The memory that cross-attention reads."""
         for layer in self.layers:
@@ -48,8 +48,8 @@ class Decoder(nn.Module):
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Bool[Tensor, "1 1 tgt tgt_so_far"],
-        memory_mask: Bool[Tensor, "batch 1 1 src"],
+        causal_mask: Bool[Tensor, "#batch 1 tgt tgt_so_far"] | None,
+        memory_mask: Bool[Tensor, "batch 1 1 src"] | None,
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """What the output projection turns into logits."""
@@ -94,7 +94,7 @@ class Transformer(nn.Module):
         src_mask = padding_mask(src_ids, self.config.pad_id)
         src_mask = tap(self, "src_mask", src_mask, "batch one one src")
         x = self.src_embedding(src_ids)
-        return self.encoder(x, src_mask), src_mask
+        return self.encoder(x, unless_all(src_mask)), src_mask
 
     def decode(
         self,
@@ -105,14 +105,16 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch tgt vocab"]:
         """The logits of the given target positions; with a cache they follow those of the calls before."""
         check_cache(cache, self.config.n_decoder_layers)
-        start = cache.length if cache is not None else 0
-        check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, start)
+        check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
         n_tgt = tgt_in_ids.shape[1]
-        look_ahead = causal_mask(n_tgt, start + n_tgt, tgt_in_ids.device)
+        start, stop = cache.span(n_tgt) if cache is not None else (0, n_tgt)
+        look_ahead = cache.look_ahead(n_tgt) if cache is not None else None
+        if look_ahead is None:
+            look_ahead = causal_mask(n_tgt, stop, tgt_in_ids.device)
         look_ahead = tap(self, "causal_mask", look_ahead, "one one query key")
-        x = self.tgt_embedding(tgt_in_ids, start)
-        x = self.decoder(x, memory, look_ahead, memory_mask, cache)
+        x = self.tgt_embedding(tgt_in_ids, start, stop)
+        x = self.decoder(x, memory, unless_all(look_ahead), unless_all(memory_mask), cache)
         return self.output_projection(x)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
 
     def new_cache(self) -> DecoderCache:

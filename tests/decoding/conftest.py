@@ -2,10 +2,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from words import WORDS
 
-from glassformer.config import ModelConfig
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding import Translator
 from glassformer.model import Transformer
+from glassformer.text import Tokenizer
 
+EOS, UNK = 2, 3
 POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
 MakeModel = Callable[..., Transformer]
 
@@ -37,6 +41,17 @@ def make_model() -> MakeModel:
         return model
 
     return make
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train("words", WORDS, 14)
+
+
+@pytest.fixture
+def translator(make_model, tokenizer) -> Translator:
+    model = make_model(vocab=14, seed=2, positions="rotary", bias={EOS: 2.5, UNK: -30.0})
+    return Translator(model, tokenizer, tokenizer, DecodeConfig(beam=3, n_best=3))
 
 
 @pytest.fixture(params=POSITIONS)

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import sample
+from glassformer.decoding import Candidate, DecoderSteps
 from glassformer.decoding.filters import filtered, keep_min_p, keep_top_k, keep_top_p, with_temperature
 from glassformer.decoding.sampling import drawn
 from glassformer.errors import DivergedError
@@ -17,6 +18,10 @@ PAD, BOS, EOS = 0, 1, 2
 SENTENCES = [[7, 4, 9, 5, EOS], [3, EOS], [10, 10, 6, EOS], [8, 3, 5, 4, 6, 9, 7, EOS]]
 
 shares = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=20)
+
+
+def sample(model, src_ids: Tensor, limits: list[int], options: DecodeConfig, positions) -> list[list[Candidate]]:
+    return decoding.sample(DecoderSteps.of(model, src_ids, options), limits, options, positions)
 
 
 def padded(sentences: list[list[int]]) -> Tensor:

@@ -3,39 +3,16 @@ from itertools import count, islice
 
 import pytest
 import torch
+from words import MIXED, TEXTS, outcomes
 
 from glassformer.checkpoint import save_checkpoint, weights_of
 from glassformer.config import DecodeConfig, RunConfig, TextConfig
 from glassformer.decoding import Translator
 from glassformer.errors import DivergedError, InputError, TokenizerError
 from glassformer.run_directory import RunDirectory
-from glassformer.text import Tokenizer
 from glassformer.trace import tracing
 
-EOS, UNK = 2, 3
-WORDS = ["the", "old", "house", "stands", "by", "a", "river", "under", "tall", "trees"]
-TEXTS = [
-    " ".join(WORDS[start : start + length]) for start, length in [(0, 3), (2, 7), (1, 1), (4, 2), (3, 5), (0, 2)]
-]
-MIXED = [*TEXTS[:2], "", *TEXTS[2:4], " \t", *TEXTS[4:], "\u200b\u00a0"]
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.train("words", WORDS, 14)
-
-
-@pytest.fixture
-def translator(make_model, tokenizer) -> Translator:
-    model = make_model(vocab=14, seed=2, positions="rotary", bias={EOS: 2.5, UNK: -30.0})
-    return Translator(model, tokenizer, tokenizer, DecodeConfig(beam=3, n_best=3))
-
-
-def outcomes(translations) -> list:
-    return [
-        (one.source, one.source_tokens, [(best.text, best.ids, best.truncated) for best in one.hypotheses])
-        for one in translations
-    ]
+EOS = 2
 
 
 def test_results_keep_the_order_and_the_count(translator):
@@ -129,13 +106,13 @@ def test_attention_is_that_of_the_hypothesis_and_its_rows_sum_to_1(translator):
     assert outcomes(found) == outcomes(translator.translate(MIXED))
     for translation in found:
         best, *others = translation.hypotheses
-        assert all(one.attention is None and one.alignment is None for one in others)
+        assert all(one.attention is None and one.alignment() is None for one in others)
         if not translation.source_tokens:
             assert best.attention is None
             continue
         assert best.attention.shape == (2, 3, len(best.tokens), len(translation.source_tokens))
         torch.testing.assert_close(best.attention.sum(-1), torch.ones(best.attention.shape[:-1]))
-        torch.testing.assert_close(best.alignment, best.attention[-1].mean(0))
+        torch.testing.assert_close(best.alignment(), best.attention[-1].mean(0))
         src = torch.tensor([[*translator.src_tokenizer.to_ids(translation.source), EOS]])
         with tracing(translator.model) as trace:
             translator.model(src, torch.tensor([[1, *best.ids[:-1]]]))

@@ -8,7 +8,7 @@ from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Translator
+from glassformer.decoding import Demands, Translator
 from glassformer.explain import Walk, print_walk, walk
 from glassformer.explain.generation import walk_generation
 from glassformer.explain.training_step import walk_training
@@ -36,6 +36,17 @@ def walked(translator) -> Walk:
 def searched(translator) -> Walk:
     """A beam search of two hypotheses; the first sentence ends before the others."""
     return walk_generation(translator, SOURCES, DecodeConfig(beam=2, n_best=2, max_length_a=0.5, max_length_b=1))
+
+
+@pytest.fixture(scope="session")
+def demanding(translator) -> Walk:
+    """A diverse search with every rule and coverage, of which something is demanded."""
+    options = DecodeConfig(
+        beam=4, n_best=3, beam_groups=2, coverage_penalty=0.3, repetition_penalty=1.4, no_repeat_ngram=1, min_length=2,
+        max_length_a=0, max_length_b=4,
+    )  # fmt: skip
+    demands = [Demands(prefix=(5, 6), banned=((4,), (7, 8))), Demands(required=((9, 7), (6,))), Demands()]
+    return walk_generation(translator, SOURCES, options, demands=demands)
 
 
 @pytest.fixture(scope="session")

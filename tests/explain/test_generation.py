@@ -17,6 +17,9 @@ OPTIONS = {
     "beam": DecodeConfig(beam=3, n_best=3, max_length_a=0.5, max_length_b=1),
     "beam without cache": DecodeConfig(beam=3, n_best=2, max_length_a=0.5, max_length_b=1, cache=False),
     "wider than the vocabulary": DecodeConfig(beam=12, n_best=2, max_length_a=0, max_length_b=2),
+    "rules": DecodeConfig(beam=3, n_best=2, no_repeat_ngram=1, min_length=2, max_length_a=0, max_length_b=3),
+    "groups": DecodeConfig(beam=4, n_best=3, beam_groups=2, coverage_penalty=0.2, max_length_a=0.5, max_length_b=1),
+    "sampling with rules": DecodeConfig(sample=True, n_best=2, no_repeat_ngram=1, max_length_a=0, max_length_b=3),
     "sampling": DecodeConfig(sample=True, n_best=2, top_k=4, max_length_a=0, max_length_b=3),
     "sampling without cache": DecodeConfig(sample=True, top_p=0.5, max_length_a=0.5, max_length_b=1, cache=False),
 }
@@ -105,6 +108,24 @@ def test_what_ends_too_low_to_be_kept_is_told_from_what_is_dropped(translator):
     walked = walk_generation(translator, SOURCES, DecodeConfig(beam=12, n_best=1, max_length_a=0, max_length_b=3))
     outcomes = {row[2] for tables in tokens_of(walked).values() for table in tables for row in table.rows}
     assert {"ends, too low to keep", "dropped", "lives on as 12"} <= outcomes
+
+
+def test_a_table_says_what_rules_blocked_and_what_groups_chose(demanding):
+    tables = tokens_of(demanding)
+    first = tables["Token 1: Search"]
+    assert [table.title[-len("group 1") :] for table in first[:4]] == ["group 1", "group 2"] * 2
+    headers = ("Σ log P", "after rules", "after groups", "P(next)", "outcome", "hypothesis")
+    assert all(table.headers == headers for found in tables.values() for table in found if table.headers)
+    outcomes = {row[4].rpartition(" ")[0] for found in tables.values() for table in found for row in table.rows}
+    assert "blocked by a" in outcomes
+    assert {"lives on as"} <= outcomes
+    (alone, *blocked) = first[0].rows
+    assert alone[4] == "lives on as 1", "a prefix leaves one continuation"
+    assert blocked
+    assert all(row[4] == "blocked by a rule" for row in blocked)
+    assert alone[-1] == demanding.sentences.vocab[5]
+    moved = [row for row in first[3].rows if row[4] != "blocked by a rule" and row[1] - row[2] > 0.4]
+    assert all(row[1] - row[2] == pytest.approx(0.5) for row in moved), "λ is 0.5, and one group came before"
 
 
 def test_a_draw_is_where_the_random_number_falls(sampled):

@@ -44,9 +44,9 @@ def all_steps() -> dict[tuple[str, str], list[Step]]:
 
 
 @pytest.fixture(scope="module")
-def walks(walked, searched, sampled, trained) -> list[Walk]:
-    """One of each kind: with teacher forcing, a search, a draw, an update."""
-    return [walked, searched, sampled, trained]
+def walks(walked, searched, demanding, sampled, trained) -> list[Walk]:
+    """One of each kind: with teacher forcing, a search, one with rules and demands, a draw, an update."""
+    return [walked, searched, demanding, sampled, trained]
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids="-".join)

@@ -9,7 +9,7 @@ import torch
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Translator
+from glassformer.decoding import Demands, Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.equations import EQUATIONS, GIVEN
@@ -28,8 +28,15 @@ SEARCHES = [
     DecodeConfig(beam=1, max_length_a=0, max_length_b=4),
     DecodeConfig(beam=3, n_best=2, max_length_a=0, max_length_b=4),
     DecodeConfig(beam=3, n_best=2, max_length_a=0, max_length_b=4, cache=False),
+    DecodeConfig(
+        beam=3, n_best=2, no_repeat_ngram=2, min_length=2, repetition_penalty=1.3, max_length_a=0, max_length_b=4
+    ),
+    DecodeConfig(beam=4, n_best=3, beam_groups=2, coverage_penalty=0.4, max_length_a=0, max_length_b=4),
+    DecodeConfig(beam=2, coverage_penalty=0.4, cache=False, max_length_a=0, max_length_b=4),
+    DecodeConfig(sample=True, no_repeat_ngram=1, repetition_penalty=2.0, n_best=2, max_length_a=0, max_length_b=4),
     DecodeConfig(sample=True, n_best=2, top_k=5, temperature=0.7, max_length_a=0, max_length_b=4),
     DecodeConfig(sample=True, top_p=0.8, min_p=0.01, cache=False, max_length_a=0, max_length_b=4),
+    DecodeConfig(sample=True, typical_p=0.6, n_best=2, max_length_a=0, max_length_b=4),
 ]
 
 
@@ -85,6 +92,28 @@ def test_a_generation_follows_step_by_step(build, search):
         verification = verify_walk(walk_generation(translator, SOURCES, search), translator.model)
         assert verification.holds, (positions, verification.off)
         assert verification.count("exact") > 200
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        DecodeConfig(beam=4, n_best=4, max_length_a=0, max_length_b=6),
+        DecodeConfig(beam=4, n_best=2, beam_groups=2, coverage_penalty=0.2, max_length_a=0, max_length_b=6),
+        DecodeConfig(beam=1, cache=False, no_repeat_ngram=2, max_length_a=0, max_length_b=6),
+    ],
+    ids=lambda search: f"{search.beam}-{search.beam_groups}",
+)
+def test_what_was_demanded_is_recorded_and_followed(build, search):
+    translator = build()
+    demands = [Demands(prefix=(6, 8), banned=((9,), (4, 5))), Demands(required=((7, 8), (10,))), Demands()]
+    walked = walk_generation(translator, SOURCES, search, demands=demands)
+    verification = verify_walk(walked, translator.model)
+    assert verification.holds, verification.off
+    place = next(at for at, step in enumerate(walked.trace) if step.address == "search.required_ids")
+    other = walked.trace.steps[place].value.clone()
+    other[other == 10] = 11
+    walked.trace.steps[place] = replace(walked.trace.steps[place], value=other)
+    assert not verify_walk(walked, translator.model).holds, "other demands do not explain the search"
 
 
 @pytest.mark.parametrize("changes", [{}, {"clip_norm": 0.01, "label_smoothing": 0.0}, {"adam_beta1": 0.5}], ids=str)

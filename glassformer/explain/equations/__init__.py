@@ -20,7 +20,7 @@ GIVEN: dict[str, tuple[str, ...]] = {
         "tgt_spelling", "tgt_out_ids",
     ),
     "dropout": ("kept",),
-    "search": ("uniforms",),
+    "search": ("uniforms", "demanded_prefixes", "required_ids", "banned_ids"),
     "update": ("count_before",),
     "weight": ("gradient", "value_before", "first_moment_before", "second_moment_before"),
 }  # fmt: skip

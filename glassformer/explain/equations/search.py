@@ -8,34 +8,17 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
+from glassformer.decoding.choice import Plan, continuations, outcomes, rules_leave
+from glassformer.decoding.coverage import uncovered
 from glassformer.decoding.filters import filtered
+from glassformer.decoding.rules import has_rules, ruled
 from glassformer.decoding.sampling import drawn
-from glassformer.decoding.search import Continuations, SearchState, advance, continuations, is_done, start
-from glassformer.decoding.steps import token_log_probs
+from glassformer.decoding.search import is_done
+from glassformer.decoding.states import Continuations, SearchState, start
+from glassformer.decoding.steps import mean_of_heads, token_log_probs
 from glassformer.explain.equations.entry import Equation, Table
 from glassformer.explain.equations.scope import Scope
-
-
-def _recorded(scope: Scope, call: int) -> SearchState:
-    return SearchState(*(scope.at_call(f"search.{field.name}", call) for field in fields(SearchState)))
-
-
-def _kept(scope: Scope, step: int) -> Tensor:
-    """Places of the sentences, or samples, that were not done before this step."""
-    return (~scope.at_call("search.done", step - 1)).nonzero().flatten()
-
-
-def _begun(scope: Scope, step: int) -> SearchState:
-    """The state that a step begins with."""
-    state = _recorded(scope, step)
-    return state.select(_kept(scope, step)) if step else state
-
-
-def _advanced(scope: Scope, step: int) -> tuple[SearchState, Tensor]:
-    """The state after a step, and the row that each living hypothesis continues."""
-    state = _begun(scope, step)
-    log_probs = scope.at_call("search.next_log_probs", step).view(*state.log_probs.shape, -1)
-    return advance(state, log_probs, scope.setting.decode, scope.config.eos_id)
+from glassformer.explain.equations.searched import advanced, begun, demanded, kept, plan, recorded_state, said
 
 
 def _field(name: str) -> Equation:
@@ -43,29 +26,62 @@ def _field(name: str) -> Equation:
         """A field of the state; of the first, the limits are given and the rest follows from them."""
         call = scope.step.call
         if call == 0:
-            if name == "limits":
-                return None
-            limits = scope.at_call("search.limits", 0)
-            state = start(limits.tolist(), scope.setting.decode, limits.device)
-        else:
-            state, _ = _advanced(scope, call - 1)
+            return None if name == "limits" else getattr(_first(scope), name)
+        state, _ = advanced(scope, call - 1)
         value: Tensor = getattr(state, name)
         return value
 
     return equation
 
 
+def _first(scope: Scope) -> SearchState:
+    """The start, from the limits alone, and with coverage from which source positions are padding."""
+    limits, wanted = scope.at_call("search.limits", 0), plan(scope)
+    covered = None
+    if scope.setting.decode.coverage_penalty > 0.0:
+        covered = uncovered(scope.at("src_mask")[:, 0, 0]).repeat_interleave(wanted.groups, dim=0)
+    return start(limits.tolist(), wanted.options, limits.device, has_sums=wanted.has_rules, covered=covered)
+
+
+def _looked_at(scope: Scope, step: int) -> tuple[Continuations, Plan]:
+    state, wanted = begun(scope, step), plan(scope)
+    return continuations(state, said(scope, step, state), wanted), wanted
+
+
 def _candidates(name: str) -> Equation:
     def equation(scope: Scope) -> Tensor:
-        """The best continuations of the living hypotheses."""
-        step = scope.step.call
-        state = _begun(scope, step)
-        log_probs = scope.at_call("search.next_log_probs", step).view(*state.log_probs.shape, -1)
-        found: Continuations = continuations(state.log_probs, log_probs, 2 * scope.setting.decode.beam)
-        value: Tensor = getattr(found, name)
+        """The continuations of the living hypotheses that are looked at."""
+        value: Tensor = getattr(_looked_at(scope, scope.step.call)[0], name)
         return value
 
     return equation
+
+
+def _outcomes(scope: Scope) -> Tensor:
+    best, wanted = _looked_at(scope, scope.step.call)
+    return outcomes(best.ranking, best.ids == scope.config.eos_id, wanted.options.beam)
+
+
+def _ruled_log_probs(scope: Scope) -> Tensor:
+    """What the rules make of the model's distributions, given the ids of each row."""
+    step, options, own = scope.step.call, scope.setting.decode, scope.at("search.next_log_probs")
+    if not options.sample:
+        return rules_leave(own, begun(scope, step), plan(scope))
+    ids = torch.empty(len(own), 0, dtype=torch.int64, device=own.device)
+    if step:
+        ids = scope.at_call("search.sampled_ids", step - 1)[kept(scope, step)]
+    wanted = demanded(scope)
+    if wanted is not None:
+        samples = torch.arange(len(scope.at_call("search.limits", 0)), device=own.device)
+        for call in range(step):
+            samples = samples[~scope.at_call("search.done", call)]
+        wanted = wanted.select(samples // options.n_best)
+    return ruled(own, ids, options, wanted, scope.config)
+
+
+def _attention(scope: Scope) -> Tensor:
+    last = scope.config.n_decoder_layers - 1
+    return mean_of_heads(scope.at(f"decoder.layers.{last}.cross_attention.weights"))
 
 
 def _next_log_probs(scope: Scope) -> Tensor:
@@ -78,9 +94,9 @@ def _tgt_in_ids(scope: Scope) -> Tensor:
     if step == 0:
         return torch.full_like(scope.step.value, config.bos_id)
     if scope.setting.decode.sample:
-        ids = scope.at_call("search.sampled_ids", step - 1)[_kept(scope, step)]
+        ids = scope.at_call("search.sampled_ids", step - 1)[kept(scope, step)]
     else:
-        ids = _begun(scope, step).ids.flatten(0, 1)
+        ids = begun(scope, step).ids.flatten(0, 1)
     if scope.setting.decode.cache:
         return ids[:, -1:]
     return torch.cat([ids.new_full((len(ids), 1), config.bos_id), ids], dim=1)
@@ -90,18 +106,19 @@ def _rows(scope: Scope) -> Tensor:
     """Which rows go on: of a beam the parents of what lives, of samples those that are not done."""
     step = scope.count("search.next_log_probs")
     options = scope.setting.decode
+    if step == 0:  # a row for each sample, or each group, of a source
+        copies = options.n_best if options.sample else options.beam_groups
+        return torch.arange(len(scope.step.value), device=scope.step.value.device) // copies
     if not options.sample:
-        _, rows = _advanced(scope, step - 1)
-        return rows[_kept(scope, step)].flatten()
-    if step == 0:
-        return torch.arange(len(scope.step.value), device=scope.step.value.device) // options.n_best
-    return _kept(scope, step)
+        _, rows = advanced(scope, step - 1)
+        return rows[kept(scope, step)].flatten()
+    return kept(scope, step)
 
 
 def _done(scope: Scope) -> Tensor:
     step, options = scope.step.call, scope.setting.decode
     if not options.sample:
-        return is_done(_recorded(scope, step + 1), options)
+        return is_done(recorded_state(scope, step + 1), plan(scope).options)
     ids = scope.at("search.sampled_ids")
     limits = scope.at_call("search.limits", 0)
     for call in range(step):
@@ -109,11 +126,17 @@ def _done(scope: Scope) -> Tensor:
     return (ids[:, -1] == scope.config.eos_id) | (ids.shape[1] >= limits)
 
 
+def _filtered_log_probs(scope: Scope) -> Tensor:
+    options = scope.setting.decode
+    has = has_rules(options, demanded(scope))
+    return filtered(scope.at("search.ruled_log_probs" if has else "search.next_log_probs"), options)
+
+
 def _sampled_ids(scope: Scope) -> Tensor:
     step, new = scope.step.call, scope.at("search.drawn_ids")[:, None]
     if step == 0:
         return new
-    return torch.cat([scope.at_call("search.sampled_ids", step - 1)[_kept(scope, step)], new], dim=1)
+    return torch.cat([scope.at_call("search.sampled_ids", step - 1)[kept(scope, step)], new], dim=1)
 
 
 def _sampled_log_probs(scope: Scope) -> Tensor:
@@ -121,17 +144,20 @@ def _sampled_log_probs(scope: Scope) -> Tensor:
     new = scope.at("search.next_log_probs").gather(1, scope.at("search.drawn_ids")[:, None]).squeeze(1)
     if step == 0:
         return torch.zeros_like(new) + new
-    return scope.at_call("search.sampled_log_probs", step - 1)[_kept(scope, step)] + new
+    return scope.at_call("search.sampled_log_probs", step - 1)[kept(scope, step)] + new
 
 
 SEARCH: Table = {
     **{field.name: _field(field.name) for field in fields(SearchState)},
-    **{f"candidate_{name}": _candidates(name) for name in ("log_probs", "parents", "ids")},
+    **{f"candidate_{field.name}": _candidates(field.name) for field in fields(Continuations)},
+    "candidate_outcomes": _outcomes,
+    "ruled_log_probs": _ruled_log_probs,
+    "attention": _attention,
     "tgt_in_ids": _tgt_in_ids,
     "next_log_probs": _next_log_probs,
     "rows": _rows,
     "done": _done,
-    "filtered_log_probs": lambda scope: filtered(scope.at("search.next_log_probs"), scope.setting.decode),
+    "filtered_log_probs": _filtered_log_probs,
     "drawn_ids": lambda scope: drawn(scope.at("search.filtered_log_probs"), scope.at("search.uniforms")),
     "sampled_ids": _sampled_ids,
     "sampled_log_probs": _sampled_log_probs,

@@ -1,0 +1,279 @@
+"""glassformer beside Hugging Face's generate and CTranslate2: the same weights, the same sentences, one call.
+
+    python benchmarks/decoding.py [--run DIR] [--data DIR] [--sentences 1000] [--rounds 5] [--cells small-greedy ...]
+                                  [--systems glassformer hf ct2] [--precisions float32 int8]
+                                  [--bleu] [--profile] [--start-up] [--json FILE]
+
+The peers are no dependency: ``pip install transformers ctranslate2`` beside glassformer. One that is missing is left
+out and named. Without --run, which wants a post-norm run with tied embeddings and the table of positions,
+``small`` has random weights.
+
+A cell is a model and a search: ``small`` or ``base``, and greedy or beam 5 in batches, or greedy one by one, where a
+sentence waits for the one before. ``base`` has random weights and a bias that forbids eos in every system alike, so
+that each output has 16 tokens. Everything goes in and out as ids: neither loading nor tokenisation is timed. Beam
+search has no length penalty, because the systems' formulas differ: then all of them look for the likeliest output.
+
+First each setting of a system (threads, processes, batch size) translates the sentences once; the fastest goes on.
+Then the systems take turns, round after round, so that a machine that slows down slows all of them. Printed are
+medians and quartiles of sentences a second, ratios of medians with the interval in which 95 of 100 lie when the
+rounds are drawn again, how many outputs are the same token by token, and the share of the ceiling: the multiply-adds
+that the translations need, over those that matrix products alone reach on this machine in the same run.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from decoding_agreement import agreement
+from decoding_ceiling import SIZES, Ceiling
+from decoding_models import banned_of, is_forced, model_of, multiply_adds, output_limit, sentences_of
+from decoding_reports import bleu, profile, start_up
+from decoding_systems import NEEDS, Runner, Search, Setting, installed, translator_options
+from export import to_ctranslate2
+from machine import machine, spread
+
+from glassformer.config import ModelConfig
+
+CORES = os.cpu_count() or 1
+SEARCHES = {"greedy": (1, False), "beam": (5, False), "single": (1, True)}
+CELLS = [f"{model}-{search}" for model in SIZES for search in SEARCHES]
+ARMS = {
+    "glassformer": ("glassformer", "float32"), "glassformer bf16": ("glassformer", "bf16"),
+    "glassformer int8": ("glassformer", "int8"),
+    "hf": ("hf", "float32"), "ct2": ("ct2", "float32"), "ct2 int8": ("ct2", "int8"),
+}  # fmt: skip
+
+
+def settings_of(system: str, precision: str, search: str) -> list[Setting]:
+    """Ways to share the cores that are tried: threads in one process, or one thread in each of several."""
+    alone = [Setting(system, precision, threads) for threads in sorted({1, CORES}, reverse=True)]
+    if search == "single" or CORES == 1:
+        return alone
+    if system == "ct2" or (system == "glassformer" and "workers" in translator_options()):
+        return [alone[0], Setting(system, precision, 1, workers=CORES)]
+    return [alone[0], Setting(system, precision, 1, processes=CORES)]
+
+
+def batches_of(system: str, search: str) -> tuple[int, ...]:
+    """Batch sizes that are tried: sentences, or glassformer's batch_tokens."""
+    if search == "single":
+        return (1,)
+    if system == "glassformer":
+        return (4096, 16384) if search == "beam" else (1024, 2048, 4096)
+    return (16, 32, 64) if search == "beam" else (32, 64, 128)
+
+
+def arms_of(systems: list[str], precisions: list[str]) -> dict[str, tuple[str, str]]:
+    """The systems that are there, in each of their precisions; says which are not."""
+    arms = {}
+    for name, (system, precision) in ARMS.items():
+        if system not in systems or precision not in precisions:
+            continue
+        if not installed(system):
+            print(f"{name}: left out, {NEEDS[system]} is not here. Install it: pip install {NEEDS[system]}")
+        elif system == "glassformer" and precision != "float32" and "precision" not in translator_options():
+            print(f"{name}: left out, this glassformer's Translator has no precision.")
+        else:
+            arms[name] = (system, precision)
+    return arms
+
+
+def tuned(
+    settings: list[Setting], batches: tuple[int, ...], start: Callable[[Setting], Runner], ids: list[list[int]],
+    search: Search,
+) -> tuple[Runner, Search, dict[str, float]]:  # fmt: skip
+    """The fastest way, with its processes still running, and the sentences a second of each."""
+    if not ids:  # nothing to try them with
+        return start(settings[-1]), replace(search, batch=batches[len(batches) // 2]), {}
+    speeds: dict[str, float] = {}
+    best: tuple[float, Runner, Search] | None = None
+    for setting in settings:
+        runner = start(setting)
+        for batch in batches:
+            asked = replace(search, batch=batch)
+            runner(ids[:: max(1, len(ids) // 8)], asked)  # warms up
+            speed = speeds[f"{setting}, batch {batch}"] = len(ids) / runner(ids, asked)[0]
+            if best is None or speed > best[0]:
+                if best is not None and best[1] is not runner:
+                    best[1].close()
+                best = speed, runner, asked
+        if best is not None and best[1] is not runner:
+            runner.close()
+    assert best is not None
+    return best[1], best[2], speeds
+
+
+def ratio(over: list[float], under: list[float]) -> dict[str, float]:
+    """How many times as fast ``over`` seconds are as ``under``: of medians, and where 95 % of redrawn ones lie."""
+    draws = []
+    for _ in range(1000):
+        rounds = random.choices(range(len(over)), k=len(over))
+        draws.append(statistics.median(under[i] for i in rounds) / statistics.median(over[i] for i in rounds))
+    draws.sort()
+    return {"median": statistics.median(under) / statistics.median(over), "low": draws[25], "high": draws[974]}
+
+
+def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str, Any]:
+    """One cell: settings, rounds, agreement, ceiling."""
+    name, kind = cell.split("-")
+    beam, one_by_one = SEARCHES[kind]
+    search = Search(beam, output_limit(name, options.run), one_by_one)
+    ids = sentences_of(options.run, options.data, options.sentences)
+    if one_by_one:
+        ids = ids[:: max(1, len(ids) // options.single_sentences)][: options.single_sentences]
+    arms = arms_of(options.systems, options.precisions)
+    print(f"\n{cell}: {len(ids)} sentences, beam {beam}{', one by one' if one_by_one else ''}")
+
+    def start(setting: Setting) -> Runner:
+        return Runner(name, options.run, directory, setting)
+
+    few = ids[:: max(1, len(ids) // options.tuning_sentences)] if options.tuning_sentences else []
+    runners, searches, tunings = {}, {}, {}
+    for arm, (system, precision) in arms.items():
+        ways = settings_of(system, precision, kind), batches_of(system, kind)
+        runners[arm], searches[arm], tunings[arm] = tuned(*ways, start, few, search)
+        runners[arm](ids[:: max(1, len(ids) // 8)], searches[arm])  # warms up
+        print(f"  {arm:18} runs as {runners[arm].setting}, batch {searches[arm].batch}", flush=True)
+    ceiling = Ceiling(name)
+    seconds: dict[str, list[float]] = {arm: [] for arm in arms}
+    outputs, ceilings = {}, []
+    for _ in range(options.rounds):
+        ceilings.append(ceiling())
+        for arm, runner in runners.items():
+            spent, outputs[arm] = runner(ids, searches[arm])
+            seconds[arm].append(spent)
+    for closing in (*runners.values(), ceiling):
+        closing.close()
+    result = summed_up(seconds, len(ids))
+    result["tuning"] = tunings
+    result["settings"] = {arm: f"{runner.setting}, batch {searches[arm].batch}" for arm, runner in runners.items()}
+    model = model_of(name, options.run)
+    result["ceiling"] = shares(result, ceilings, work_of(model.config, ids, next(iter(outputs.values())), search))
+    result["agreement"] = agreement(model, ids, outputs)
+    if options.bleu and not is_forced(name, options.run) and not one_by_one:
+        result["bleu"] = bleu(options.run, options.data, outputs)
+    return result
+
+
+def summed_up(seconds: dict[str, list[float]], sentences: int) -> dict[str, Any]:
+    """Sentences a second of each arm, and each glassformer arm's ratio to every other."""
+    speeds = {arm: spread([sentences / value for value in values]) for arm, values in seconds.items()}
+    for arm, row in speeds.items():
+        around = f"{row['lower_quartile']:.1f} to {row['upper_quartile']:.1f}"
+        print(f"  {arm:18} {row['median']:9.1f} sentences/s   {around}")
+    ratios = {}
+    for ours in (arm for arm in seconds if arm.startswith("glassformer")):
+        for other in (arm for arm in seconds if arm != ours):
+            row = ratios[f"{ours} / {other}"] = ratio(seconds[ours], seconds[other])
+            print(f"  {ours + ' / ' + other:36} {row['median']:7.2f} x   95 % {row['low']:.2f} to {row['high']:.2f}")
+    return {"sentences": sentences, "sentences_per_s": speeds, "ratios": ratios, "seconds": seconds}
+
+
+def work_of(config: ModelConfig, ids: list[list[int]], outputs: list[list[int]], search: Search) -> float:
+    """Multiply-adds of a sentence, on average; the step that writes eos counts."""
+    steps = [min(search.limit, len(output) + 1) for output in outputs]
+    return statistics.mean(
+        multiply_adds(config, len(source), taken, search.beam) for source, taken in zip(ids, steps, strict=True)
+    )
+
+
+def shares(result: dict[str, Any], ceilings: list[dict[str, float]], work: float) -> dict[str, Any]:
+    """The ceiling of each precision in sentences a second, and what share of it each arm comes to."""
+    kernels = {kernel: statistics.median(each[kernel] for each in ceilings) for kernel in ceilings[0]}
+    best = {
+        precision: max(rate for kernel, rate in kernels.items() if kernel.startswith(precision)) / work
+        for precision in ("float32", "int8")
+    }
+    arms = {
+        arm: row["median"] / best["int8" if arm.endswith("int8") else "float32"]
+        for arm, row in result["sentences_per_s"].items()
+    }
+    print(f"  {work / 1e6:.0f} million multiply-adds a sentence; ceiling: "
+          f"{best['float32']:.0f} sentences/s float32, {best['int8']:.0f} int8; "
+          + ", ".join(f"{arm} {100 * share:.0f} %" for arm, share in arms.items()))  # fmt: skip
+    return {
+        "multiply_adds_per_sentence": work,
+        "multiply_adds_per_s": kernels,
+        "sentences_per_s": best,
+        "share": arms,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, help="a trained small, post-norm")
+    parser.add_argument("--data", type=Path, help="holds test_2016_flickr.en.gz and .de.gz; else ids are random")
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--single-sentences", type=int, default=200, help="of these, one by one (default 200)")
+    parser.add_argument(
+        "--tuning-sentences",
+        type=int,
+        default=500,
+        help="of these, to choose settings with; 0 takes one thread in each of several processes",
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="at least 2")
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS)
+    parser.add_argument("--systems", nargs="+", choices=[*NEEDS], default=[*NEEDS])
+    parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16", "int8"], default=["float32", "int8"])
+    parser.add_argument("--bleu", action="store_true", help="also BLEU of each arm of small (cased, 13a)")
+    parser.add_argument("--profile", action="store_true", help="also where glassformer's time goes, by operator")
+    parser.add_argument("--start-up", action="store_true", help="also the whole process for one sentence")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    if options.rounds < 2:
+        parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
+    if (options.bleu or options.start_up) and not (options.run and options.data):
+        parser.error("--bleu and --start-up need --run and --data.")
+    random.seed(1)
+    results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds, "versions": versions(), "cells": {}}
+    for key, value in {**results["machine"], **results["versions"]}.items():
+        print(f"{key:12} {value}")
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        for name in sorted({cell.split("-")[0] for cell in options.cells}):
+            if "ct2" in options.systems and installed("ct2"):
+                model = model_of(name, options.run)
+                to_ctranslate2(model, directory / f"{name}.ctranslate2", banned_of(name, options.run))
+        for cell in options.cells:
+            results["cells"][cell] = measure(cell, options, directory)
+            write(results, options.json)
+    if options.profile:
+        results["profile"] = {cell: profiles(cell, options) for cell in options.cells}
+    if options.start_up:
+        results["start_up"] = start_up(options.run)
+    write(results, options.json)
+
+
+def profiles(cell: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Where the time of each glassformer arm goes."""
+    name, kind = cell.split("-")
+    search = Search(
+        SEARCHES[kind][0], output_limit(name, options.run), SEARCHES[kind][1], batches_of("glassformer", kind)[-1]
+    )
+    ids = sentences_of(options.run, options.data, options.sentences)[: 20 if search.one_by_one else 200]
+    arms = arms_of(["glassformer"], options.precisions)
+    return {arm: profile(name, options.run, precision, ids, search) for arm, (_, precision) in arms.items()}
+
+
+def versions() -> dict[str, str]:
+    """Of the peers that are here."""
+    from importlib.metadata import version
+
+    return {NEEDS[system]: version(NEEDS[system]) for system in ("hf", "ct2") if installed(system)}
+
+
+def write(results: dict[str, Any], path: Path | None) -> None:
+    """After each cell, so that a run that is cut short leaves what it had."""
+    if path:
+        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The models and sentences that ``decoding.py`` measures with. Everything is ids; no text is read or written.
+
+``small`` is a trained run (3 + 3 layers, d_model 256), ``base`` has random weights and can write no eos, so that
+every output has as many tokens as the limit says. Without a run, ``small`` is made as ``base`` is.
+"""
+
+import gzip
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+from export import BANNED
+
+from glassformer.config import ModelConfig
+from glassformer.model import Transformer
+from glassformer.run_directory import RunDirectory
+
+FORCED, LONGEST = 16, 64  # output tokens of a model that writes no eos; most of one that does
+SHAPES = {
+    "small": ModelConfig.small(norm="post", src_vocab=10_000, tgt_vocab=10_000, output_bias=True),
+    "base": ModelConfig.base(src_vocab=10_000, tgt_vocab=10_000, output_bias=True),
+}
+TESTS = "test_2016_flickr"
+
+
+class IdTokenizer:
+    """Stands where a ``Translator`` has a tokenizer: its text is the ids in decimal, so that no time goes there."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def to_ids(self, text: str) -> list[int]:
+        """The ids that the text spells."""
+        return [int(number) for number in text.split()]
+
+    def to_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The same of each text."""
+        return [self.to_ids(text) for text in texts]
+
+    def to_text(self, ids: Iterable[int]) -> str:
+        """The ids, spelt."""
+        return " ".join(map(str, ids))
+
+    def to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Each id, spelt."""
+        return list(map(str, ids))
+
+
+def is_forced(name: str, run: Path | None) -> bool:
+    """Whether outputs of this model have no eos, but a number of tokens."""
+    return name == "base" or run is None
+
+
+def banned_of(name: str, run: Path | None) -> list[int]:
+    """Ids that an exported model may not write, apart from pad and bos."""
+    return [2] if is_forced(name, run) else []
+
+
+def output_limit(name: str, run: Path | None) -> int:
+    """The most tokens of an output, for every system alike."""
+    return FORCED if is_forced(name, run) else LONGEST
+
+
+def model_of(name: str, run: Path | None) -> Transformer:
+    """The same weights in every process: from the run, or from one seed."""
+    if not is_forced(name, run):
+        assert run is not None
+        return RunDirectory(run).load("cpu").model
+    return forced_model(SHAPES[name])
+
+
+def forced_model(config: ModelConfig) -> Transformer:
+    """Random weights, always the same ones, and a bias that forbids eos."""
+    torch.manual_seed(1)
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        model.output_projection.linear.bias[config.eos_id] = BANNED
+    return model
+
+
+def sentences_of(run: Path | None, data: Path | None, count: int) -> list[list[int]]:
+    """Source ids with eos: of Multi30k's test_2016 in the run's tokens, or random ones of such lengths."""
+    if run is not None and data is not None:
+        tokenizer, _ = RunDirectory(run).read_tokenizers()
+        return [[*ids, 2] for ids in tokenizer.to_ids_batch(lines(data, "en", count))]
+    draw = random.Random(1)
+    lengths = [min(40, max(5, round(draw.gauss(14, 4)))) for _ in range(count)]
+    return [[*(draw.randrange(4, 10_000) for _ in range(length)), 2] for length in lengths]
+
+
+def lines(data: Path, language: str, count: int) -> list[str]:
+    """The first lines of one side of the test set."""
+    with gzip.open(data / f"{TESTS}.{language}.gz", "rt", encoding="utf-8") as file:
+        return file.read().splitlines()[:count]
+
+
+def multiply_adds(config: ModelConfig, source: int, steps: int, beam: int) -> float:
+    """Multiply-adds of one translation: source tokens through the encoder, ``steps`` times ``beam`` decoder steps.
+
+    Keys and values of the memory are projected once; those of earlier positions are kept.
+    """
+    d, wide = config.d_model, config.d_ff
+    encoder = source * config.n_encoder_layers * (4 * d * d + 2 * d * wide + 2 * source * d)
+    memory = source * config.n_decoder_layers * 2 * d * d
+    step = config.n_decoder_layers * (6 * d * d + 2 * d * wide + 2 * source * d) + d * config.tgt_vocab
+    past = config.n_decoder_layers * 2 * d * steps * (steps + 1) / 2
+    return encoder + memory + beam * (steps * step + past)

@@ -1,0 +1,266 @@
+"""The systems that ``decoding.py`` compares, each in processes of its own, driven over pipes.
+
+``System(ids, search)`` is all that a system has to offer. A process is told on its standard input what to load, says
+"ready", and answers each request with the outputs and with when it began and ended; so no two systems share threads,
+and a request that goes to two processes at once is timed from the first beginning to the last end.
+"""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from decoding_models import IdTokenizer, banned_of, model_of
+
+NEEDS = {"hf": "transformers", "ct2": "ctranslate2", "glassformer": "glassformer"}
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is asked of a system. One by one means that each sentence waits for the one before.
+
+    ``batch`` is sentences for the peers and, for glassformer, source tokens (``decode.batch_tokens``).
+    """
+
+    beam: int
+    limit: int
+    one_by_one: bool
+    batch: int = 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to run a system: processes that share nothing, workers that the system manages, threads of each."""
+
+    system: str
+    precision: str
+    threads: int
+    processes: int = 1
+    workers: int = 1
+
+    def __str__(self) -> str:
+        managed = f"{self.workers} workers x " if self.workers > 1 else ""
+        return f"{self.processes} process(es) x {managed}{self.threads} thread(s)"
+
+
+class System(Protocol):
+    """What translates."""
+
+    def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
+        """The best output for each source, both without eos at the output's end, in their order."""
+        ...
+
+
+def installed(system: str) -> bool:
+    return find_spec(NEEDS[system]) is not None
+
+
+def translator_options() -> set[str]:
+    """Which of the options for speed this glassformer's Translator has."""
+    from glassformer.decoding import Translator
+
+    return {*inspect.signature(Translator.__init__).parameters} & {"precision", "workers"}
+
+
+def glassformer_translator(model: Any, precision: str, workers: int) -> Any:
+    """THE place where a Translator is made: a model and id tokenizers, with whatever options it has."""
+    from glassformer.config import DecodeConfig
+    from glassformer.decoding import Translator
+
+    wanted = {"precision": precision, "workers": workers}
+    known = {name: value for name, value in wanted.items() if name in translator_options()}
+    tokenizers = (IdTokenizer(model.config.src_vocab), IdTokenizer(model.config.tgt_vocab))
+    return Translator(model, *tokenizers, DecodeConfig(), **known)
+
+
+def close(translator: Any) -> None:
+    """End what a Translator keeps running, if it keeps anything."""
+    if callable(end := getattr(translator, "close", None)):
+        end()
+
+
+class Glassformer:
+    """``Translator.translate``, whose texts are ids in decimal."""
+
+    def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
+        import torch
+
+        torch.set_num_threads(setting.threads)
+        model = model_of(name, run)
+        self.eos_id = model.config.eos_id
+        self.translator = glassformer_translator(model, setting.precision, setting.workers)
+
+    def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
+        """The best output for each source."""
+        from glassformer.config import DecodeConfig
+
+        options = DecodeConfig(
+            beam=search.beam, length_penalty=0.0, max_length_a=0.0, max_length_b=search.limit,
+            batch_tokens=search.batch,
+        )  # fmt: skip
+        texts = [" ".join(map(str, row[:-1])) for row in ids]  # the Translator adds eos itself
+        if search.one_by_one:
+            found = [self.translator.translate([text], options)[0] for text in texts]
+        else:
+            found = self.translator.translate(texts, options)
+        return [[number for number in each.hypotheses[0].ids if number != self.eos_id] for each in found]
+
+
+class HuggingFace:
+    """``MarianMTModel.generate``, batches of like length, longest first."""
+
+    def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
+        import torch
+        from export import to_marian
+
+        torch.set_num_threads(setting.threads)
+        self.model = to_marian(model_of(name, run), banned_of(name, run))
+
+    def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
+        """The best output for each source."""
+        order = sorted(range(len(ids)), key=lambda place: -len(ids[place]))
+        size = 1 if search.one_by_one else search.batch
+        outputs: list[list[int]] = [[] for _ in ids]
+        for start in range(0, len(order), size):
+            places = order[start : start + size]
+            for place, output in zip(places, self._batch([ids[place] for place in places], search), strict=True):
+                outputs[place] = output
+        return outputs
+
+    def _batch(self, rows: list[list[int]], search: Search) -> list[list[int]]:
+        import torch
+
+        config = self.model.config
+        longest = max(map(len, rows))
+        src = torch.tensor([[*row, *[config.pad_token_id] * (longest - len(row))] for row in rows])
+        with torch.inference_mode():
+            made = self.model.generate(
+                input_ids=src, attention_mask=(src != config.pad_token_id).long(), num_beams=search.beam,
+                do_sample=False, max_new_tokens=search.limit,
+                **({"length_penalty": 0.0, "early_stopping": True} if search.beam > 1 else {}),
+            )  # fmt: skip
+        control = {config.pad_token_id, config.bos_token_id, config.eos_token_id}
+        return [[number for number in row if number not in control] for row in made.tolist()]
+
+
+class CTranslate2:
+    """``ctranslate2.Translator.translate_batch``, whose tokens are ids in decimal."""
+
+    def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
+        import ctranslate2
+
+        self.translator = ctranslate2.Translator(
+            str(directory / f"{name}.ctranslate2"), compute_type=setting.precision, intra_threads=setting.threads,
+            inter_threads=setting.workers,
+        )  # fmt: skip
+
+    def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
+        """The best output for each source."""
+        tokens = [list(map(str, row)) for row in ids]
+        chosen = {
+            "beam_size": search.beam, "length_penalty": 0.0, "max_decoding_length": search.limit,
+            "max_input_length": 0, "max_batch_size": search.batch,
+        }  # fmt: skip
+        if search.one_by_one:
+            found = [self.translator.translate_batch([row], **chosen)[0] for row in tokens]
+        else:
+            found = self.translator.translate_batch(tokens, **chosen)
+        return [[int(token) for token in each.hypotheses[0]] for each in found]
+
+
+SYSTEMS = {"glassformer": Glassformer, "hf": HuggingFace, "ct2": CTranslate2}
+
+
+class Runner:
+    """The processes of one setting of one system with one model."""
+
+    def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
+        told = {"model": name, "run": run and str(run), "directory": str(directory), "setting": asdict(setting)}
+        threads = str(setting.threads)
+        environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
+                       "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}  # fmt: skip
+        self.setting = setting
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, __file__],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            )
+            for _ in range(setting.processes)
+        ]  # fmt: skip
+        for process in self.processes:
+            _send(process, told)
+        for process in self.processes:
+            self._receive(process)
+
+    def __call__(self, ids: list[list[int]], search: Search) -> tuple[float, list[list[int]]]:
+        """Seconds, and the output for each source."""
+        answers = self.ask([{"ids": part, "search": asdict(search)} for part in self._dealt(ids)])
+        seconds = max(answer["end"] for answer in answers) - min(answer["start"] for answer in answers)
+        outputs: list[list[int]] = [[] for _ in ids]
+        for places, answer in zip(self._dealt(list(range(len(ids))), ids), answers, strict=True):
+            for place, output in zip(places, answer["outputs"], strict=True):
+                outputs[place] = output
+        return seconds, outputs
+
+    def ask(self, requests: list[Any]) -> list[Any]:
+        """One request for each process, all at once; their answers."""
+        for process, request in zip(self.processes, requests, strict=True):
+            _send(process, request)
+        return [self._receive(process) for process in self.processes]
+
+    def close(self) -> None:
+        """End the processes, which end with their standard input."""
+        for process in self.processes:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.close()
+            process.wait(60)
+            process.stdout.close()
+
+    def _dealt(self, things: list[Any], ids: list[list[int]] | None = None) -> list[list[Any]]:
+        """A hand for each process, dealt from the longest source to the shortest."""
+        if len(self.processes) == 1:
+            return [things]
+        lengths = [len(row) for row in (things if ids is None else ids)]
+        order = sorted(range(len(things)), key=lambda place: -lengths[place])
+        hands = len(self.processes)
+        return [[things[place] for place in order[hand::hands]] for hand in range(hands)]
+
+    def _receive(self, process: Any) -> Any:
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.setting.system} {self.setting.precision}, {self.setting}: the process ended.")
+        return json.loads(line)
+
+
+def _send(process: Any, thing: Any) -> None:
+    process.stdin.write(json.dumps(thing) + "\n")
+    process.stdin.flush()
+
+
+def serve() -> None:
+    """The other end of ``Runner``. What libraries print goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    told = json.loads(sys.stdin.readline())
+    setting = Setting(**told["setting"])
+    run = Path(told["run"]) if told["run"] else None
+    system = SYSTEMS[setting.system](told["model"], run, Path(told["directory"]), setting)
+    print(json.dumps("ready"), file=answers, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        search = Search(**request["search"])
+        start = time.monotonic()
+        outputs = system(request["ids"], search)
+        print(json.dumps({"start": start, "end": time.monotonic(), "outputs": outputs}), file=answers, flush=True)
+    close(getattr(system, "translator", None))
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,196 @@
+"""One set of weights in three systems: a glassformer model as a Hugging Face MarianMT model and as a CTranslate2 one.
+
+    python benchmarks/export.py --run DIR --out DIR          # writes a CTranslate2 directory
+
+The MarianMT model lives in memory alone: saved, it would lose its table of positions, and come back with another.
+
+What they cannot hold is refused by name. The positions' table is always handed over, so that the paper's order of
+sine and cosine stays as it is; missing biases become zeros; bos starts the target, as it does here; and ids that no
+output may hold (pad and bos, and whichever the caller bans) get a bias so low that none is ever chosen.
+
+CTranslate2 knows an id by the decimal number that stands for it: ["17", "5", "2"] is what it is given and returns.
+"""
+
+import argparse
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config import ModelConfig
+from glassformer.errors import ConfigError
+from glassformer.model import Transformer
+from glassformer.run_directory import RunDirectory
+
+BANNED = -1e4
+NORMS = {
+    "self_attention_add_norm": "self_attn_layer_norm",
+    "cross_attention_add_norm": "encoder_attn_layer_norm",
+    "feed_forward_add_norm": "final_layer_norm",
+}
+ATTENTION = {"w_q": "q_proj", "w_k": "k_proj", "w_v": "v_proj", "w_o": "out_proj"}
+
+
+def refuse(config: ModelConfig, system: str, **expected: Collection[Any]) -> None:
+    """Raise unless each of these settings has a value that ``system`` knows."""
+    for name, values in expected.items():
+        if getattr(config, name) not in values:
+            known = " or ".join(map(repr, values))
+            raise ConfigError(f"model.{name}: found {getattr(config, name)!r}, but {system} takes {known} alone.")
+
+
+def bias_of(model: Transformer, banned: Collection[int] = ()) -> Tensor:
+    """The output bias, zeros where the model has none, with pad, bos and ``banned`` made impossible."""
+    linear = model.output_projection.linear
+    bias = torch.zeros(model.config.tgt_vocab) if linear.bias is None else linear.bias.detach().clone().float()
+    bias[[model.config.pad_id, model.config.bos_id, *banned]] = BANNED
+    return bias
+
+
+def to_marian(model: Transformer, banned: Collection[int] = ()) -> Any:
+    """A ``MarianMTModel`` in memory, in eval mode, that computes what ``model`` computes."""
+    from transformers import MarianConfig, MarianMTModel
+
+    config = model.config
+    width = config.d_model // config.n_heads
+    refuse(config, "MarianMT", norm=["post"], positions=["sinusoidal", "learned"], norm_eps=[1e-5], d_k=[width],
+           d_v=[width], tie_embeddings=["all"], activation=["relu", "gelu", "swish"])  # fmt: skip
+    marian = MarianMTModel(
+        MarianConfig(
+            vocab_size=config.tgt_vocab, decoder_vocab_size=config.tgt_vocab, d_model=config.d_model,
+            encoder_layers=config.n_encoder_layers, decoder_layers=config.n_decoder_layers,
+            encoder_attention_heads=config.n_heads, decoder_attention_heads=config.n_heads,
+            encoder_ffn_dim=config.d_ff, decoder_ffn_dim=config.d_ff, activation_function=config.activation,
+            max_position_embeddings=config.max_length, scale_embedding=config.scale_embedding,
+            share_encoder_decoder_embeddings=True, tie_word_embeddings=True, pad_token_id=config.pad_id,
+            bos_token_id=config.bos_id, eos_token_id=config.eos_id, forced_eos_token_id=None,
+            decoder_start_token_id=config.bos_id,
+        )
+    )  # fmt: skip
+    marian.load_state_dict(_marian_state(model, banned), strict=True)
+    return marian.eval()
+
+
+def _marian_state(model: Transformer, banned: Collection[int]) -> dict[str, Tensor]:
+    matrix = model.tgt_embedding.tokens.weight
+    names = ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
+    state = {f"{name}.weight": matrix.detach() for name in names}
+    state["final_logits_bias"] = bias_of(model, banned)[None]
+    for side, embedding in (("encoder", model.src_embedding), ("decoder", model.tgt_embedding)):
+        state[f"model.{side}.embed_positions.weight"] = embedding.positions.table.detach()
+        for index, layer in enumerate(getattr(model, side).layers):
+            for name, module in layer.named_modules():
+                state |= _marian_part(f"model.{side}.layers.{index}", name, module)
+    return state
+
+
+def _marian_part(prefix: str, name: str, module: nn.Module) -> dict[str, Tensor]:
+    """What a module of a layer is called there; nothing for those that hold no weights of their own."""
+    block, _, leaf = name.partition(".")
+    if leaf == "norm":
+        place = NORMS[block]
+        return {f"{prefix}.{place}.weight": module.gain.detach(), f"{prefix}.{place}.bias": module.bias.detach()}
+    if not isinstance(module, nn.Linear):
+        return {}
+    if block == "feed_forward":
+        place = {"w_1": "fc1", "w_2": "fc2"}[leaf]
+    else:
+        place = f"{'self_attn' if block == 'self_attention' else 'encoder_attn'}.{ATTENTION[leaf]}"
+    return {f"{prefix}.{place}.weight": module.weight.detach(), f"{prefix}.{place}.bias": _bias(module)}
+
+
+def _bias(linear: nn.Linear) -> Tensor:
+    return torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
+
+
+def to_ctranslate2(model: Transformer, directory: Path, banned: Collection[int] = ()) -> Path:
+    """Write a CTranslate2 model in float32 to ``directory``; loading it may quantise it."""
+    from ctranslate2.converters import Converter
+
+    class FromGlassformer(Converter):
+        def _load(self) -> Any:
+            return _specification(model, banned)
+
+    return Path(FromGlassformer().convert(str(directory), force=True))
+
+
+def _specification(model: Transformer, banned: Collection[int]) -> Any:
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    config = model.config
+    refuse(config, "CTranslate2", positions=["sinusoidal", "learned"], d_v=[config.d_k],
+           d_k=[config.d_model // config.n_heads])  # fmt: skip
+    activations = common_spec.Activation
+    shape = {
+        "pre_norm": config.norm == "pre",
+        "activation": {"relu": activations.RELU, "gelu": activations.GELU, "swish": activations.SWISH}[
+            config.activation
+        ],
+    }
+    specification = transformer_spec.TransformerSpec(
+        transformer_spec.TransformerEncoderSpec(config.n_encoder_layers, config.n_heads, **shape),
+        transformer_spec.TransformerDecoderSpec(config.n_decoder_layers, config.n_heads, **shape),
+    )
+    _fill_side(specification.encoder, specification.encoder.embeddings[0], model.src_embedding, model.encoder)
+    _fill_side(specification.decoder, specification.decoder.embeddings, model.tgt_embedding, model.decoder)
+    specification.decoder.projection.weight = _array(model.output_projection.linear.weight)
+    specification.decoder.projection.bias = _array(bias_of(model, banned))
+    specification.register_source_vocabulary([str(number) for number in range(config.src_vocab)])
+    specification.register_target_vocabulary([str(number) for number in range(config.tgt_vocab)])
+    settings = specification.config
+    settings.bos_token = settings.decoder_start_token = str(config.bos_id)
+    settings.eos_token, settings.unk_token = str(config.eos_id), "3"
+    settings.layer_norm_epsilon = config.norm_eps
+    return specification
+
+
+def _fill_side(side: Any, embeddings: Any, embedding: Any, stack: Any) -> None:
+    embeddings.weight = _array(embedding.tokens.weight)
+    side.scale_embeddings = embedding.scale != 1.0
+    side.position_encodings.encodings = _array(embedding.positions.table)
+    if stack.final_norm is not None:
+        _fill_norm(side.layer_norm, stack.final_norm)
+    for spec, layer in zip(side.layer, stack.layers, strict=True):
+        ours = layer.self_attention
+        _fill_linear(spec.self_attention.linear[0], ours.w_q, ours.w_k, ours.w_v)
+        _fill_linear(spec.self_attention.linear[1], ours.w_o)
+        _fill_norm(spec.self_attention.layer_norm, layer.self_attention_add_norm.norm)
+        if hasattr(layer, "cross_attention"):
+            ours = layer.cross_attention
+            _fill_linear(spec.attention.linear[0], ours.w_q)
+            _fill_linear(spec.attention.linear[1], ours.w_k, ours.w_v)
+            _fill_linear(spec.attention.linear[2], ours.w_o)
+            _fill_norm(spec.attention.layer_norm, layer.cross_attention_add_norm.norm)
+        _fill_linear(spec.ffn.linear_0, layer.feed_forward.w_1)
+        _fill_linear(spec.ffn.linear_1, layer.feed_forward.w_2)
+        _fill_norm(spec.ffn.layer_norm, layer.feed_forward_add_norm.norm)
+
+
+def _fill_linear(spec: Any, *linears: nn.Linear) -> None:
+    spec.weight = _array(torch.cat([linear.weight for linear in linears]))
+    if any(linear.bias is not None for linear in linears):
+        spec.bias = _array(torch.cat([_bias(linear) for linear in linears]))
+
+
+def _fill_norm(spec: Any, norm: Any) -> None:
+    spec.gamma, spec.beta = _array(norm.gain), _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().float().contiguous().numpy()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, required=True, help="a glassformer run")
+    parser.add_argument("--out", type=Path, required=True, help="the directory to write")
+    options = parser.parse_args()
+    model = RunDirectory(options.run).load("cpu").model
+    to_ctranslate2(model, options.out)
+    print(options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Worker processes that search beside each other, each with its own copy of the work and one share of the cores.
+
+Two processes of one thread translate more than one of two threads: small products do not divide well. The weights
+stand in memory once, shared by all, except those that a precision rounds or lays out anew. Knows nothing of text.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+
+import torch
+from torch import multiprocessing
+
+from glassformer.decoding.searcher import Found, Job, Searcher
+from glassformer.errors import ConfigError, WorkerError
+from glassformer.model import Transformer
+from glassformer.model.linears import Precision
+
+
+class WorkerPool:
+    """``workers`` processes, started at the first job and kept until ``close``."""
+
+    def __init__(self, models: Sequence[Transformer], precision: Precision | None, workers: int) -> None:
+        threads = max(1, cores() // workers)
+        self._executor = ProcessPoolExecutor(
+            workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_begin,
+            initargs=(list(models), precision, threads),
+        )
+
+    def search(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Found]]:
+        """What came of each job, with its number, in the order in which they end.
+
+        Raises what a search raises, or ``WorkerError`` when a worker process ends before its work does.
+        """
+        futures: dict[Future[Found], int] = {self._executor.submit(_search, job): at for at, job in enumerate(jobs)}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BrokenProcessPool as error:
+            raise WorkerError(
+                "workers: a worker process ended before its work did: killed, out of memory, or the script that "
+                'starts workers does not keep its own start behind `if __name__ == "__main__":`. Do that, or use '
+                "fewer workers or smaller decode.batch_tokens."
+            ) from error
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def close(self) -> None:
+        """End the processes once what they do is done."""
+        self._executor.shutdown(cancel_futures=True)
+
+
+def checked_workers(workers: int) -> int:
+    """The number of workers; raises ``ConfigError`` for less than one."""
+    if workers < 1:
+        raise ConfigError(f"workers: found {workers}, expected 1 or more. Here {cores()} would use every core.")
+    return workers
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_searchers: list[Searcher] = []  # in a worker process the one that it was begun with; elsewhere none
+
+
+def _begin(models: list[Transformer], precision: Precision | None, threads: int) -> None:
+    torch.set_num_threads(threads)
+    _searchers.append(Searcher(models, precision))
+
+
+def _search(job: Job) -> Found:
+    return _searchers[0].search(job)

@@ -1,0 +1,100 @@
+"""A request: one text to translate, and in words what its translation must begin with, hold and not hold.
+
+From words to ids: a demanded word is spelled as it is spelled behind another word. Knows nothing of search.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from glassformer.decoding.demands import Demands
+from glassformer.errors import InputError
+from glassformer.text.tokenizer import UNK_ID, Tokenizer
+
+# Kinds whose tokens carry the space before a word: the same word has other ids at the start of a text.
+_KINDS_WITH_SPACES = ("bpe", "unigram")
+# Scripts that do not write spaces between words, by the names of their characters in Unicode.
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "IDEOGRAPHIC")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One text, and what is demanded of its translation; by default nothing."""
+
+    text: str
+    prefix: str = ""
+    """What the translation begins with."""
+    must: tuple[str, ...] = ()
+    """Phrases that must occur."""
+    ban: tuple[str, ...] = ()
+    """Phrases that must not occur, in the spelling that the tokenizer gives them."""
+
+
+def requests_of(
+    texts: Sequence[str],
+    prefixes: Sequence[str] | None,
+    constraints: Sequence[Sequence[str]] | None,
+    banned: Sequence[str],
+) -> list[Request]:
+    """A request for each text; raises ``InputError`` when there is not one prefix, or list of phrases, for each."""
+    if isinstance(banned, str):
+        raise _one_str("banned", banned)
+    for name, given in (("prefixes", prefixes), ("constraints", constraints)):
+        if isinstance(given, str):
+            raise _one_str(name, given)
+        if given is not None and len(given) != len(texts):
+            raise InputError(
+                f"{name}: found {len(given)} for {len(texts)} texts, expected one for each. "
+                f"Give {'an empty str' if name == 'prefixes' else 'an empty list'} where there is none."
+            )
+    for place, phrases in enumerate(constraints or ()):
+        if isinstance(phrases, str):
+            raise _one_str(f"constraints[{place}]", phrases)
+    return [
+        Request(
+            text,
+            prefix="" if prefixes is None else prefixes[place],
+            must=() if constraints is None else tuple(constraints[place]),
+            ban=tuple(banned),
+        )
+        for place, text in enumerate(texts)
+    ]
+
+
+def _one_str(name: str, found: str) -> InputError:
+    return InputError(f"{name}: found one str {found[:40]!r}, expected a list. Put it in a list.")
+
+
+def demands_of(request: Request, tokenizer: Tokenizer, name: str) -> Demands:
+    """The same in ids; raises ``InputError``, with the request's ``name``, for what the tokenizer cannot spell."""
+    banned = [ids for phrase in request.ban for ids in _spellings(phrase, tokenizer) if ids and UNK_ID not in ids]
+    return Demands(
+        prefix=_spelled(request.prefix, request.prefix, tokenizer, f"{name}: prefix"),
+        required=tuple(_spelled(_behind(word, tokenizer), word, tokenizer, f"{name}: must") for word in request.must),
+        banned=tuple(dict.fromkeys(banned)),
+    )
+
+
+def _spelled(text: str, shown: str, tokenizer: Tokenizer, name: str) -> tuple[int, ...]:
+    ids = tuple(tokenizer.to_ids(text))
+    if UNK_ID in ids:
+        raise InputError(
+            f"{name} {shown!r}: holds what the target tokenizer cannot spell, expected words of its vocabulary. "
+            "Ask for other words, or train with tokenizer bpe, which spells everything."
+        )
+    if not ids and text.strip():
+        raise InputError(f"{name} {shown!r}: has no token, expected words. Leave it out.")
+    return ids
+
+
+def _spellings(phrase: str, tokenizer: Tokenizer) -> tuple[tuple[int, ...], ...]:
+    """The ids of a phrase at the start of a text and behind a word."""
+    return tuple(tokenizer.to_ids(phrase)), tuple(tokenizer.to_ids(_behind(phrase, tokenizer)))
+
+
+def _behind(phrase: str, tokenizer: Tokenizer) -> str:
+    """The phrase with the space that stands before it within a text, where its script and the tokenizer have one."""
+    if tokenizer.kind not in _KINDS_WITH_SPACES or not phrase or phrase[0].isspace():
+        return phrase
+    unspaced = unicodedata.name(phrase[0], "").startswith(_UNSPACED)
+    return phrase if unspaced or not phrase[0].isalnum() else f" {phrase}"

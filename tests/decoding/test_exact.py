@@ -1,0 +1,98 @@
+"""One search, whatever it runs on: cached, batched, padded, abreast, made ready, in any order, it finds the same.
+
+On random small models; ``-m slow`` tries a thousand of them.
+"""
+
+import random
+from collections.abc import Callable
+
+import pytest
+import torch
+from slow_ways import EOS, padded
+
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding import Candidate, DecoderSteps, beam_search
+from glassformer.decoding.beam_steps import BeamSteps
+from glassformer.decoding.steps import Steps
+from glassformer.model import Transformer
+from glassformer.model.linears import Precision
+from glassformer.model.prepared import prepared
+
+CLOSE = 1e-5
+Search = Callable[[Steps], list[list[Candidate]]]
+
+
+def random_model(chance: random.Random) -> Transformer:
+    tie = chance.choice(["all", "target", "none"])
+    config = ModelConfig(
+        src_vocab=17, tgt_vocab=17 if tie == "all" else 13, tie_embeddings=tie, d_model=2 * chance.choice([5, 7]),
+        n_heads=chance.randint(1, 3), d_k=2 * chance.randint(1, 3), d_v=chance.randint(1, 5), d_ff=19,
+        n_encoder_layers=1, n_decoder_layers=chance.randint(1, 2), max_length=19,
+        positions=chance.choice(["sinusoidal", "learned", "relative", "rotary"]), relative_clip=chance.randint(1, 3),
+        norm=chance.choice(["post", "pre"]), activation=chance.choice(["relu", "gelu", "swish"]),
+        attention_bias=chance.random() < 0.5, output_bias=True,
+    )  # fmt: skip
+    torch.manual_seed(chance.randrange(2**31))
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+        model.output_projection.linear.bias[EOS] += 1.0
+    return model
+
+
+def the_same(found: list[list[Candidate]], expected: list[list[Candidate]], how: str) -> None:
+    """Equal ids and scores; where the ids of a rank differ, two hypotheses must be worth the same."""
+    for ours, theirs in zip(found, expected, strict=True):
+        assert len(ours) == len(theirs), how
+        for our, their in zip(ours, theirs, strict=True):
+            assert our.score == pytest.approx(their.score, abs=CLOSE), how
+            assert our.ids == their.ids or abs(our.score - their.score) < CLOSE, how
+
+
+@torch.no_grad()
+def check(seed: int) -> None:
+    chance = random.Random(seed)
+    model = random_model(chance)
+    rows = chance.randint(1, 4)
+    sources = [[chance.randint(3, 12) for _ in range(chance.randint(1, 6))] + [EOS] for _ in range(rows)]
+    limits = [chance.randint(1, 11) for _ in sources]
+    beam = chance.randint(1, 5)
+    options = DecodeConfig(
+        beam=beam, n_best=chance.randint(1, beam), length_penalty=chance.choice([0.0, 0.6, 1.0]),
+        no_repeat_ngram=chance.choice([0, 0, 3]), repetition_penalty=chance.choice([1.0, 1.0, 1.3]),
+    )  # fmt: skip
+
+    def search(steps: Steps, order: list[int] | None = None) -> list[list[Candidate]]:
+        return beam_search(steps, [limits[place] for place in order or range(rows)], options)
+
+    plain = [
+        beam_search(DecoderSteps(model, padded([source]), cached=False), [limit], options)[0]
+        for source, limit in zip(sources, limits, strict=True)
+    ]
+    src_ids = padded(sources)
+    order = chance.sample(range(rows), rows)
+    ready = prepared(model, Precision.FLOAT32)
+    for how, found in {
+        "cached and batched": search(DecoderSteps(model, src_ids)),
+        "more padding": search(DecoderSteps(model, padded(sources, more=3))),
+        "abreast": search(BeamSteps(model, src_ids)),
+        "abreast, more padding": search(BeamSteps(model, padded(sources, more=2))),
+        "made ready": search(BeamSteps(ready, src_ids)),
+        "in rows, made ready": search(DecoderSteps(ready, src_ids)),
+    }.items():
+        the_same(found, plain, f"{how}, seed {seed}")
+    moved = search(BeamSteps(model, padded([sources[place] for place in order])), order)
+    the_same(moved, [plain[place] for place in order], f"another order, seed {seed}")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_way_through_the_model_finds_the_same(seed):
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 50))
+def test_and_so_it_is_for_a_thousand_models(first):
+    for seed in range(first, first + 50):
+        check(seed)
