@@ -232,6 +232,18 @@ def test_average_makes_a_final_model(call: Run, trained: Path) -> None:
     assert "update-00000004" in result.out
 
 
+def test_a_precision_and_workers_change_nothing_that_float32_says(
+    call: Run, trained: Path, files: tuple[Path, Path]
+) -> None:
+    plain = call("translate", "--input", files[0], "--run", trained, "--batch-tokens", "40")
+    fast = call(
+        "translate", "--input", files[0], "--run", trained, "--batch-tokens", "40", "--precision", "float32",
+        "--workers", "2",
+    )  # fmt: skip
+    assert (fast.code, fast.err) == (0, "")
+    assert fast.out == plain.out
+
+
 def test_diff_compares_ways_and_names_where_they_part(call: Run, trained: Path) -> None:
     same = call("diff", trained, "--text", "ab", "--b", "cached")
     assert (same.code, same.err) == (0, "")
@@ -246,6 +258,8 @@ MISTAKES = [
     (["translate", "hello"], "--run: found nothing", 2),
     (["translate", "hello", "--run", "nowhere"], "is not a run directory", 2),
     (["translate", "hello", "--run", "{run}", "--beam", "0"], "decode.beam: found 0", 2),
+    (["translate", "hello", "--run", "{run}", "--precision", "int4"], "precision: found 'int4', expected one of", 2),
+    (["translate", "hello", "--run", "{run}", "--workers", "0"], "workers: found 0, expected 1 or more", 2),
     (["translate", "hello", "--run", "{run}", "--device", "tpu9"], "device: 'tpu9' is not available", 2),
     (["translate", "x", "--run", "{run}", "--n-best", "5", "--beam", "2"], "decode.n_best", 2),
     (["train", "--run", "{tmp}/r"], "training text: found none", 2),
