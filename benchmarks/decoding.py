@@ -4,9 +4,9 @@
                                   [--systems glassformer hf ct2] [--precisions float32 int8]
                                   [--bleu] [--profile] [--start-up] [--json FILE]
 
-The peers are no dependency: ``pip install transformers ctranslate2`` beside glassformer. One that is missing is left
-out and named. Without --run, which wants a post-norm run with tied embeddings and the table of positions,
-``small`` has random weights.
+The peers are no dependency: ``pip install '.[bench]'`` installs them. One that is missing is left out and named.
+Without --run, which wants a post-norm run with tied embeddings and the table of positions, ``small`` has random
+weights.
 
 A cell is a model and a search: ``small`` or ``base``, and greedy or beam 5 in batches, or greedy one by one, where a
 sentence waits for the one before. ``base`` has random weights and a bias that forbids eos in every system alike, so
