@@ -101,7 +101,7 @@ class MultiHeadAttention(nn.Module):
             q = self.rotary(q, start, stop)
             q = tap(self, "q_rotated", q, "batch heads query d_k")
         k, v = self._keys_and_values(memory, (start, stop), cache, stacked)
-        standing = cache.standing if cache is not None else None
+        standing = cache.standing if cache is not None and self.relative is not None else None
         heads = fused_attention(q, k, v, mask) if self._takes_one_kernel() else self.attend(q, k, v, mask, standing)
         heads = tap(self, "heads", heads, "batch heads query d_v")
         return self._join(heads)
