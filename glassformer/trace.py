@@ -133,14 +133,17 @@ def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str)
             recorder.tap(module, name, compute(), axes, editable=False)
 
 
-def note(address: str, compute: Callable[[], Tensor], axes: str) -> None:
-    """``show`` for what belongs to no module, such as a search or a loss, under an address of its own."""
+def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
+    """``show`` for what belongs to no module, such as a search or a loss, under an address of its own.
+
+    What has yet to be computed is given as a function.
+    """
     if torch.compiler.is_compiling():
         return
     recorder = _recorder.get()
     if recorder is not None and recorder.shown:
         with torch.no_grad():
-            recorder.record(address, compute(), axes, editable=False)
+            recorder.record(address, value() if callable(value) else value, axes, editable=False)
 
 
 def is_tracing() -> bool:

@@ -72,7 +72,7 @@ class Said:
         left = None
         if plan.has_rules:
             left = rules_leave(log_probs, state, plan)
-            note("search.ruled_log_probs", lambda: left, "batch vocab")
+            note("search.ruled_log_probs", left, "batch vocab")
         return cls(
             log_probs.view(*shape, -1),
             None if left is None else left.view(*shape, -1),

@@ -74,9 +74,9 @@ class Demanded:
 
     def note(self) -> None:
         """Show them in a trace."""
-        note("search.demanded_prefixes", lambda: self.prefixes, "batch tgt")
-        note("search.required_ids", lambda: self.required, "batch phrase tgt")
-        note("search.banned_ids", lambda: self.banned, "batch phrase tgt")
+        note("search.demanded_prefixes", self.prefixes, "batch tgt")
+        note("search.required_ids", self.required, "batch phrase tgt")
+        note("search.banned_ids", self.banned, "batch phrase tgt")
 
     def select(self, rows: Int[Tensor, "rows"]) -> Self:
         """Row i is what row ``rows[i]`` was."""

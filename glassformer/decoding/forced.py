@@ -4,7 +4,6 @@ One pass over all positions gives each id's log-probability, or the attention wi
 nothing of text.
 """
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -16,13 +15,6 @@ from glassformer.decoding.sources import padded
 from glassformer.decoding.steps import token_log_probs
 from glassformer.model import Transformer
 from glassformer.trace import tracing
-
-
-def forced_log_probs(
-    model: Transformer, src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
-) -> list[float]:
-    """The log-probability of each source's output, whose ids end with eos unless they were cut short."""
-    return [math.fsum(log_probs) for log_probs in forced_token_log_probs([model], src_ids, outputs)]
 
 
 def forced_token_log_probs(

@@ -77,7 +77,7 @@ def sample_steps(
     if demanded is not None:
         demanded.note()
     state = _start(limits, options, positions, steps.device)
-    note("search.limits", lambda limits=state.limits: limits, "batch")  # type: ignore[misc]
+    note("search.limits", state.limits, "batch")
     steps.select(state.samples // options.n_best)
     last_ids = torch.full_like(state.samples, steps.config.bos_id)
     found: list[list[Candidate]] = [[] for _ in limits]
@@ -145,7 +145,7 @@ def rules_leave(
     if demanded is not None:
         demanded = demanded.select(state.samples // options.n_best)
     left = ruled(log_probs, state.ids, options, demanded, config)
-    note("search.ruled_log_probs", lambda: left, "batch vocab")
+    note("search.ruled_log_probs", left, "batch vocab")
     if bool((left == -math.inf).all(dim=1).any()):
         raise nothing_allowed()
     return left
@@ -160,9 +160,9 @@ def advance(
     """The state one drawn id later; ``left`` is what the rules made of ``log_probs``."""
     choice, uniforms = filtered(left, options), state.uniforms[:, state.step]
     ids = drawn(choice, uniforms)
-    note("search.filtered_log_probs", lambda: choice, "batch vocab")
-    note("search.uniforms", lambda: uniforms, "batch")
-    note("search.drawn_ids", lambda: ids, "batch")
+    note("search.filtered_log_probs", choice, "batch vocab")
+    note("search.uniforms", uniforms, "batch")
+    note("search.drawn_ids", ids, "batch")
     return SampleState(
         samples=state.samples,
         limits=state.limits,
@@ -184,9 +184,9 @@ def drawn(log_probs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, "rows"
 
 def _note(state: SampleState, done: Tensor) -> None:
     """Show in a trace where the samples stand."""
-    note("search.sampled_ids", lambda: state.ids, "batch tgt")
-    note("search.sampled_log_probs", lambda: state.log_probs, "batch")
-    note("search.done", lambda: done, "batch")
+    note("search.sampled_ids", state.ids, "batch tgt")
+    note("search.sampled_log_probs", state.log_probs, "batch")
+    note("search.done", done, "batch")
 
 
 def _result(state: SampleState, row: int, options: DecodeConfig, eos_id: int) -> Candidate:

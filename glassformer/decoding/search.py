@@ -67,7 +67,7 @@ def beam_steps(
         state.note()
         yield state
         done = is_done(state, plan.options)
-        note("search.done", lambda done=done: done, "batch")  # type: ignore[misc]
+        note("search.done", done, "batch")
         some_done = bool(done.any())
         if some_done:
             for place in done.nonzero().flatten().tolist():

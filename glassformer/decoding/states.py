@@ -69,7 +69,7 @@ class SearchState:
         for name, axes in _STATE_AXES.items():
             value = getattr(self, name)
             if value is not None:
-                note(f"search.{name}", lambda value=value: value, axes)  # type: ignore[misc]
+                note(f"search.{name}", value, axes)
 
 
 def start(
@@ -124,7 +124,7 @@ class Continuations:
         for name in ("keys", "sums", "log_probs", "parents", "ids"):
             value = getattr(self, name)
             if value is not None:
-                note(f"search.candidate_{name}", lambda value=value: value, "batch candidate")  # type: ignore[misc]
+                note(f"search.candidate_{name}", value, "batch candidate")
 
     def prefixed(self, prefixes: Int[Tensor, "sentences beam step"]) -> Int[Tensor, "sentences candidates longer"]:
         """All ids of each: those of its parent, and its own."""

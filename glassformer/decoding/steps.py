@@ -126,14 +126,14 @@ class DecoderSteps:
         read = ids[:, None]
         if self._cache is None:
             read = self._prefix = torch.cat([self._prefix, read], dim=1)
-        note("search.tgt_in_ids", lambda: read, "batch tgt")
+        note("search.tgt_in_ids", read, "batch tgt")
         if self._attends:
             with hearing(self._last_attention, "weights") as self._weights:
                 logits = self._model.decode(read, self._memory, self._memory_mask, self._cache)
         else:
             logits = self._model.decode(read, self._memory, self._memory_mask, self._cache)
         log_probs = token_log_probs(logits[:, -1], self._model.config)
-        note("search.next_log_probs", lambda: log_probs, "batch vocab")
+        note("search.next_log_probs", log_probs, "batch vocab")
         return log_probs
 
     @property
@@ -149,12 +149,12 @@ class DecoderSteps:
                 "the score. Make the steps with attends=True, and call model.use_fused_attention without in_traces."
             )
         attention = mean_of_heads(self._weights[-1])
-        note("search.attention", lambda: attention, "batch src")
+        note("search.attention", attention, "batch src")
         return attention
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
-        note("search.rows", lambda: rows, "batch")
+        note("search.rows", rows, "batch")
         self._memory = self._memory.index_select(0, rows)
         self._memory_mask = self._memory_mask.index_select(0, rows)
         self._prefix = self._prefix.index_select(0, rows)
@@ -163,7 +163,7 @@ class DecoderSteps:
 
     def exchange(self, rows: Int[Tensor, "rows"]) -> None:
         """The same for rows that each stay with their source, so that what is known of sources need not move."""
-        note("search.rows", lambda: rows, "batch")
+        note("search.rows", rows, "batch")
         self._prefix = self._prefix.index_select(0, rows)
         if self._cache is not None:
             for layer in self._cache.layers:

@@ -13,7 +13,7 @@ from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.linears import LINEARS, Precision
 from glassformer.model.transformer import Transformer
 
-_LEAST_INT8 = 2**18  # weights; measured by benchmarks/linears.py
+_LEAST_INT8 = 2**18  # weights: from here on int8 pays for many rows; benchmarks/linears.py measures it
 
 
 @torch.no_grad()

@@ -25,11 +25,11 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, targets: Tensor, real: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """``logits`` (batch tgt vocab), ``targets`` and ``real`` (batch tgt): the smoothed and the plain loss."""
         log_p = logits.log_softmax(-1)
-        note("loss.log_probs", lambda: log_p, "batch tgt vocab")
+        note("loss.log_probs", log_p, "batch tgt vocab")
         nll = -log_p.gather(-1, targets[..., None]).squeeze(-1) * real
-        note("loss.nll_per_token", lambda: nll, "batch tgt")
+        note("loss.nll_per_token", nll, "batch tgt")
         loss = (1 - smoothing) * nll - smoothing * log_p.mean(-1) * real if smoothing else nll
-        note("loss.per_token", lambda: loss, "batch tgt")
+        note("loss.per_token", loss, "batch tgt")
         ctx.save_for_backward(targets, real)
         ctx.log_p, ctx.smoothing = log_p, smoothing
         nll_sum = nll.sum()

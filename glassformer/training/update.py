@@ -7,6 +7,7 @@ each parameter's gradient, moments and change are noted under its name. Knows no
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +47,7 @@ def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: T
             logits = model(batch.src_ids, batch.tgt_in_ids)
         loss, nll, _ = smoothed_loss(logits, batch.tgt_out_ids, model.config.pad_id, config.label_smoothing)
         mean = loss / tokens
-        note("loss.mean", lambda mean=mean: mean, "")  # type: ignore[misc]
+        note("loss.mean", mean, "")
         mean.backward()  # type: ignore[no-untyped-call]
         loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
     _note_each(model, "gradient", _gradient)
@@ -56,7 +57,7 @@ def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: T
 def clip_gradients(model: nn.Module, config: TrainConfig) -> float:
     """Shorten the gradient of all weights together to ``clip_norm``, if one is set; its norm before that."""
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
-    note("update.gradient_norm", lambda: norm, "")
+    note("update.gradient_norm", norm, "")
     _note_each(model, "clipped_gradient", _gradient)
     return float(norm)
 
@@ -89,7 +90,7 @@ def _note_each(model: nn.Module, name: str, compute: Callable[[Tensor], Tensor])
         return
     for weight_name, weight in model.named_parameters():
         axes = "row column" if weight.ndim == 2 else "row"
-        note(f"{weight_name}.{name}", lambda weight=weight: compute(weight), axes)  # type: ignore[misc]
+        note(f"{weight_name}.{name}", partial(compute, weight), axes)
 
 
 def _gradient(weight: Tensor) -> Tensor:
