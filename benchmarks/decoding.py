@@ -98,7 +98,7 @@ def tuned(
         runner = start(setting)
         for batch in batches:
             asked = replace(search, batch=batch)
-            runner(ids[:: max(1, len(ids) // 8)], asked)  # warms up
+            runner(ids, asked)  # warms up, and starts every worker
             speed = speeds[f"{setting}, batch {batch}"] = len(ids) / runner(ids, asked)[0]
             if best is None or speed > best[0]:
                 if best is not None and best[1] is not runner:
@@ -139,7 +139,7 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
     for arm, (system, precision) in arms.items():
         ways = settings_of(system, precision, kind), batches_of(system, kind)
         runners[arm], searches[arm], tunings[arm] = tuned(*ways, start, few, search)
-        runners[arm](ids[:: max(1, len(ids) // 8)], searches[arm])  # warms up
+        runners[arm](ids, searches[arm])  # warms up, and starts every worker
         print(f"  {arm:18} runs as {runners[arm].setting}, batch {searches[arm].batch}", flush=True)
     ceiling = Ceiling(name)
     seconds: dict[str, list[float]] = {arm: [] for arm in arms}

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from glassformer.decoding.forced import forced_log_probs
+from glassformer.decoding.forced import forced_token_log_probs
 from glassformer.model import Transformer
 
 NEAR = 1e-3  # nats
@@ -39,8 +39,8 @@ def _gap(model: Transformer, source: list[int], ours: list[int], theirs: list[in
     config = model.config
     ends = [] if bool(_bans_eos(model)) else [config.eos_id]
     both = [[*output, *ends] for output in (ours, theirs)]
-    first, second = (forced_log_probs(model, torch.tensor([source]), [output])[0] for output in both)
-    return float(first - second)
+    first, second = (sum(forced_token_log_probs([model], torch.tensor([source]), [output])[0]) for output in both)
+    return first - second
 
 
 def _bans_eos(model: Transformer) -> bool:

@@ -1,6 +1,7 @@
 """Imports run one way, from the legend up to the command line, and the package's door opens without PyTorch."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ LEVELS: list[set[str]] = [
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+ROOT = PACKAGE.parent
+OUTSIDE = sorted([*(ROOT / "docs").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")])
 MODULE_NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 
@@ -96,3 +99,14 @@ def test_every_public_name_is_found_and_an_unknown_one_is_an_attribute_error():
     assert set(glassformer._HOMES) | {"__version__"} == set(glassformer.__all__)
     with pytest.raises(AttributeError, match="'glassformer' has no attribute 'Transfomer'"):
         _ = glassformer.Transfomer
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_lessons_and_benchmarks_import_what_is_there(path):
+    """Few of them are carried out by the quick tests."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "glassformer":
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")

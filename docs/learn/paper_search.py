@@ -22,7 +22,7 @@ from lesson import Lesson
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
 from glassformer.checkpoint import load_weights, save_checkpoint, weights_of
 from glassformer.decoding import DecoderSteps, beam_search, length_penalty
-from glassformer.decoding.forced import forced_log_probs
+from glassformer.decoding.forced import forced_token_log_probs
 from glassformer.tasks import load_task
 from glassformer.text.batches import collate
 from glassformer.text.prepare import prepare
@@ -98,8 +98,8 @@ def random_model(seed: int) -> Transformer:
 @torch.no_grad()
 def all_scores(model: Transformer, alpha: float) -> list[tuple[float, list[int]]]:
     """Every output with its score, best first."""
-    log_probs = forced_log_probs(model, source.expand(len(everything), -1), everything)
-    scores = [value / length_penalty(len(ids), alpha) for value, ids in zip(log_probs, everything, strict=True)]
+    log_probs = forced_token_log_probs([model], source.expand(len(everything), -1), everything)
+    scores = [sum(row) / length_penalty(len(row), alpha) for row in log_probs]
     return sorted(zip(scores, everything, strict=True), reverse=True)
 
 

@@ -13,7 +13,7 @@ from glassformer.model.cache import DecoderCache
 from glassformer.model.masks import check_mask
 
 _TYPES = (torch.int64, torch.int32)
-_TODO_BY_AXES = {
+_ADVICE_BY_AXES = {
     1: "Give one sentence as a batch of one: ids[None].",
     3: "The model embeds ids itself: of one-hot vectors give vectors.argmax(-1).",
 }
@@ -42,8 +42,10 @@ def check_id_shape(name: str, ids: object) -> None:
             "Make one of rows of one length: torch.tensor(rows)."
         )
     if ids.ndim != 2:
-        todo = _TODO_BY_AXES.get(ids.ndim, "Give one row of ids for each sentence.")
-        raise InputError(f"{name}: found {tuple(ids.shape)}, expected (batch, positions) of torch.int64 ids. {todo}")
+        advice = _ADVICE_BY_AXES.get(ids.ndim, "Give one row of ids for each sentence.")
+        raise InputError(
+            f"{name}: found {tuple(ids.shape)}, expected (batch, positions) of torch.int64 ids. {advice}"
+        )
     if ids.dtype not in _TYPES:
         raise InputError(
             f"{name}: found {ids.dtype}, expected (batch, positions) of torch.int64 ids. Convert them: ids.long()."
@@ -59,13 +61,13 @@ def check_id_values(name: str, ids: Tensor, vocab: int, pad_id: int) -> None:
         return
     wrong = low if low < 0 else high
     row, position = (ids == wrong).nonzero()[0].tolist()
-    todo = (
+    advice = (
         f"No id is negative: pad with pad_id = {pad_id}."
         if low < 0
         else "The tokenizer and the model do not belong together, or source and target are exchanged: "
         "use the tokenizers that the model was made for."
     )
-    raise InputError(f"{name}[{row}, {position}]: found id {wrong}, expected ids from 0 to {vocab - 1}. {todo}")
+    raise InputError(f"{name}[{row}, {position}]: found id {wrong}, expected ids from 0 to {vocab - 1}. {advice}")
 
 
 def check_pair(src_ids: Tensor, tgt_in_ids: Tensor) -> None:
@@ -73,12 +75,12 @@ def check_pair(src_ids: Tensor, tgt_in_ids: Tensor) -> None:
     sides = (src_ids, tgt_in_ids)
     if not all(isinstance(ids, Tensor) and ids.ndim == 2 for ids in sides) or len(src_ids) == len(tgt_in_ids):
         return
-    todo = "Give one target row for each source row, batch first."
+    advice = "Give one target row for each source row, batch first."
     if src_ids.shape[1] == tgt_in_ids.shape[1]:
-        todo = f"Both have {src_ids.shape[1]} columns, as (positions, batch) would: transpose both, ids.T."
+        advice = f"Both have {src_ids.shape[1]} columns, as (positions, batch) would: transpose both, ids.T."
     raise InputError(
         f"src_ids, and so their memory: axis batch has {len(src_ids)} rows, tgt_in_ids has {len(tgt_in_ids)}, "
-        f"expected as many. {todo}"
+        f"expected as many. {advice}"
     )
 
 
