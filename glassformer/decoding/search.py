@@ -72,7 +72,7 @@ def beam_steps(
         if some_done:
             for place in done.nonzero().flatten().tolist():
                 found[int(state.sentences[place])] = _results(state, place, plan)
-            keep = (~done).nonzero().flatten()
+            keep = _closed_up(~done)
             state, rows = state.select(keep), rows.index_select(0, keep)
         if some_done or rows.numel() != len(last_ids):
             steps.select(rows.flatten())
@@ -80,6 +80,15 @@ def beam_steps(
             steps.exchange(rows.flatten())
         last_ids = state.ids[:, :, -1].flatten()
     return _of_sources(found, plan.groups, options.n_best, demands)
+
+
+def _closed_up(living: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
+    """The sentences that live on; places of others are taken by the last ones, so that few have to be moved."""
+    places = living.nonzero().flatten()
+    kept = torch.arange(len(places), device=living.device)
+    free = (~living[: len(places)]).nonzero().flatten()
+    kept[free] = places[len(places) - len(free) :]
+    return kept
 
 
 def _begun(steps: Steps, looks: AttendingSteps | None, limits: Sequence[int], plan: Plan) -> SearchState:

@@ -12,11 +12,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding.beam_steps import BeamSteps
 from glassformer.decoding.candidate import Candidate
 from glassformer.decoding.demands import Demands
 from glassformer.decoding.ensemble import EnsembleSteps
 from glassformer.decoding.forced import forced_attention
+from glassformer.decoding.greedy import greedy_search, is_greedy
+from glassformer.decoding.incremental_steps import IncrementalSteps
 from glassformer.decoding.sampling import SampleState, sample_steps
 from glassformer.decoding.search import beam_steps
 from glassformer.decoding.sources import padded
@@ -60,19 +61,21 @@ class Searcher:
     def search(self, job: Job) -> Found:
         """The candidates of a batch; raises what ``beam_search`` and ``sample`` raise."""
         with self.ready():
-            candidates = finished(self.watched(job))
-            if not job.attention:
-                return Found(candidates, [None] * len(candidates))
-            return Found(candidates, self.attention(job, [of_source[0].ids for of_source in candidates]))
+            if is_greedy(job.options, job.demands) and not is_tracing():
+                candidates = greedy_search(self._steps(job), job.limits, job.options)
+            else:
+                candidates = finished(self.watched(job))
+        outputs = [of_source[0].ids for of_source in candidates]
+        return Found(candidates, self.attention(job, outputs) if job.attention else [None] * len(outputs))
 
     def attention(self, job: Job, outputs: Sequence[list[int]]) -> list[Float[Tensor, "layers heads tgt src"]]:
         """The cross-attention with which the first model writes each source's output."""
-        with self.ready():
+        with self.ready(), torch.inference_mode(False), torch.no_grad():
             return forced_attention(self.models[0], self._src_ids(job), outputs)
 
     def watched(self, job: Job) -> Generator[SearchState | SampleState, None, list[list[Candidate]]]:
         """The search of a batch, step by step; to be carried out while the models are ``ready``."""
-        steps = self._steps(self._src_ids(job), job.options)
+        steps = self._steps(job)
         if job.options.sample:
             return sample_steps(steps, job.limits, job.options, job.positions, job.demands)
         return beam_steps(steps, job.limits, job.options, job.demands)
@@ -80,7 +83,8 @@ class Searcher:
     def ready(self) -> ExitStack:
         """All models in evaluation mode, and no gradients, for the length of a block."""
         with ExitStack() as stack:
-            stack.enter_context(torch.no_grad())
+            # Inference mode costs less; a trace is of tensors that its reader may compute with.
+            stack.enter_context(torch.no_grad() if is_tracing() else torch.inference_mode())
             for model in self.models:
                 stack.enter_context(evaluating(model))
             return stack.pop_all()
@@ -89,14 +93,13 @@ class Searcher:
         model = self.models[0]
         return padded(job.sources, model.config.pad_id, model.src_embedding.tokens.weight.device)
 
-    def _steps(self, src_ids: Int[Tensor, "rows src"], options: DecodeConfig) -> Steps:
-        """The plain steps where a trace records them or a score needs what they see; else those that copy least."""
-        plain = (
-            options.sample or options.beam == 1 or options.beam_groups > 1 or options.coverage_penalty > 0.0
-            or not options.cache
-        )  # fmt: skip
-        members = [
-            DecoderSteps.of(model, src_ids, options) if plain or is_tracing() else BeamSteps(model, src_ids)
+    def _steps(self, job: Job) -> Steps:
+        """The plain walk where a trace records it or the cache is not wanted; else what takes least time."""
+        src_ids, options = self._src_ids(job), job.options
+        plain = is_tracing() or not options.cache
+        abreast = not options.sample and options.beam_groups == 1
+        members: list[Steps] = [
+            DecoderSteps.of(model, src_ids, options) if plain else IncrementalSteps(model, src_ids, abreast=abreast)
             for model in self.models
         ]
         return members[0] if len(members) == 1 else EnsembleSteps(members)

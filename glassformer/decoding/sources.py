@@ -58,12 +58,18 @@ def copies(options: DecodeConfig) -> int:
     return options.beam
 
 
-def in_batches(lengths: Sequence[int], places: Sequence[int], copies: int, batch_tokens: int) -> list[list[int]]:
+def in_batches(
+    lengths: Sequence[int], places: Sequence[int], copies: int, batch_tokens: int, workers: int = 1
+) -> list[list[int]]:
     """``places`` in batches, longest first; in each, rows · copies · longest is at most ``batch_tokens``.
 
-    ``lengths`` are those of all texts; a text that is too long by itself is a batch of its own.
+    ``lengths`` are those of all texts; a text that is too long by itself is a batch of its own. For several workers
+    batches are smaller where there would be too few to share evenly.
     """
     batches: list[list[int]] = []
+    if workers > 1:
+        tokens = copies * sum(lengths[place] for place in places)
+        batch_tokens = min(batch_tokens, max(_LEAST_SHARE, tokens // (_SHARES * workers)))
     room = 0
     for place in sorted(places, key=lengths.__getitem__, reverse=True):
         if room == 0:
@@ -72,6 +78,9 @@ def in_batches(lengths: Sequence[int], places: Sequence[int], copies: int, batch
         batches[-1].append(place)
         room -= 1
     return batches
+
+
+_SHARES, _LEAST_SHARE = 2, 256  # batches of each worker, and tokens of a batch that is worth handing over
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Int[Tensor, "batch longest"]:

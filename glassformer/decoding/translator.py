@@ -216,7 +216,7 @@ class Translator:
         places = [place for place, part in enumerate(parts) if not part.source.is_empty]
         to_do = Counter(parts[place].request for place in places)
         lengths = [len(part.source.ids) for part in parts]
-        batches = in_batches(lengths, places, copies(options), options.batch_tokens)
+        batches = in_batches(lengths, places, copies(options), options.batch_tokens, self._writer.workers)
         in_parts = [[parts[place] for place in batch] for batch in batches]
         for number, written in self._writer.write(in_parts, options, attention=attention):
             batch = batches[number]

@@ -33,6 +33,7 @@ class Writer:
         precision: Precision | None = None,
         workers: int = 1,
     ) -> None:
+        self.workers = workers
         self._searcher = Searcher(models, precision)
         self._pool = WorkerPool(models, precision, workers) if workers > 1 else None
         self._tokenizer = tokenizer

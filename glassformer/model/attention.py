@@ -6,7 +6,7 @@ Knows nothing of layers, of padding or of time: masks, memory and cache are argu
 import math
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
@@ -94,26 +94,23 @@ class MultiHeadAttention(nn.Module):
 
         In self-attention ``memory`` is ``query``. With a cache, the keys and values of earlier calls take part.
         """
-        start, stop = cache.span(query.shape[1]) if cache is not None else (0, query.shape[1])
+        start = cache.length if cache is not None else 0
         stacked = self._stacked(query)
         q = self._project("q", query, stacked)
         if self.rotary is not None:
-            q = self.rotary(q, start, stop)
+            q = self.rotary(q, start)
             q = tap(self, "q_rotated", q, "batch heads query d_k")
-        k, v = self._keys_and_values(memory, (start, stop), cache, stacked)
-        standing = cache.standing if cache is not None and self.relative is not None else None
-        heads = fused_attention(q, k, v, mask) if self._takes_one_kernel() else self.attend(q, k, v, mask, standing)
+        k, v = self._keys_and_values(memory, start, cache, stacked)
+        heads = fused_attention(q, k, v, mask) if self._takes_one_kernel() else self.attend(q, k, v, mask)
         heads = tap(self, "heads", heads, "batch heads query d_v")
         return self._join(heads)
 
-    def attend(
-        self, q: Queries, k: Keys, v: Values, mask: Mask, standing: Int[Tensor, "key"] | None = None
-    ) -> Float[Tensor, "batch heads query d_v"]:
-        """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, equation 1; ``standing`` is that of ``AttentionCache``."""
+    def attend(self, q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor, "batch heads query d_v"]:
+        """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, equation 1."""
         products = q @ k.transpose(-2, -1)
         products = tap(self, "products", products, "batch heads query key")
         if self.relative is not None:
-            products = products + self.relative.products(q, k.shape[2], standing)
+            products = products + self.relative.products(q, k.shape[2])
         scores = products / math.sqrt(self.d_k)
         scores = tap(self, "scores", scores, "batch heads query key")
         scores = masked(scores, mask)
@@ -123,7 +120,7 @@ class MultiHeadAttention(nn.Module):
         heads = weights @ v
         if self.relative is not None:
             heads = tap(self, "weighted_values", heads, "batch heads query d_v")
-            heads = heads + self.relative.heads(weights, standing)
+            heads = heads + self.relative.heads(weights)
         return heads
 
     def _takes_one_kernel(self) -> bool:
@@ -136,13 +133,13 @@ class MultiHeadAttention(nn.Module):
         return torch.compiler.is_compiling() or self.fused_in_traces or not is_tracing()
 
     def _keys_and_values(
-        self, memory: Tensor, span: tuple[int, int], cache: AttentionCache | None, stacked: dict[str, Tensor]
+        self, memory: Tensor, start: int, cache: AttentionCache | None, stacked: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
         """Project the memory, or take what the cache holds of it."""
         if cache is None or not cache.complete:
             k = self._project("k", memory, stacked)
             if self.rotary is not None:
-                k = self.rotary(k, *span)
+                k = self.rotary(k, start)
                 k = tap(self, "k_rotated", k, "batch heads key d_k")
             v = self._project("v", memory, stacked)
             if cache is None:

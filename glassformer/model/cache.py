@@ -4,7 +4,7 @@ A cache is an argument of ``Transformer.decode`` and changes with each call. Kno
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 
@@ -20,15 +20,6 @@ class AttentionCache:
         self.length = 0
         self._k: Tensor | None = None
         self._v: Tensor | None = None
-
-    def span(self, new: int) -> tuple[int, int]:
-        """Where the next ``new`` positions stand: from the first to before the second."""
-        return self.length, self.length + new
-
-    @property
-    def standing(self) -> Int[Tensor, "key"] | None:
-        """The position of each key, or None where they are 0, 1, 2 ..."""
-        return None
 
     @property
     def rows(self) -> int | None:
@@ -98,14 +89,6 @@ class DecoderCache:
     def length(self) -> int:
         """Target positions decoded so far."""
         return self.layers[0].self_attention.length
-
-    def span(self, new: int) -> tuple[int, int]:
-        """Where the next ``new`` target positions stand: from the first to before the second."""
-        return self.layers[0].self_attention.span(new)
-
-    def look_ahead(self, new: int) -> Bool[Tensor, "batch 1 query key"] | None:
-        """The mask of the next ``new`` queries over all that is held then, where it is not the causal one."""
-        return None
 
     @property
     def rows(self) -> int | None:

@@ -28,16 +28,14 @@ class Embedding(nn.Module):
             self.positions = LearnedPositions(config)
         self.dropout = Dropout(config.dropout)
 
-    def forward(
-        self, ids: Int[Tensor, "batch position"], start: int = 0, stop: int | None = None
-    ) -> Float[Tensor, "batch position d_model"]:
-        """The vectors that enter the first layer; the ids stand at ``start`` to ``stop - 1``, or all at that one."""
+    def forward(self, ids: Int[Tensor, "batch position"], start: int = 0) -> Float[Tensor, "batch position d_model"]:
+        """The vectors that enter the first layer; the first of the ids stands at ``start``."""
         x = self.tokens(ids)
         x = tap(self, "embedded", x, "batch position d_model")
         x = x * self.scale
         x = tap(self, "scaled", x, "batch position d_model")
         if self.positions is not None:
-            vectors = self.positions(start, start + ids.shape[1] if stop is None else stop)
+            vectors = self.positions(start, start + ids.shape[1])
             vectors = tap(self, "position_vectors", vectors, "position d_model")
             x = x + vectors
             x = tap(self, "with_positions", x, "batch position d_model")

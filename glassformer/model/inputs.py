@@ -24,7 +24,7 @@ def check_ids(
 ) -> None:
     """Refuse ids that ``embedding`` cannot look up, or that stand beyond the positions there are."""
     check_id_shape(name, ids)
-    stop = ids.shape[1] if cache is None else cache.span(ids.shape[1])[1]
+    stop = ids.shape[1] if cache is None else cache.length + ids.shape[1]
     if stop > config.max_length:
         raise InputError(
             f"{name}: found {stop} positions, but model.max_length is {config.max_length}. "

@@ -3,7 +3,7 @@ inside self-attention. Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et a
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
@@ -60,30 +60,27 @@ class RelativePositions(nn.Module):
         nn.init.xavier_uniform_(self.key_table)
         nn.init.xavier_uniform_(self.value_table)
 
-    def _distances(self, n_queries: int, n_keys: int, standing: Tensor | None) -> Tensor:
-        """Index into the tables for each (query, key); the last query stands at the last key.
+    def entries(self, distances: Int[Tensor, "*axes"]) -> Int[Tensor, "*axes"]:
+        """Where the vectors for distances from a query to a key stand in the tables."""
+        return distances.clamp(-self.clip, self.clip) + self.clip
 
-        ``standing`` (keys) says where the keys stand when that is not 0, 1, 2 ...; all queries then stand where the
-        last key does.
-        """
-        keys = torch.arange(n_keys, device=self.key_table.device) if standing is None else standing
-        queries = keys[n_keys - n_queries :] if standing is None else keys[-1:]
-        return (keys[None, :] - queries[:, None]).clamp(-self.clip, self.clip) + self.clip
+    def _between(self, n_queries: int, n_keys: int) -> Int[Tensor, "query key"]:
+        """The same for each query and key; the last query stands at the last key."""
+        keys = torch.arange(n_keys, device=self.key_table.device)
+        return self.entries(keys[None, :] - keys[n_keys - n_queries :, None])
 
     def products(
-        self, q: Float[Tensor, "batch heads query d_k"], n_keys: int, standing: Tensor | None = None
+        self, q: Float[Tensor, "batch heads query d_k"], n_keys: int
     ) -> Float[Tensor, "batch heads query key"]:
         """q · a_K for each query and key: the second term of equation 5 of Shaw et al."""
-        vectors = self.key_table[self._distances(q.shape[2], n_keys, standing)]
+        vectors = self.key_table[self._between(q.shape[2], n_keys)]
         vectors = tap(self, "relative_keys", vectors, "query key d_k")
         products = torch.einsum("bhqd,qkd->bhqk", q, vectors)
         return tap(self, "relative_products", products, "batch heads query key")
 
-    def heads(
-        self, weights: Float[Tensor, "batch heads query key"], standing: Tensor | None = None
-    ) -> Float[Tensor, "batch heads query d_v"]:
+    def heads(self, weights: Float[Tensor, "batch heads query key"]) -> Float[Tensor, "batch heads query d_v"]:
         """Σ weights · a_V over the keys: the second term of equation 3 of Shaw et al."""
-        vectors = self.value_table[self._distances(weights.shape[2], weights.shape[3], standing)]
+        vectors = self.value_table[self._between(weights.shape[2], weights.shape[3])]
         vectors = tap(self, "relative_values", vectors, "query key d_v")
         heads = torch.einsum("bhqk,qkd->bhqd", weights, vectors)
         return tap(self, "relative_heads", heads, "batch heads query d_v")
@@ -102,10 +99,10 @@ class RotaryPositions(nn.Module):
         self.register_buffer("sin", angle.sin().float(), persistent=False)
 
     def forward(
-        self, x: Float[Tensor, "batch heads position d_k"], start: int, stop: int | None = None
+        self, x: Float[Tensor, "batch heads position d_k"], start: int
     ) -> Float[Tensor, "batch heads position d_k"]:
-        """``x`` turned, whose positions are ``start`` to ``stop - 1``, or all the one that these are."""
-        stop = start + x.shape[2] if stop is None else stop
+        """``x`` turned, whose first position is ``start``."""
+        stop = start + x.shape[2]
         cos, sin = self.cos[start:stop], self.sin[start:stop]
         even, odd = x[..., 0::2], x[..., 1::2]
         turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)

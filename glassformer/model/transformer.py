@@ -108,12 +108,10 @@ class Transformer(nn.Module):
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
         n_tgt = tgt_in_ids.shape[1]
-        start, stop = cache.span(n_tgt) if cache is not None else (0, n_tgt)
-        look_ahead = cache.look_ahead(n_tgt) if cache is not None else None
-        if look_ahead is None:
-            look_ahead = causal_mask(n_tgt, stop, tgt_in_ids.device)
+        start = cache.length if cache is not None else 0
+        look_ahead = causal_mask(n_tgt, start + n_tgt, tgt_in_ids.device)
         look_ahead = tap(self, "causal_mask", look_ahead, "one one query key")
-        x = self.tgt_embedding(tgt_in_ids, start, stop)
+        x = self.tgt_embedding(tgt_in_ids, start)
         x = self.decoder(x, memory, unless_all(look_ahead), unless_all(memory_mask), cache)
         return self.output_projection(x)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
 

@@ -187,8 +187,8 @@ def test_relative_positions_equal_the_loops_of_shaw_et_al(n_queries, small_confi
 def test_relative_tables_reach_exactly_to_the_clip(small_config):
     relative = RelativePositions(small_config(positions="relative", relative_clip=3))
     assert relative.key_table.shape == (7, 10)
-    assert relative._distances(5, 5, None)[0].tolist() == [3, 4, 5, 6, 6]
-    assert relative._distances(1, 5, None).tolist() == [[0, 0, 1, 2, 3]]
+    assert relative._between(5, 5)[0].tolist() == [3, 4, 5, 6, 6]
+    assert relative._between(1, 5).tolist() == [[0, 0, 1, 2, 3]]
 
 
 def position_value(position: int, index: int, width: int) -> float:
