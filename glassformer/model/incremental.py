@@ -168,13 +168,14 @@ class _Attention:
 
     def __init__(self, attention: MultiHeadAttention) -> None:
         self._heads, self._d_k = attention.n_heads, attention.d_k
+        self._scale = torch.tensor(1 / math.sqrt(attention.d_k))  # on the CPU: a number to every device
         self._w_o = attention.w_o.forward
 
     def _split(self, x: Float[Tensor, "rows heads_d"], abreast: int) -> Float[Tensor, "batch heads abreast d"]:
         return x.view(-1, abreast, self._heads, x.shape[1] // self._heads).transpose(1, 2)
 
     def _scores(self, q: Tensor, k: Tensor, hidden: Tensor | None) -> Float[Tensor, "batch_heads abreast key"]:
-        scores = torch.bmm(q, k.transpose(1, 2)).mul_(1 / math.sqrt(self._d_k))
+        scores = torch.bmm(q, k.transpose(1, 2)).mul_(self._scale)
         if hidden is not None:
             scores.view(-1, self._heads, *scores.shape[1:]).add_(hidden)
         return scores
@@ -208,7 +209,7 @@ class _SelfAttention(_Attention):
         scores = self._scores(q, k, lineage)
         if self._relative is not None:
             near = self._relative.entries(columns.distances())
-            scores += q @ self._relative.key_table[near].t() / math.sqrt(self._d_k)
+            scores += (q @ self._relative.key_table[near].t()).mul_(self._scale)
         weights = scores.softmax(dim=-1)
         heads = weights @ v
         if self._relative is not None:
