@@ -1,10 +1,10 @@
-"""Writes the reference pages that the code already knows: commands, settings, steps, mistakes; ``--check`` compares.
+"""Writes the pages that code and results know: commands, settings, steps, mistakes, speed; ``--check`` compares.
 
     python docs/generate.py           writes them
     python docs/generate.py --check   writes nothing; ends with 1 and names each page that differs, each dead link
 
-Everything is read from signatures, fields and stories, or said by our own errors, and nothing from a terminal, so
-the pages are the same on every machine and under every version of the libraries.
+Everything is read from signatures, fields, stories and stored results, or said by our own errors, and nothing from a
+terminal, so the pages are the same on every machine and under every version of the libraries.
 """
 
 import argparse
@@ -16,13 +16,14 @@ from reference.commands import commands_page
 from reference.errors import errors_page
 from reference.links import dead_links
 from reference.settings import settings_page
+from reference.speed import speed_page
 from reference.steps import steps_page
 
 DOCS = Path(__file__).resolve().parent
 LINKED_PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page, "settings.md": settings_page, "steps.md": steps_page,
-    "errors.md": errors_page,
+    "errors.md": errors_page, "speed.md": speed_page,
 }  # fmt: skip
 
 

@@ -25,7 +25,9 @@ Rows = Float[Tensor, "rows d_model"]  # each hypothesis of each source is one ro
 class IncrementalDecoder:
     """A batch of sources on their way through the decoder of one model, to be called with gradients off.
 
-    Every source has equally many hypotheses: one at first, later as many as ``follow`` said.
+    It takes the modules' weights and calls no hook that was registered on them: for looking inside there are traces,
+    which take the plain walk. Every source has equally many hypotheses: one at first, later as many as ``follow``
+    said.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class _Layer:
     """One decoder layer with the keys and values of a batch."""
 
     def __init__(self, layer: DecoderLayer, memory: Float[Tensor, "batch src d_model"]) -> None:
-        self.own = _SelfAttention(layer.self_attention)
+        self.own = _SelfAttention(layer.self_attention, memory.dtype)
         self.cross = _CrossAttention(layer.cross_attention, memory)
         self._norms = layer.self_attention_add_norm, layer.cross_attention_add_norm, layer.feed_forward_add_norm
         self._w_1, self._w_2 = layer.feed_forward.w_1.forward, layer.feed_forward.w_2.forward
@@ -166,9 +168,10 @@ class _Layer:
 class _Attention:
     """What both attentions share: equation 1, where keys and values are (batch heads key d)."""
 
-    def __init__(self, attention: MultiHeadAttention) -> None:
+    def __init__(self, attention: MultiHeadAttention, dtype: torch.dtype) -> None:
         self._heads, self._d_k = attention.n_heads, attention.d_k
-        self._scale = torch.tensor(1 / math.sqrt(attention.d_k))  # on the CPU: a number to every device
+        # On the CPU, where it is a number to every device, and of one type with the scores, so that it is not cast.
+        self._scale = torch.tensor(1 / math.sqrt(attention.d_k), dtype=dtype)
         self._w_o = attention.w_o.forward
 
     def _split(self, x: Float[Tensor, "rows heads_d"], abreast: int) -> Float[Tensor, "batch heads abreast d"]:
@@ -189,8 +192,8 @@ class _Attention:
 class _SelfAttention(_Attention):
     """Over the columns so far, whose buffers are doubled when full."""
 
-    def __init__(self, attention: MultiHeadAttention) -> None:
-        super().__init__(attention)
+    def __init__(self, attention: MultiHeadAttention, dtype: torch.dtype) -> None:
+        super().__init__(attention, dtype)
         self._widths, self._stacked = attention.widths, attention.w_qkv
         self._parts = () if attention.w_qkv is not None else (attention.w_q, attention.w_k, attention.w_v)
         self._rotary, self._relative = attention.rotary, attention.relative
@@ -236,7 +239,7 @@ class _CrossAttention(_Attention):
     """Over the memory, which is projected once."""
 
     def __init__(self, attention: MultiHeadAttention, memory: Float[Tensor, "batch src d_model"]) -> None:
-        super().__init__(attention)
+        super().__init__(attention, memory.dtype)
         self._w_q = attention.w_q.forward
         self._k, self._v = (
             split_heads(project(memory), self._heads).transpose(1, 2).contiguous()
@@ -276,8 +279,8 @@ def _before(add_norm: AddAndNorm, x: Rows) -> Rows:
 
 
 def _after(add_norm: AddAndNorm, x: Rows, sublayer: Rows) -> Rows:
-    """The residual connection; the sum takes the place of what the sublayer gave."""
-    residual = sublayer.add_(x)
+    """The residual connection; the sum takes the place of what the sublayer gave, unless autocast has narrowed it."""
+    residual = sublayer.add_(x) if sublayer.dtype == x.dtype else x + sublayer
     return residual if add_norm.pre else _normed(add_norm.norm, residual)
 
 

@@ -74,3 +74,15 @@ def test_all_stand_at_one_position_so_that_a_limit_is_not_reached_early(model):
     for _ in range(16):
         decoder.follow(torch.zeros(1, 3, dtype=torch.int64))
         assert decoder(torch.tensor([4, 5, 6])).isfinite().all()
+
+
+def test_under_autocast_and_in_double_precision_it_stays_the_model(model):
+    memory, mask = model.encode(SOURCES)
+    plain = model.decode(BOS[:, None], memory, mask)[:, 0]
+    with torch.autocast("cpu", torch.bfloat16):
+        narrowed = IncrementalDecoder(model, *model.encode(SOURCES))(BOS)
+    assert torch.nn.functional.cosine_similarity(narrowed.float(), plain).min() > 0.999
+    doubled = model.double()
+    memory, mask = doubled.encode(SOURCES)
+    found = IncrementalDecoder(doubled, memory, mask)(BOS)
+    torch.testing.assert_close(found, doubled.decode(BOS[:, None], memory, mask)[:, 0], rtol=0, atol=1e-12)

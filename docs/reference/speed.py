@@ -1,0 +1,152 @@
+"""The page of what translating costs, from the results that the benchmarks left."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reference.markdown import code, page, table
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+SYSTEMS = {
+    "glassformer": "glassformer", "glassformer int8": "glassformer, int8", "hf": "Hugging Face generate",
+    "ct2": "CTranslate2", "ct2 int8": "CTranslate2, int8",
+}  # fmt: skip
+SHOWN_OPERATORS = 6
+
+
+def speed_page() -> str:
+    decoding = json.loads((RESULTS / "decoding.json").read_text("utf-8"))
+    growth = json.loads((RESULTS / "decoding_growth.json").read_text("utf-8"))
+    cells = decoding["cells"]
+    return page(
+        "What translating costs",
+        f"Measured in one call of `benchmarks/decoding.py` on {_where(decoding)}; peers: "
+        + ", ".join(f"{name} {version}" for name, version in decoding["versions"].items())
+        + f". Medians of {decoding['rounds']} rounds, in which the systems take turns. All translate the same "
+        "sentences of Multi30k's test_2016_flickr with the same weights, each in the fastest of the settings that "
+        "were tried: workers, threads, batch. `small` is 3+3 layers, d_model 256, d_ff 1024, vocabulary 10,000, "
+        "trained for a short time; `base` has the paper's sizes, random weights, and writes 16 tokens for each "
+        "sentence. Neither loading nor tokenisation is timed. One by one, each sentence waits for the one before.",
+        "## Sentences a second",
+        table(["system", *map(_title, cells)], _speeds(cells)),
+        "Quartiles, and the setting of each, stand in [the results](../benchmarks/results/decoding.json).",
+        "## glassformer in int8 beside the others",
+        table(["system", *map(_title, cells)], _ratios(cells)),
+        "How many times as fast; in brackets 95 of 100 ratios when the rounds are drawn again. Below 1 the other is "
+        "faster.",
+        "## How far from what the machine can do",
+        "The multiply-adds that the translations need, over those that matrix products alone reach in the same run, "
+        "on all cores: float32 systems beside the fastest float32 product, int8 beside the fastest int8 product.",
+        table(["system", *map(_title, cells)], _shares(cells)),
+        "## The same outputs",
+        table(["compared", *map(_title, cells)], _agreement(cells)),
+        "In float32 equal weights give equal outputs, so that all did the same work. Rounded weights are another "
+        "model: what counts there is how good its translations are, in cased BLEU (sacrebleu, 13a).",
+        table(["system", *(_title(cell) for cell in cells if "bleu" in cells[cell])], _bleu(cells)),
+        *_profile(decoding),
+        *_start_up(decoding),
+        *_growth(growth),
+        "## Measure it again",
+        "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu --profile "
+        "--start-up\npython benchmarks/decoding_growth.py\n```",
+        "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers know; DIR holds "
+        "Multi30k's test_2016_flickr.",
+    )  # fmt: skip
+
+
+def _where(results: dict[str, Any]) -> str:
+    machine = results["machine"]
+    processor = f"an {machine['processor']} virtual machine with {machine['cores']} cores and no GPU"
+    return f"{processor}, PyTorch {machine['torch']}"
+
+
+def _title(cell: str) -> str:
+    name, kind = cell.split("-")
+    return f"{code(name)} " + {"greedy": "greedy", "beam": "beam 5", "single": "greedy, one by one"}[kind]
+
+
+def _speeds(cells: dict[str, Any]) -> Iterator[list[str]]:
+    for arm, name in SYSTEMS.items():
+        yield [name, *(f"{cell['sentences_per_s'][arm]['median']:.1f}" for cell in cells.values())]
+
+
+def _ratios(cells: dict[str, Any]) -> Iterator[list[str]]:
+    for arm, name in SYSTEMS.items():
+        if arm != "glassformer int8":
+            rows = [cell["ratios"][f"glassformer int8 / {arm}"] for cell in cells.values()]
+            yield [f"over {name}", *(f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})" for row in rows)]
+
+
+def _shares(cells: dict[str, Any]) -> Iterator[list[str]]:
+    for arm, name in SYSTEMS.items():
+        yield [name, *(f"{100 * cell['ceiling']['share'][arm]:.0f} %" for cell in cells.values())]
+    for precision in ("float32", "int8"):
+        ceilings = (cell["ceiling"]["sentences_per_s"][precision] for cell in cells.values())
+        yield [f"ceiling in {precision}, sentences a second", *(f"{ceiling:.0f}" for ceiling in ceilings)]
+
+
+def _agreement(cells: dict[str, Any]) -> Iterator[list[str]]:
+    for arm, name in SYSTEMS.items():
+        if arm != "glassformer":
+            rows = [cell["agreement"][f"{arm} = glassformer"] for cell in cells.values()]
+            yield [f"{name}, and glassformer", *(f"{row['equal']} of {row['of']}" for row in rows)]
+
+
+def _bleu(cells: dict[str, Any]) -> Iterator[list[str]]:
+    for arm, name in SYSTEMS.items():
+        yield [name, *(f"{cell['bleu'][arm]:.2f}" for cell in cells.values() if "bleu" in cell)]
+
+
+def _profile(decoding: dict[str, Any]) -> Iterator[str]:
+    """Where int8's time goes, by operator."""
+    if "profile" not in decoding:
+        return
+    yield "## Where the time goes"
+    yield (
+        "Share of each operator's own time in int8, the dearest first: `linear_with_input_q_dq` is the int8 product, "
+        "`mm` and `addmm` are those in float32, `bmm` is attention."
+    )
+    rows = []
+    for cell, arms in decoding["profile"].items():
+        operators = arms["glassformer int8"]["operators"]
+        dearest = list(operators.items())[:SHOWN_OPERATORS]
+        rows.append([_title(cell), ", ".join(f"{_short(name)} {100 * row['share']:.0f} %" for name, row in dearest)])
+    yield table(["cell", "operators"], rows)
+
+
+def _short(operator: str) -> str:
+    return code(operator.rpartition("::")[2].removesuffix("_qweight_dq_output_fp32"))
+
+
+def _start_up(decoding: dict[str, Any]) -> Iterator[str]:
+    if "start_up" not in decoding:
+        return
+    yield "## Starting up"
+    yield "Whole processes, seconds; `glassformer translate` loads `small` and translates one sentence."
+    rows = decoding["start_up"]["seconds"].items()
+    yield table(["process", "median", "quartiles"],
+                ([name, f"{row['median']:.2f}", f"{row['lower_quartile']:.2f} to {row['upper_quartile']:.2f}"]
+                 for name, row in rows))  # fmt: skip
+
+
+def _growth(growth: dict[str, Any]) -> Iterator[str]:
+    yield "## How it grows"
+    yield (
+        f"`benchmarks/decoding_growth.py`, {growth['measured']}, on {_where(growth)}: one thing varies, the others "
+        "stay at a batch of 32, greedy search, 14 source tokens and a vocabulary of 10,000; outputs have 16 tokens."
+    )
+    yield "![sentences a second by batch, beam, source length and vocabulary](growth.png)"
+    for axis, row in growth["sentences_per_s"].items():
+        yield table([axis, *row], [["sentences a second", *(f"{speed['median']:.1f}" for speed in row.values())]])
+    stated, target, source = growth["cache_bytes_per_token"].values()
+    yield (
+        f"A token in the cache of `small` takes {stated:,.0f} bytes by its shapes, a target token "
+        f"{target:,.0f} and a source token {source:,.0f} as measured."
+    )
+    long = growth["long_input"]
+    yield (
+        f"{long['sentences']:,} sentences in one stream, {long['sentences_per_s']:.0f} a second: "
+        f"{long['first_mib']:.0f} MiB after the first thousand, {long['last_mib']:.0f} at the end, at most "
+        f"{long['most_mib']:.0f}; {long['mib_per_100000_sentences']:+.1f} MiB for 100,000 more."
+    )

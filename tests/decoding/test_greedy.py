@@ -1,0 +1,78 @@
+"""Greedy search finds what beam search does with a beam of 1; and work is shared out in even pieces."""
+
+import math
+import random
+
+import pytest
+import torch
+from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, padded
+
+from glassformer.config import DecodeConfig
+from glassformer.decoding import Demands
+from glassformer.decoding.greedy import closed_up, greedy_search, is_greedy
+from glassformer.decoding.incremental_steps import IncrementalSteps
+from glassformer.decoding.sources import in_batches
+from glassformer.errors import DivergedError
+
+GREEDY = DecodeConfig(beam=1, length_penalty=0.6)
+
+
+@torch.no_grad()
+def test_it_finds_what_a_beam_of_one_does(make_model):
+    model = make_model()
+    limits = [9, 1, 4, 12, 2]
+    steps = IncrementalSteps(model, padded(SENTENCES), abreast=True)
+    found = greedy_search(steps, limits, GREEDY)
+    expected = beam_search(model, padded(SENTENCES), limits, GREEDY)
+    for ours, theirs, limit in zip(found, expected, limits, strict=True):
+        assert_same(ours, theirs)
+        (best,) = ours
+        assert best.truncated == (best.ids[-1] != EOS)
+        assert len(best.ids) <= limit
+        assert not {PAD, BOS} & {*best.ids}
+
+
+@torch.no_grad()
+def test_a_model_that_says_no_numbers_is_refused(make_model):
+    model = make_model()
+    model.output_projection.linear.weight.fill_(math.nan)
+    steps = IncrementalSteps(model, padded(SENTENCES), abreast=True)
+    with pytest.raises(DivergedError, match="not finite"):
+        greedy_search(steps, [5] * 5, GREEDY)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"beam": 2}, {"sample": True}, {"coverage_penalty": 0.1}, {"repetition_penalty": 1.1}, {"no_repeat_ngram": 2},
+        {"min_length": 3},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)  # fmt: skip
+def test_whatever_else_is_asked_for_is_beam_searchs(asked):
+    assert not is_greedy(DecodeConfig(**{"beam": 1, **asked}), None)
+
+
+def test_so_is_whatever_is_demanded():
+    assert is_greedy(GREEDY, None)
+    assert is_greedy(GREEDY, [Demands(), Demands()])
+    assert not is_greedy(GREEDY, [Demands(), Demands(banned=((5,),))])
+
+
+def test_as_few_rows_as_can_be_are_moved():
+    chance = random.Random(3)
+    for _ in range(200):
+        rows = [row for row in range(9) if chance.random() < 0.6]
+        order = closed_up(rows)
+        assert sorted(order) == rows
+        assert all(order[row] == row for row in rows if row < len(rows))
+
+
+def test_workers_get_even_shares_of_a_little_and_full_batches_of_much():
+    lengths = [10] * 400
+    assert [len(batch) for batch in in_batches(lengths, range(400), 1, 4096)] == [400]
+    assert [len(batch) for batch in in_batches(lengths, range(400), 1, 4096, workers=2)] == [100] * 4
+    assert [len(batch) for batch in in_batches(lengths, range(20), 1, 4096, workers=2)] == [20]
+    shared = in_batches(lengths, range(400), 1, 500, workers=2)
+    assert shared == in_batches(lengths, range(400), 1, 500)
+    assert sorted(place for batch in shared for place in batch) == list(range(400))
