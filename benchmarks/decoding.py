@@ -37,7 +37,7 @@ from decoding_models import banned_of, is_forced, model_of, multiply_adds, outpu
 from decoding_reports import bleu, profile, start_up
 from decoding_systems import NEEDS, Runner, Search, Setting, installed, translator_options
 from export import to_ctranslate2
-from machine import machine, spread
+from machine import machine, ratio, spread
 
 from glassformer.config import ModelConfig
 
@@ -108,16 +108,6 @@ def tuned(
             runner.close()
     assert best is not None
     return best[1], best[2], speeds
-
-
-def ratio(over: list[float], under: list[float]) -> dict[str, float]:
-    """How many times as fast ``over`` seconds are as ``under``: of medians, and where 95 % of redrawn ones lie."""
-    draws = []
-    for _ in range(1000):
-        rounds = random.choices(range(len(over)), k=len(over))
-        draws.append(statistics.median(under[i] for i in rounds) / statistics.median(over[i] for i in rounds))
-    draws.sort()
-    return {"median": statistics.median(under) / statistics.median(over), "low": draws[25], "high": draws[974]}
 
 
 def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str, Any]:

@@ -1,0 +1,292 @@
+"""Target tokens a second of a training step: glassformer beside torch's nn.Transformer and MarianMT, the same work.
+
+    python benchmarks/training.py [--sizes small base] [--precisions float32 bf16] [--dropout 0.1] [--rounds 5]
+                                  [--steps 6] [--json FILE]
+
+A step is forward, label-smoothed loss, backward and a fused Adam, on batches of sentences of like length with about
+1,660 target tokens, as the pairs of Multi30k make them with a joint vocabulary of 10,000; ids are random, and every
+system is given the same. All have the paper's norm after each sublayer and one matrix for both embeddings and the
+output. Dropout stands where the paper has it; nn.Transformer drops out attention weights and inner activations too,
+which no setting of it prevents, so that --dropout 0 is the even comparison with it. bf16 is autocast in every system.
+
+Each system runs in a process of its own with all cores, and they take turns. Printed are medians and quartiles of
+target tokens a second, ratios, and the share of the ceiling: the multiply-adds of forward and backward over those
+that a matrix product of the model's size reaches in the same run. The peer ``transformers`` is left out where it is
+missing: ``pip install '.[bench]'``.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from machine import machine, ratio, spread
+from torch import Tensor, nn
+
+from glassformer.config import ModelConfig, TrainConfig
+from glassformer.model import Transformer
+from glassformer.model.positions import angles
+from glassformer.text.batches import Batch, plan_batches
+from glassformer.training.precision import autocast
+from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+
+VOCAB, CELLS, PAIRS, BATCHES, WARM_UP = 10_000, 1_850, 4_000, 12, 2
+NAMES = {"glassformer": "glassformer", "torch": "nn.Transformer", "hf": "MarianMT"}
+Step = Callable[[Batch], None]
+
+
+def batches_of(seed: int) -> list[Batch]:
+    """Batches of like lengths: an English sentence of 13 tokens or so, and a German one that is about as long."""
+    draw = random.Random(seed)
+    src = np.array([max(4, round(draw.gauss(13.4, 3.8))) for _ in range(PAIRS)])
+    tgt = np.array([max(4, round(length + draw.gauss(0.4, 2.4))) for length in src])
+    plan = plan_batches(src, tgt, CELLS, seed=seed, epoch=1, bucket=2)
+    generator = torch.Generator().manual_seed(seed)
+    return [_batch(src[places], tgt[places], generator) for places in plan if len(places) > 1][:BATCHES]
+
+
+def _batch(src: Any, tgt: Any, generator: torch.Generator) -> Batch:
+    def ids(lengths: Any) -> Tensor:
+        made = torch.randint(3, VOCAB, (len(lengths), int(lengths.max())), generator=generator)
+        return made.masked_fill(torch.arange(made.shape[1]) >= torch.from_numpy(lengths)[:, None], 0)
+
+    tgt_in, tgt_out = ids(tgt), ids(tgt)
+    return Batch(ids(src), tgt_in, tgt_out)
+
+
+def config_of(size: str, dropout: float) -> ModelConfig:
+    return getattr(ModelConfig, size)(  # type: ignore[no-any-return]
+        src_vocab=VOCAB, tgt_vocab=VOCAB, tie_embeddings="all", norm="post", dropout=dropout, max_length=256
+    )
+
+
+def glassformer_step(config: ModelConfig, precision: str) -> Step:
+    """What ``glassformer train`` does for an update, without clipping to a norm."""
+    settings = TrainConfig(precision=precision, clip_norm=0.0)
+    model = Transformer(config).train()
+    optimizer = new_optimizer(model, settings)
+
+    def step(batch: Batch) -> None:
+        accumulate_gradients(model, [batch], settings)
+        clip_gradients(model, settings)
+        adam_step(model, optimizer, 1e-4)
+
+    return step
+
+
+class TorchTransformer(nn.Module):
+    """nn.Transformer between a shared embedding with the table of positions and the output layer tied to it."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        d = config.d_model
+        self.tokens = nn.Embedding(VOCAB, d, padding_idx=0)
+        nn.init.normal_(self.tokens.weight, std=d**-0.5)
+        angle = angles(config.max_length, d)
+        self.register_buffer("table", torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float())
+        self.dropout, self.scale = nn.Dropout(config.dropout), math.sqrt(d)
+        self.body = nn.Transformer(
+            d, config.n_heads, config.n_encoder_layers, config.n_decoder_layers, config.d_ff, config.dropout,
+            batch_first=True,
+        )  # fmt: skip
+
+    def forward(self, src_ids: Tensor, tgt_in_ids: Tensor) -> Tensor:
+        """Logits (batch tgt vocab)."""
+        src, tgt = (self.dropout(self.tokens(ids) * self.scale + self.table[: ids.shape[1]])
+                    for ids in (src_ids, tgt_in_ids))  # fmt: skip
+        causal = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1], dtype=torch.bool)
+        hidden = self.body(
+            src, tgt, tgt_mask=causal, tgt_is_causal=True, src_key_padding_mask=src_ids == 0,
+            memory_key_padding_mask=src_ids == 0,
+        )  # fmt: skip
+        return hidden @ self.tokens.weight.t()
+
+
+def marian(config: ModelConfig) -> nn.Module:
+    """MarianMT of the same sizes; dropout where the paper has it."""
+    from transformers import MarianConfig, MarianMTModel
+
+    sizes = {"d_model": config.d_model, "max_position_embeddings": config.max_length, "vocab_size": VOCAB}
+    for side in ("encoder", "decoder"):
+        layers = config.n_encoder_layers if side == "encoder" else config.n_decoder_layers
+        sizes |= {f"{side}_layers": layers, f"{side}_ffn_dim": config.d_ff, f"{side}_attention_heads": config.n_heads}
+    settings = {"dropout": config.dropout, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    return MarianMTModel(
+        MarianConfig(
+            **sizes, **settings, activation_function="relu", scale_embedding=True, decoder_vocab_size=VOCAB,
+            tie_word_embeddings=True, share_encoder_decoder_embeddings=True, pad_token_id=0, eos_token_id=2,
+            decoder_start_token_id=1, forced_eos_token_id=None, use_cache=False,
+        )
+    )  # fmt: skip
+
+
+def peer_step(model: nn.Module, precision: str, forward: Callable[[nn.Module, Batch], Tensor]) -> Step:
+    """Any module's step: torch's own loss and its fused Adam."""
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+    def step(batch: Batch) -> None:
+        with autocast(precision, torch.device("cpu")):
+            logits = forward(model, batch)
+        loss = nn.functional.cross_entropy(
+            logits.float().flatten(0, 1), batch.tgt_out_ids.flatten(), ignore_index=0, label_smoothing=0.1
+        )
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def step_of(system: str, config: ModelConfig, precision: str) -> Step:
+    if system == "glassformer":
+        return glassformer_step(config, precision)
+    if system == "torch":
+        return peer_step(TorchTransformer(config), precision, lambda m, b: m(b.src_ids, b.tgt_in_ids))
+    return peer_step(
+        marian(config), precision,
+        lambda m, b: m(input_ids=b.src_ids, attention_mask=(b.src_ids != 0).long(),
+                       decoder_input_ids=b.tgt_in_ids).logits,
+    )  # fmt: skip
+
+
+def serve(system: str, size: str, precision: str, dropout: float) -> None:
+    """For each line of standard input, that many steps; answers with the seconds that they took."""
+    torch.manual_seed(1)
+    batches, at = batches_of(1), 0
+    step = step_of(system, config_of(size, dropout), precision)
+    for line in sys.stdin:
+        start = time.perf_counter()
+        for _ in range(int(line)):
+            step(batches[at % len(batches)])
+            at += 1
+        print(time.perf_counter() - start, flush=True)
+
+
+class Arm:
+    """One system in a process of its own."""
+
+    def __init__(self, system: str, size: str, precision: str, dropout: float) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", system, size, precision, str(dropout)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "OMP_NUM_THREADS": str(os.cpu_count())},
+        )  # fmt: skip
+
+    def __call__(self, steps: int) -> float:
+        """Seconds of so many steps."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{steps}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("a system's process ended before its steps did; its message stands above.")
+        return float(line)
+
+    def close(self) -> None:
+        """End the process, which ends with its standard input."""
+        self._process.communicate()
+
+
+def work_of(config: ModelConfig, batch: Batch) -> float:
+    """Multiply-adds of forward and backward (twice the forward) over what is no padding."""
+    d, wide = config.d_model, config.d_ff
+    src, tgt = ((ids != 0).sum(1).double() for ids in (batch.src_ids, batch.tgt_in_ids))
+    encoder = config.n_encoder_layers * (src * (4 * d * d + 2 * d * wide) + 2 * d * src * src)
+    products = tgt * (6 * d * d + 2 * d * wide) + 2 * d * d * src
+    decoder = config.n_decoder_layers * (products + d * tgt * tgt + 2 * d * tgt * src)
+    return 3 * float((encoder + decoder + tgt * d * config.tgt_vocab).sum())
+
+
+def ceiling(config: ModelConfig, precision: str, seconds: float = 0.5) -> float:
+    """Multiply-adds a second of a product of the feed-forward network's size, with all cores."""
+    kind = torch.bfloat16 if precision == "bf16" else torch.float32
+    x, w = torch.randn(1_660, config.d_model).to(kind), torch.randn(config.d_model, config.d_ff).to(kind)
+    count, start = 0, time.perf_counter()
+    while (spent := time.perf_counter() - start) < seconds or count < 2:
+        x @ w
+        count += 1
+    return count * x.shape[0] * w.numel() / spent
+
+
+def measure(size: str, options: argparse.Namespace, precision: str) -> dict[str, Any]:
+    """One column: rounds in which the systems take turns."""
+    config, batches = config_of(size, options.dropout), batches_of(1)
+    steps = options.steps
+    tokens = [batch.target_tokens for batch in batches]
+    arms = {system: Arm(system, size, precision, options.dropout) for system in options.systems}
+    for arm in arms.values():
+        arm(WARM_UP)
+    seconds: dict[str, list[float]] = {system: [] for system in arms}
+    rates, counts, work = [], [], []
+    at = WARM_UP
+    for _ in range(options.rounds):
+        rates.append(ceiling(config, precision))
+        done = [(at + step) % len(batches) for step in range(steps)]
+        counts.append(sum(tokens[place] for place in done))
+        work.append(sum(work_of(config, batches[place]) for place in done))
+        for system, arm in arms.items():
+            seconds[system].append(arm(steps))
+        at += steps
+    for arm in arms.values():
+        arm.close()
+    print(f"\n{size}, {precision}, dropout {options.dropout:g}: {statistics.mean(tokens):.0f} target tokens a batch")
+    per_token = {system: [spent / count for spent, count in zip(row, counts, strict=True)]
+                 for system, row in seconds.items()}  # fmt: skip
+    result: dict[str, Any] = {"tokens_per_s": {}, "ratios": {}, "share_of_ceiling": {},
+                              "ceiling_multiply_adds_per_s": statistics.median(rates)}  # fmt: skip
+    for system, row in per_token.items():
+        speed = result["tokens_per_s"][system] = spread([1 / value for value in row])
+        each = [w / s for w, s in zip(work, seconds[system], strict=True)]
+        share = result["share_of_ceiling"][system] = statistics.median(each) / statistics.median(rates)
+        print(f"  {NAMES[system]:16} {speed['median']:8.0f} tokens/s   {speed['lower_quartile']:.0f} to "
+              f"{speed['upper_quartile']:.0f}   {100 * share:.0f} % of the ceiling")  # fmt: skip
+    ours = per_token.pop("glassformer", None)
+    for system, theirs in per_token.items() if ours else ():
+        row = result["ratios"][f"glassformer / {system}"] = ratio(ours, theirs)
+        around = f"95 % {row['low']:.2f} to {row['high']:.2f}"
+        print(f"  glassformer / {NAMES[system]:16} {row['median']:6.2f} x   {around}")
+    return result
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--serve"]:
+        serve(*sys.argv[2:5], dropout=float(sys.argv[5]))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", choices=["tiny", "small", "base"], default=["small", "base"])
+    parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16"], default=["float32", "bf16"])
+    parser.add_argument("--systems", nargs="+", choices=[*NAMES], default=[*NAMES])
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--rounds", type=int, default=5, help="at least 2")
+    parser.add_argument("--steps", type=int, default=6, help="of each system in each round")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    if options.rounds < 2:
+        parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
+    if "hf" in options.systems and find_spec("transformers") is None:
+        print("transformers is not installed, and left out: pip install '.[bench]'")
+        options.systems.remove("hf")
+    results: dict[str, Any] = {"machine": machine(), "dropout": options.dropout, "rounds": options.rounds,
+                               "columns": {}}  # fmt: skip
+    for size in options.sizes:
+        for precision in options.precisions:
+            results["columns"][f"{size} {precision}"] = measure(size, options, precision)
+            if options.json:
+                options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
