@@ -23,7 +23,7 @@ class IncrementalSteps:
 
     def __init__(self, model: Transformer, src_ids: Int[Tensor, "sources src"], *, abreast: bool) -> None:
         self._model, self._is_abreast = model, abreast
-        memory, self._memory_mask = model.encode(src_ids)
+        memory, self._memory_mask = _encoded(model, src_ids)
         self._decoder = IncrementalDecoder(model, memory, self._memory_mask)
 
     @property
@@ -74,3 +74,17 @@ class IncrementalSteps:
     def _reorder(self, sources: Int[Tensor, "new_sources"]) -> None:
         self._memory_mask = self._memory_mask.index_select(0, sources)
         self._decoder.reorder(sources)
+
+
+def _encoded(
+    model: Transformer, src_ids: Int[Tensor, "sources src"]
+) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
+    """What ``encode`` returns; on a CPU of some sources at a time, so that what lies between stays in its cache."""
+    at_once = max(1, _POSITIONS // max(1, src_ids.shape[1]))
+    if src_ids.device.type != "cpu" or len(src_ids) <= at_once:
+        return model.encode(src_ids)
+    memories, masks = zip(*map(model.encode, torch.split(src_ids, at_once)), strict=True)
+    return torch.cat(memories), torch.cat(masks)
+
+
+_POSITIONS = 512

@@ -68,12 +68,14 @@ class Bf16Linear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """With whole numbers for factors: 8 bits for each row of x, 7 for each row of the weight, each with its scale.
+    """With whole numbers for factors: a byte for each of x, 7 bits for each weight, and a scale for each row of both.
 
-    With 8 bits for both, the 16-bit sums of two products, which CPUs without VNNI make, would overflow. Raises
-    ``ConfigError`` where PyTorch has no such kernel.
+    With 8 bits for both, the 16-bit sums of two products, which CPUs without VNNI make, would overflow. One that
+    ``rectifies`` takes the relu upon itself: its bytes begin at 0, so that what is negative is rounded to that.
+    Raises ``ConfigError`` where PyTorch has no such kernel.
     """
 
+    rectifies = False
     bias: Tensor | None
 
     def __init__(self, weight: Float[Tensor, "out into"], bias: Float[Tensor, "out"] | None) -> None:
@@ -94,15 +96,25 @@ class Int8Linear(nn.Module):
         self.register_buffer("bias", bias)
 
     def forward(self, x: Float[Tensor, "*axes into"]) -> Float[Tensor, "*axes out"]:
-        """x Wᵀ + b."""
-        greatest = x.abs().amax(dim=-1, keepdim=True).clamp_min_(torch.finfo(torch.float32).tiny)
-        product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            x / greatest, 1 / _INPUT_LIMIT, _INPUT_LIMIT + 1, self._packed
-        ).mul_(greatest)
-        return product if self.bias is None else product.add_(self.bias)  # type: ignore[no-any-return]
+        """x Wᵀ + b, or max(0, x) Wᵀ + b."""
+        if self.rectifies:
+            return self._product(x, x.amax(dim=-1, keepdim=True), 255, zero=0)
+        return self._product(x, x.abs().amax(dim=-1, keepdim=True), 127, zero=128)
+
+    def _product(
+        self, x: Float[Tensor, "*axes into"], greatest: Float[Tensor, "*axes 1"], steps: int, zero: int
+    ) -> Float[Tensor, "*axes out"]:
+        """x Wᵀ + b with each row of x rounded to ``steps`` of its greatest number; ``zero`` is the byte that 0 is."""
+        greatest = greatest.clamp_min_(torch.finfo(torch.float32).tiny)
+        product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+            x / greatest, 1 / steps, zero, self._packed
+        )
+        if self.bias is None:
+            return product.mul_(greatest)
+        return torch.addcmul(self.bias, product, greatest, out=product)
 
 
-_WEIGHT_LIMIT, _INPUT_LIMIT = 63, 127
+_WEIGHT_LIMIT = 63  # two products of a byte and such a weight are at most 2 · 255 · 63 < 2^15
 LINEARS: dict[Precision, type[Float32Linear | Bf16Linear | Int8Linear]] = {
     Precision.FLOAT32: Float32Linear, Precision.BF16: Bf16Linear, Precision.INT8: Int8Linear,
 }  # fmt: skip

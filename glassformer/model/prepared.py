@@ -1,6 +1,7 @@
 """A model made ready to translate: the same modules and the same lines, with other linear maps in them.
 
-Queries, keys and values of self-attention come from one product. Small matrices stay float32 in int8 too: with them
+Queries, keys and values of self-attention come from one product, and in int8 the rounding of what enters the second
+matrix of a feed-forward network is its relu. Small matrices stay float32 in int8 too: with them
 rounding the input takes longer than the integer product saves. Knows nothing of search.
 """
 
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.model.attention import MultiHeadAttention
-from glassformer.model.linears import LINEARS, Precision
+from glassformer.model.layers import FeedForward
+from glassformer.model.linears import LINEARS, Int8Linear, Precision
 from glassformer.model.transformer import Transformer
 
 _LEAST_INT8 = 2**18  # weights: from here on int8 pays for many rows; benchmarks/linears.py measures it
@@ -39,4 +41,12 @@ def prepared(model: Transformer, precision: Precision) -> Transformer:
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
                 setattr(module, name, linear(child.weight, child.bias))
+    for feed_forward in [module for module in ready.modules() if isinstance(module, FeedForward)]:
+        second: nn.Module = feed_forward.w_2
+        if isinstance(second, Int8Linear) and feed_forward.activation is torch.relu:
+            second.rectifies, feed_forward.activation = True, _left_to_w_2
     return ready
+
+
+def _left_to_w_2(inner: Tensor) -> Tensor:
+    return inner

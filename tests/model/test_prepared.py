@@ -72,6 +72,28 @@ def test_every_kind_adds_its_bias_and_keeps_the_axes_in_front(kind):
     torch.testing.assert_close(without + linear.bias, found, rtol=0, atol=1e-6)
 
 
+def test_rounding_to_bytes_from_0_on_is_the_relu():
+    generator = torch.Generator().manual_seed(0)
+    linear = Int8Linear(torch.randn(31, 53, generator=generator), torch.randn(31, generator=generator))
+    x = torch.randn(7, 53, generator=generator)
+    x[2] = -x[2].abs()  # nothing is left of this row
+    x[3] *= 1000.0
+    rectified = linear(x.relu())
+    linear.rectifies = True
+    assert nn.functional.cosine_similarity(linear(x), rectified, dim=-1).min() > 0.9995
+    assert torch.equal(linear(x)[2], linear.bias)
+    assert torch.equal(linear(x), torch.cat([linear(row[None]) for row in x]))
+
+
+def test_of_the_activations_only_relu_is_left_to_the_rounding(monkeypatch):
+    monkeypatch.setattr("glassformer.model.prepared._LEAST_INT8", 0)
+    for activation in ("relu", "gelu"):
+        config = ModelConfig.tiny(src_vocab=29, tgt_vocab=29, d_model=16, d_ff=24, activation=activation)
+        feed_forward = prepared(Transformer(config), Precision.INT8).encoder.layers[0].feed_forward
+        assert feed_forward.w_2.rectifies == (activation == "relu")
+        assert not feed_forward.w_1.rectifies
+
+
 def test_int8_is_refused_where_there_is_no_kernel(monkeypatch):
     monkeypatch.setattr(type(torch.backends.quantized), "supported_engines", ["qnnpack"])
     with pytest.raises(ConfigError, match=r"precision: found int8.*expected one of float32, bf16"):
