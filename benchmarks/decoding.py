@@ -66,7 +66,7 @@ def batches_of(system: str, search: str) -> tuple[int, ...]:
     if search == "single":
         return (1,)
     if system == "glassformer":
-        return (4096, 16384) if search == "beam" else (1024, 2048, 4096)
+        return (2048, 8192, 4096) if search == "beam" else (1024, 2048, 4096)
     return (16, 32, 64) if search == "beam" else (32, 64, 128)
 
 
