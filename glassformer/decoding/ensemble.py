@@ -36,6 +36,11 @@ class EnsembleSteps:
         """Where the models are."""
         return self._members[0].device
 
+    @property
+    def fills_gaps(self) -> bool:
+        """As the first says."""
+        return self._members[0].fills_gaps
+
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """What may follow once ``ids`` stand at the next position of each row."""
         return mean_log_probs(torch.stack([member.next_log_probs(ids) for member in self._members]))

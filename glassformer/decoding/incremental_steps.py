@@ -21,6 +21,8 @@ class IncrementalSteps:
     equally many, so that following it copies no key and no value. Else each hypothesis is a row of its own.
     """
 
+    fills_gaps = True
+
     def __init__(self, model: Transformer, src_ids: Int[Tensor, "sources src"], *, abreast: bool) -> None:
         self._model, self._is_abreast = model, abreast
         memory, self._memory_mask = _encoded(model, src_ids)

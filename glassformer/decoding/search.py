@@ -34,7 +34,7 @@ from glassformer.decoding.demands import Demanded, Demands
 from glassformer.decoding.states import Continuations, SearchState, start
 from glassformer.decoding.steps import AttendingSteps, Steps, attending
 from glassformer.decoding.stepwise import finished
-from glassformer.trace import is_tracing, note
+from glassformer.trace import note
 
 
 def beam_search(
@@ -72,8 +72,7 @@ def beam_steps(
         if some_done:
             for place in done.nonzero().flatten().tolist():
                 found[int(state.sentences[place])] = _results(state, place, plan)
-            living = ~done
-            keep = living.nonzero().flatten() if is_tracing() else _closed_up(living)  # a reader finds them in order
+            keep = _closed_up(~done) if steps.fills_gaps else (~done).nonzero().flatten()
             state, rows = state.select(keep), rows.index_select(0, keep)
         if some_done or rows.numel() != len(last_ids):
             steps.select(rows.flatten())

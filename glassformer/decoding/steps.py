@@ -50,6 +50,11 @@ class Steps(Protocol):
         """Where the ids are read and the log-probabilities come back."""
         ...
 
+    @property
+    def fills_gaps(self) -> bool:
+        """Whether it costs less when the last rows take the places of those that are dropped; else order is kept."""
+        ...
+
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """What may follow once ``ids`` stand at the next position of each row: float32, -inf at pad and bos."""
         ...
@@ -93,6 +98,8 @@ class DecoderSteps:
     With ``cached=False`` every step decodes all positions again: the plain walk, which the cache must equal.
     ``attends`` keeps where each step looked, for ``attention``.
     """
+
+    fills_gaps = False
 
     def __init__(
         self, model: Transformer, src_ids: Int[Tensor, "rows src"], *, cached: bool = True, attends: bool = False

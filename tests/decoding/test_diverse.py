@@ -18,7 +18,7 @@ A, B, C = 3, 4, 5
 class SameEachTime:
     """Steps of a model that gives one distribution after whatever was read."""
 
-    device = torch.device("cpu")
+    device, fills_gaps = torch.device("cpu"), False
 
     def __init__(self, probabilities: dict[int, float]) -> None:
         self.config = ModelConfig(src_vocab=6, tgt_vocab=6)
