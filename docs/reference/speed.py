@@ -24,13 +24,14 @@ def speed_page() -> str:
         f"Measured in one call of `benchmarks/decoding.py` on {_where(decoding)}; peers: "
         + ", ".join(f"{name} {version}" for name, version in decoding["versions"].items())
         + f". Medians of {decoding['rounds']} rounds, in which the systems take turns. All translate the same "
-        "sentences of Multi30k's test_2016_flickr with the same weights, each in the fastest of the settings that "
-        "were tried: workers, threads, batch. `small` is 3+3 layers, d_model 256, d_ff 1024, vocabulary 10,000, "
-        "trained for a short time; `base` has the paper's sizes, random weights, and writes 16 tokens for each "
-        "sentence. Neither loading nor tokenisation is timed. One by one, each sentence waits for the one before.",
+        f"sentences of Multi30k's test_2016_flickr with the same weights, {_chosen(cells)}. "
+        "`small` is 3+3 layers, d_model 256, d_ff 1024, vocabulary 10,000, trained for a short time; `base` has the "
+        "paper's sizes, random weights, and writes 16 tokens for each sentence. Neither loading nor tokenisation is "
+        "timed. One by one, each sentence waits for the one before.",
         "## Sentences a second",
         table(["system", *map(_title, cells)], _speeds(cells)),
-        "Quartiles, and the setting of each, stand in [the results](../benchmarks/results/decoding.json).",
+        "How many sentences, with what spread and in which setting each ran: "
+        "[the results](../benchmarks/results/decoding.json).",
         "## glassformer in int8 beside the others",
         table(["system", *map(_title, cells)], _ratios(cells)),
         "How many times as fast; in brackets 95 of 100 ratios when the rounds are drawn again. Below 1 the other is "
@@ -59,6 +60,13 @@ def _where(results: dict[str, Any]) -> str:
     machine = results["machine"]
     processor = f"an {machine['processor']} virtual machine with {machine['cores']} cores and no GPU"
     return f"{processor}, PyTorch {machine['torch']}"
+
+
+def _chosen(cells: dict[str, Any]) -> str:
+    """How threads, workers and batches were chosen."""
+    if any(tried for cell in cells.values() for tried in cell["tuning"].values()):
+        return "each in the fastest of the settings that were tried: workers, threads, batch"
+    return "in one thread of each of two workers or processes, and one by one in one thread; nothing was tuned"
 
 
 def _title(cell: str) -> str:
