@@ -21,7 +21,7 @@ def speed_page() -> str:
     cells = decoding["cells"]
     return page(
         "What translating costs",
-        f"Measured in one call of `benchmarks/decoding.py` on {_where(decoding)}; peers: "
+        f"Measured with `benchmarks/decoding.py` on {_where(decoding)}; peers: "
         + ", ".join(f"{name} {version}" for name, version in decoding["versions"].items())
         + f". Medians of {decoding['rounds']} rounds, in which the systems take turns. All translate the same "
         f"sentences of Multi30k's test_2016_flickr with the same weights, {_chosen(cells)}. "
@@ -30,7 +30,7 @@ def speed_page() -> str:
         "timed. One by one, each sentence waits for the one before.",
         "## Sentences a second",
         table(["system", *map(_title, cells)], _speeds(cells)),
-        "How many sentences, with what spread and in which setting each ran: "
+        "With what spread, and in which setting each ran: "
         "[the results](../benchmarks/results/decoding.json).",
         "## glassformer in int8 beside the others",
         table(["system", *map(_title, cells)], _ratios(cells)),
@@ -75,6 +75,7 @@ def _title(cell: str) -> str:
 
 
 def _speeds(cells: dict[str, Any]) -> Iterator[list[str]]:
+    yield ["sentences", *(str(cell["sentences"]) for cell in cells.values())]
     for arm, name in SYSTEMS.items():
         yield [name, *(f"{cell['sentences_per_s'][arm]['median']:.1f}" for cell in cells.values())]
 
