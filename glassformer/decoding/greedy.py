@@ -13,6 +13,7 @@ from glassformer.decoding.best import best
 from glassformer.decoding.candidate import Candidate, length_penalty, ranked
 from glassformer.decoding.demands import Demands
 from glassformer.decoding.rules import has_rules
+from glassformer.decoding.states import closed_up
 from glassformer.decoding.steps import Steps
 
 
@@ -35,16 +36,11 @@ def greedy_search(steps: Steps, limits: Sequence[int], options: DecodeConfig) ->
         for source, new, log_prob in zip(living, chosen[:, 0].tolist(), greatest[:, 0].tolist(), strict=True):
             outputs[source].append(new)
             log_probs[source] += log_prob
-        rows = [
-            row
-            for row, source in enumerate(living)
-            if outputs[source][-1] != eos_id and len(outputs[source]) < limits[source]
-        ]
+        lives = [outputs[source][-1] != eos_id and len(outputs[source]) < limits[source] for source in living]
         ids = chosen[:, 0]
-        if len(rows) < len(living):
-            rows = closed_up(rows)
-            living = [living[row] for row in rows]
-            kept = torch.tensor(rows, dtype=torch.int64, device=steps.device)
+        if not all(lives):
+            kept = closed_up(torch.tensor(lives, device=steps.device))
+            living = [living[row] for row in kept.tolist()]
             steps.select(kept)
             ids = ids.index_select(0, kept)
     return [
@@ -56,12 +52,3 @@ def greedy_search(steps: Steps, limits: Sequence[int], options: DecodeConfig) ->
 def _candidate(ids: list[int], log_prob: float, eos_id: int, options: DecodeConfig) -> Candidate:
     score = log_prob / length_penalty(len(ids), options.length_penalty)
     return Candidate(ids, log_prob, score, truncated=ids[-1] != eos_id)
-
-
-def closed_up(rows: list[int]) -> list[int]:
-    """Ascending ``rows`` in an order in which as few as can be stand elsewhere than before."""
-    stay, moved = [row for row in rows if row < len(rows)], [row for row in rows if row >= len(rows)]
-    order = list(range(len(rows)))
-    for place in set(order) - set(stay):
-        order[place] = moved.pop()
-    return order

@@ -31,7 +31,7 @@ from glassformer.decoding.candidate import Candidate, from_groups, length_penalt
 from glassformer.decoding.choice import Plan, Said, continuations, living_ranks, note_choice
 from glassformer.decoding.coverage import coverage_penalty, uncovered
 from glassformer.decoding.demands import Demanded, Demands
-from glassformer.decoding.states import Continuations, SearchState, start
+from glassformer.decoding.states import Continuations, SearchState, closed_up, start
 from glassformer.decoding.steps import AttendingSteps, Steps, attending
 from glassformer.decoding.stepwise import finished
 from glassformer.trace import note
@@ -72,7 +72,7 @@ def beam_steps(
         if some_done:
             for place in done.nonzero().flatten().tolist():
                 found[int(state.sentences[place])] = _results(state, place, plan)
-            keep = _closed_up(~done) if steps.fills_gaps else (~done).nonzero().flatten()
+            keep = closed_up(~done) if steps.fills_gaps else (~done).nonzero().flatten()
             state, rows = state.select(keep), rows.index_select(0, keep)
         if some_done or rows.numel() != len(last_ids):
             steps.select(rows.flatten())
@@ -80,15 +80,6 @@ def beam_steps(
             steps.exchange(rows.flatten())
         last_ids = state.ids[:, :, -1].flatten()
     return _of_sources(found, plan.groups, options.n_best, demands)
-
-
-def _closed_up(living: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
-    """The sentences that live on; places of others are taken by the last ones, so that few have to be moved."""
-    places = living.nonzero().flatten()
-    kept = torch.arange(len(places), device=living.device)
-    free = (~living[: len(places)]).nonzero().flatten()
-    kept[free] = places[len(places) - len(free) :]
-    return kept
 
 
 def _begun(steps: Steps, looks: AttendingSteps | None, limits: Sequence[int], plan: Plan) -> SearchState:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig
@@ -70,6 +70,15 @@ class SearchState:
             value = getattr(self, name)
             if value is not None:
                 note(f"search.{name}", value, axes)
+
+
+def closed_up(living: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
+    """The sentences that live on; the last take the places of others, so that as few as can be are moved."""
+    places = living.nonzero().flatten()
+    kept = torch.arange(len(places), device=living.device)
+    free = (~living[: len(places)]).nonzero().flatten()
+    kept[free] = places[len(places) - len(free) :]
+    return kept
 
 
 def start(

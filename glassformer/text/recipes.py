@@ -95,7 +95,7 @@ def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: b
 def _train(library: Library, pieces: Iterable[str], trainer: Any, kind: str, vocab_size: int) -> None:
     try:
         library.train_from_iterator(pieces, trainer=trainer)
-    except Exception as error:
+    except Exception as error:  # the library raises bare Exceptions
         if "not large enough" in str(error):
             raise _too_small(kind, vocab_size, "enough to hold this text's characters") from error
         raise

@@ -84,10 +84,12 @@ def _check(logits: Tensor, tgt_out_ids: Tensor, pad_id: int) -> None:
     check_id_shape("tgt_out_ids", tgt_out_ids)
     for axis, found, expected in zip(("batch", "tgt"), logits.shape, tgt_out_ids.shape, strict=False):
         if found != expected:
-            todo = "Cut one target in two: the model reads tgt[:, :-1], the loss tgt[:, 1:]."
+            advice = "Cut one target in two: the model reads tgt[:, :-1], the loss tgt[:, 1:]."
             if logits.shape[2] == tgt_out_ids.shape[1]:
-                todo = "Give (batch, tgt, vocab), as the model returned it, not transposed."
-            raise InputError(f"logits: axis {axis} has {found}, tgt_out_ids has {expected}, expected as many. {todo}")
+                advice = "Give (batch, tgt, vocab), as the model returned it, not transposed."
+            raise InputError(
+                f"logits: axis {axis} has {found}, tgt_out_ids has {expected}, expected as many. {advice}"
+            )
     check_id_values("tgt_out_ids", tgt_out_ids, logits.shape[2], pad_id)
     _refuse_probabilities(logits)
 
