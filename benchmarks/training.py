@@ -38,6 +38,7 @@ from glassformer.config import ModelConfig, TrainConfig
 from glassformer.model import Transformer
 from glassformer.model.positions import angles
 from glassformer.text.batches import Batch, plan_batches
+from glassformer.training.memory import keep_freed_memory
 from glassformer.training.precision import autocast
 from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
 
@@ -73,6 +74,7 @@ def config_of(size: str, dropout: float) -> ModelConfig:
 
 def glassformer_step(config: ModelConfig, precision: str) -> Step:
     """What ``glassformer train`` does for an update, without clipping to a norm."""
+    keep_freed_memory()
     settings = TrainConfig(precision=precision, clip_norm=0.0)
     model = Transformer(config).train()
     optimizer = new_optimizer(model, settings)

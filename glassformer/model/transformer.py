@@ -82,9 +82,16 @@ class Transformer(nn.Module):
         self, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch tgt vocab"]:
         """Teacher forcing: the logits of every target position at once."""
+        hidden = self.hidden(src_ids, tgt_in_ids)
+        return self.output_projection(hidden)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
+
+    def hidden(
+        self, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
+    ) -> Float[Tensor, "batch tgt d_model"]:
+        """The same up to the output projection, for whoever needs not all logits at once."""
         check_pair(src_ids, tgt_in_ids)
         memory, src_mask = self.encode(src_ids)
-        return self.decode(tgt_in_ids, memory, src_mask)
+        return self._decode(tgt_in_ids, memory, src_mask, None)
 
     def encode(
         self, src_ids: Int[Tensor, "batch src"]
@@ -104,6 +111,12 @@ class Transformer(nn.Module):
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt vocab"]:
         """The logits of the given target positions; with a cache they follow those of the calls before."""
+        hidden = self._decode(tgt_in_ids, memory, memory_mask, cache)
+        return self.output_projection(hidden)  # type: ignore[no-any-return]
+
+    def _decode(
+        self, tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor, cache: DecoderCache | None
+    ) -> Float[Tensor, "batch tgt d_model"]:
         check_cache(cache, self.config.n_decoder_layers)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
@@ -112,8 +125,7 @@ class Transformer(nn.Module):
         look_ahead = causal_mask(n_tgt, start + n_tgt, tgt_in_ids.device)
         look_ahead = tap(self, "causal_mask", look_ahead, "one one query key")
         x = self.tgt_embedding(tgt_in_ids, start)
-        x = self.decoder(x, memory, unless_all(look_ahead), unless_all(memory_mask), cache)
-        return self.output_projection(x)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
+        return self.decoder(x, memory, unless_all(look_ahead), unless_all(memory_mask), cache)  # type: ignore[no-any-return]
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for one batch of translations."""

@@ -15,8 +15,8 @@ from glassformer.text.batches import collate, plan_batches
 from glassformer.text.corpus import Pair
 from glassformer.text.encoded import EncodedPairs
 from glassformer.text.prepare import PreparedText
-from glassformer.training.loss import smoothed_loss
 from glassformer.training.precision import autocast
+from glassformer.training.projected_loss import Objective
 from glassformer.training.scores import Scores, score
 
 
@@ -41,13 +41,13 @@ class Validation:
 
 def validation_loss(model: Transformer, pairs: EncodedPairs, config: RunConfig, device: torch.device) -> float:
     """Mean negative log-likelihood per target token, in nats."""
+    objective = Objective(model, smoothing=0.0)
     total, tokens = 0.0, 0
     for indices in plan_batches(pairs.src_lengths, pairs.tgt_lengths, config.train.batch_tokens, seed=0, epoch=0):
         batch = collate(pairs, indices).to(device)
         with torch.no_grad(), autocast(config.train.precision, device):
-            logits = model(batch.src_ids, batch.tgt_in_ids)
-        _, nll, n_tokens = smoothed_loss(logits, batch.tgt_out_ids, config.model.pad_id, 0.0)
-        total, tokens = total + float(nll), tokens + n_tokens
+            _, nll = objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+        total, tokens = total + float(nll), tokens + batch.target_tokens
     return total / tokens
 
 

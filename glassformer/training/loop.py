@@ -16,6 +16,7 @@ from glassformer.training.average import average_weights, last_checkpoints
 from glassformer.training.check import check_batch
 from glassformer.training.checkpoints import Keeper
 from glassformer.training.evaluation import Validation, validate
+from glassformer.training.memory import keep_freed_memory
 from glassformer.training.progress import Progress, RunLog
 from glassformer.training.schedule import learning_rate
 from glassformer.training.signals import StopSignals
@@ -43,6 +44,7 @@ class Trainer:
     def __init__(self, run: RunDirectory, config: RunConfig, text: PreparedText, log: RunLog) -> None:
         self.run, self.config, self.text, self.log = run, config, text, log
         self.device = pick_device(config.train.device)
+        keep_freed_memory()
         torch.manual_seed(config.train.seed)
         self.model = Transformer(config.model).to(self.device).train()
         self.optimizer = new_optimizer(self.model, config.train)

@@ -17,21 +17,20 @@ from glassformer.trace import note
 class SmoothedCrossEntropy(torch.autograd.Function):
     """-Σ_t q(t) log p(t) with q = (1 - ε) on the target + ε / vocab everywhere, summed over real positions.
 
-    The gradient, p - q, is written down rather than derived, and takes the place of log p in memory: the widest
+    The gradient, p - q, is written down rather than derived, and takes the place of p in memory: the widest
     matrix of the whole step is passed over as seldom as possible.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, real: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """``logits`` (batch tgt vocab), ``targets`` and ``real`` (batch tgt): the smoothed and the plain loss."""
-        log_p = logits.log_softmax(-1)
-        note("loss.log_probs", log_p, "batch tgt vocab")
-        nll = -log_p.gather(-1, targets[..., None]).squeeze(-1) * real
+        p = logits.softmax(-1)
+        note("loss.log_probs", lambda: logits.log_softmax(-1), "batch tgt vocab")
+        loss, nll = (values * real for values in token_losses(logits, p, targets, smoothing))
         note("loss.nll_per_token", nll, "batch tgt")
-        loss = (1 - smoothing) * nll - smoothing * log_p.mean(-1) * real if smoothing else nll
         note("loss.per_token", loss, "batch tgt")
         ctx.save_for_backward(targets, real)
-        ctx.log_p, ctx.smoothing = log_p, smoothing
+        ctx.p, ctx.smoothing = p, smoothing
         nll_sum = nll.sum()
         ctx.mark_non_differentiable(nll_sum)
         return loss.sum(), nll_sum
@@ -40,11 +39,33 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         """p - q where a position is real, times the gradient of the sum. Can be asked for once."""
         targets, real = ctx.saved_tensors
-        gradient, ctx.log_p = ctx.log_p.exp_(), None
-        gradient.sub_(ctx.smoothing / gradient.shape[-1])
-        at_target = torch.full_like(targets, ctx.smoothing - 1, dtype=gradient.dtype)[..., None]
-        gradient.scatter_add_(-1, targets[..., None], at_target)
+        p, ctx.p = ctx.p, None
+        gradient = p_minus_q(p, targets, ctx.smoothing)
         return gradient.mul_((grads[0] * real)[..., None]), None, None, None
+
+
+def token_losses(
+    logits: Float[Tensor, "*axes vocab"],
+    p: Float[Tensor, "*axes vocab"],
+    targets: Int[Tensor, "*axes"],
+    smoothing: float,
+) -> tuple[Float[Tensor, "*axes"], Float[Tensor, "*axes"]]:
+    """-Σ_t q(t) log p(t) and -log p(target) at each position, in nats, where ``p`` is the softmax of ``logits``.
+
+    log p = logits - log Σ exp logits, and that sum is known from the greatest logit, whose p is never near 0.
+    """
+    log_sum = logits.amax(-1) - p.amax(-1).log()
+    nll = log_sum - logits.gather(-1, targets[..., None]).squeeze(-1)
+    return ((1 - smoothing) * nll + smoothing * (log_sum - logits.mean(-1)) if smoothing else nll), nll
+
+
+def p_minus_q(
+    p: Float[Tensor, "*axes vocab"], targets: Int[Tensor, "*axes"], smoothing: float
+) -> Float[Tensor, "*axes vocab"]:
+    """The gradient of the smoothed loss with respect to each position's logits; it takes the place of ``p``."""
+    gradient = p.sub_(smoothing / p.shape[-1])
+    at_target = torch.full_like(targets, smoothing - 1, dtype=gradient.dtype)[..., None]
+    return gradient.scatter_add_(-1, targets[..., None], at_target)
 
 
 def smoothed_loss(

@@ -17,8 +17,8 @@ from glassformer.config import TrainConfig
 from glassformer.model.transformer import Transformer
 from glassformer.text.batches import Batch
 from glassformer.trace import is_tracing, note
-from glassformer.training.loss import smoothed_loss
 from glassformer.training.precision import autocast
+from glassformer.training.projected_loss import Objective
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: T
     """Add to each gradient that of the mean smoothed loss over the target tokens of all ``batches``."""
     tokens = sum(batch.target_tokens for batch in batches)
     device = next(model.parameters()).device
+    objective = Objective(model, config.label_smoothing)
     loss_sum = nll_sum = 0.0
     for batch in batches:
         batch = batch.to(device)
         with autocast(config.precision, device):
-            logits = model(batch.src_ids, batch.tgt_in_ids)
-        loss, nll, _ = smoothed_loss(logits, batch.tgt_out_ids, model.config.pad_id, config.label_smoothing)
+            loss, nll = objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
         mean = loss / tokens
         note("loss.mean", mean, "")
-        mean.backward()  # type: ignore[no-untyped-call]
+        mean.backward()
         loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
     _note_each(model, "gradient", _gradient)
     return Losses(loss_sum, nll_sum, tokens)
