@@ -17,157 +17,29 @@ missing: ``pip install '.[bench]'``.
 
 import argparse
 import json
-import math
 import os
-import random
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from machine import machine, ratio, spread
-from torch import Tensor, nn
+from training_systems import SYSTEMS, batches_of, config_of, missing
 
-from glassformer.config import ModelConfig, TrainConfig
-from glassformer.model import Transformer
-from glassformer.model.positions import angles
-from glassformer.text.batches import Batch, plan_batches
-from glassformer.training.memory import keep_freed_memory
-from glassformer.training.precision import autocast
-from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+from glassformer.config import ModelConfig
+from glassformer.text.batches import Batch
 
-VOCAB, CELLS, PAIRS, BATCHES, WARM_UP = 10_000, 1_850, 4_000, 12, 2
-NAMES = {"glassformer": "glassformer", "torch": "nn.Transformer", "hf": "MarianMT"}
-Step = Callable[[Batch], None]
-
-
-def batches_of(seed: int) -> list[Batch]:
-    """Batches of like lengths: an English sentence of 13 tokens or so, and a German one that is about as long."""
-    draw = random.Random(seed)
-    src = np.array([max(4, round(draw.gauss(13.4, 3.8))) for _ in range(PAIRS)])
-    tgt = np.array([max(4, round(length + draw.gauss(0.4, 2.4))) for length in src])
-    plan = plan_batches(src, tgt, CELLS, seed=seed, epoch=1, bucket=2)
-    generator = torch.Generator().manual_seed(seed)
-    return [_batch(src[places], tgt[places], generator) for places in plan if len(places) > 1][:BATCHES]
-
-
-def _batch(src: Any, tgt: Any, generator: torch.Generator) -> Batch:
-    def ids(lengths: Any) -> Tensor:
-        made = torch.randint(3, VOCAB, (len(lengths), int(lengths.max())), generator=generator)
-        return made.masked_fill(torch.arange(made.shape[1]) >= torch.from_numpy(lengths)[:, None], 0)
-
-    tgt_in, tgt_out = ids(tgt), ids(tgt)
-    return Batch(ids(src), tgt_in, tgt_out)
-
-
-def config_of(size: str, dropout: float) -> ModelConfig:
-    return getattr(ModelConfig, size)(  # type: ignore[no-any-return]
-        src_vocab=VOCAB, tgt_vocab=VOCAB, tie_embeddings="all", norm="post", dropout=dropout, max_length=256
-    )
-
-
-def glassformer_step(config: ModelConfig, precision: str) -> Step:
-    """What ``glassformer train`` does for an update, without clipping to a norm."""
-    keep_freed_memory()
-    settings = TrainConfig(precision=precision, clip_norm=0.0)
-    model = Transformer(config).train()
-    optimizer = new_optimizer(model, settings)
-
-    def step(batch: Batch) -> None:
-        accumulate_gradients(model, [batch], settings)
-        clip_gradients(model, settings)
-        adam_step(model, optimizer, 1e-4)
-
-    return step
-
-
-class TorchTransformer(nn.Module):
-    """nn.Transformer between a shared embedding with the table of positions and the output layer tied to it."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        d = config.d_model
-        self.tokens = nn.Embedding(VOCAB, d, padding_idx=0)
-        nn.init.normal_(self.tokens.weight, std=d**-0.5)
-        angle = angles(config.max_length, d)
-        self.register_buffer("table", torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float())
-        self.dropout, self.scale = nn.Dropout(config.dropout), math.sqrt(d)
-        self.body = nn.Transformer(
-            d, config.n_heads, config.n_encoder_layers, config.n_decoder_layers, config.d_ff, config.dropout,
-            batch_first=True,
-        )  # fmt: skip
-
-    def forward(self, src_ids: Tensor, tgt_in_ids: Tensor) -> Tensor:
-        """Logits (batch tgt vocab)."""
-        src, tgt = (self.dropout(self.tokens(ids) * self.scale + self.table[: ids.shape[1]])
-                    for ids in (src_ids, tgt_in_ids))  # fmt: skip
-        causal = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1], dtype=torch.bool)
-        hidden = self.body(
-            src, tgt, tgt_mask=causal, tgt_is_causal=True, src_key_padding_mask=src_ids == 0,
-            memory_key_padding_mask=src_ids == 0,
-        )  # fmt: skip
-        return hidden @ self.tokens.weight.t()
-
-
-def marian(config: ModelConfig) -> nn.Module:
-    """MarianMT of the same sizes; dropout where the paper has it."""
-    from transformers import MarianConfig, MarianMTModel
-
-    sizes = {"d_model": config.d_model, "max_position_embeddings": config.max_length, "vocab_size": VOCAB}
-    for side in ("encoder", "decoder"):
-        layers = config.n_encoder_layers if side == "encoder" else config.n_decoder_layers
-        sizes |= {f"{side}_layers": layers, f"{side}_ffn_dim": config.d_ff, f"{side}_attention_heads": config.n_heads}
-    settings = {"dropout": config.dropout, "attention_dropout": 0.0, "activation_dropout": 0.0}
-    return MarianMTModel(
-        MarianConfig(
-            **sizes, **settings, activation_function="relu", scale_embedding=True, decoder_vocab_size=VOCAB,
-            tie_word_embeddings=True, share_encoder_decoder_embeddings=True, pad_token_id=0, eos_token_id=2,
-            decoder_start_token_id=1, forced_eos_token_id=None, use_cache=False,
-        )
-    )  # fmt: skip
-
-
-def peer_step(model: nn.Module, precision: str, forward: Callable[[nn.Module, Batch], Tensor]) -> Step:
-    """Any module's step: torch's own loss and its fused Adam."""
-    model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
-
-    def step(batch: Batch) -> None:
-        with autocast(precision, torch.device("cpu")):
-            logits = forward(model, batch)
-        loss = nn.functional.cross_entropy(
-            logits.float().flatten(0, 1), batch.tgt_out_ids.flatten(), ignore_index=0, label_smoothing=0.1
-        )
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return step
-
-
-def step_of(system: str, config: ModelConfig, precision: str) -> Step:
-    if system == "glassformer":
-        return glassformer_step(config, precision)
-    if system == "torch":
-        return peer_step(TorchTransformer(config), precision, lambda m, b: m(b.src_ids, b.tgt_in_ids))
-    return peer_step(
-        marian(config), precision,
-        lambda m, b: m(input_ids=b.src_ids, attention_mask=(b.src_ids != 0).long(),
-                       decoder_input_ids=b.tgt_in_ids).logits,
-    )  # fmt: skip
+WARM_UP = 2
 
 
 def serve(system: str, size: str, precision: str, dropout: float) -> None:
     """For each line of standard input, that many steps; answers with the seconds that they took."""
     torch.manual_seed(1)
     batches, at = batches_of(1), 0
-    step = step_of(system, config_of(size, dropout), precision)
+    step = SYSTEMS[system][2](config_of(size, dropout), precision)
     for line in sys.stdin:
         start = time.perf_counter()
         for _ in range(int(line)):
@@ -253,13 +125,13 @@ def measure(size: str, options: argparse.Namespace, precision: str) -> dict[str,
         speed = result["tokens_per_s"][system] = spread([1 / value for value in row])
         each = [w / s for w, s in zip(work, seconds[system], strict=True)]
         share = result["share_of_ceiling"][system] = statistics.median(each) / statistics.median(rates)
-        print(f"  {NAMES[system]:16} {speed['median']:8.0f} tokens/s   {speed['lower_quartile']:.0f} to "
+        print(f"  {SYSTEMS[system][0]:16} {speed['median']:8.0f} tokens/s   {speed['lower_quartile']:.0f} to "
               f"{speed['upper_quartile']:.0f}   {100 * share:.0f} % of the ceiling")  # fmt: skip
     ours = per_token.pop("glassformer", None)
     for system, theirs in per_token.items() if ours else ():
         row = result["ratios"][f"glassformer / {system}"] = ratio(ours, theirs)
         around = f"95 % {row['low']:.2f} to {row['high']:.2f}"
-        print(f"  glassformer / {NAMES[system]:16} {row['median']:6.2f} x   {around}")
+        print(f"  glassformer / {SYSTEMS[system][0]:16} {row['median']:6.2f} x   {around}")
     return result
 
 
@@ -270,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", choices=["tiny", "small", "base"], default=["small", "base"])
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16"], default=["float32", "bf16"])
-    parser.add_argument("--systems", nargs="+", choices=[*NAMES], default=[*NAMES])
+    parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
     parser.add_argument("--steps", type=int, default=6, help="of each system in each round")
@@ -278,9 +150,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
-    if "hf" in options.systems and find_spec("transformers") is None:
-        print("transformers is not installed, and left out: pip install '.[bench]'")
-        options.systems.remove("hf")
+    for system in set(options.systems) & set(missing()):
+        print(f"{SYSTEMS[system][0]} is not installed, and left out: pip install '.[bench]'")
+        options.systems.remove(system)
     results: dict[str, Any] = {"machine": machine(), "dropout": options.dropout, "rounds": options.rounds,
                                "columns": {}}  # fmt: skip
     for size in options.sizes:

@@ -1,0 +1,85 @@
+"""What training the paper's models takes: operations counted, then hours and money for some processors and counts.
+
+    python benchmarks/training_cost.py [--utilisation 0.3] [--price 2.5] [--json FILE]
+
+Counted are the products of forward and backward (three times the forward) of glassformer's own model for WMT14
+English-German as the paper trained it: 100,000 updates for base, 300,000 for big, each of some 25,000 source and as
+many target tokens, in sentences of 27 tokens, with a vocabulary of 37,000. The count is PyTorch's, of one sentence
+pair on its meta device. The paper's own figures, 3.3e18 and 2.3e19, are another measure: hours times GPUs times what
+a P100 sustains in float32, 9.5 TFLOP/s (its footnote 5).
+
+Hours follow from a processor's peak, taken from its maker's data sheet, and the share of it that is reached, which is
+an assumption given by --utilisation, and so is the --price of a GPU-hour in USD. To each update comes the exchange of
+gradients, 2 (n - 1) / n times their 4 bytes a weight over the link: 300 GB/s inside a machine of eight, 25 GB/s
+between machines.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from glassformer.config import ModelConfig
+from glassformer.model import Transformer
+
+VOCAB, SENTENCE, BATCH = 37_000, 27, 25_000
+UPDATES = {"base": 100_000, "big": 300_000}
+PAPERS = {"base": 3.3e18, "big": 2.3e19}
+PEAKS = {"P100, float32": 9.5e12, "A100, bf16": 312e12, "H100 or H200, bf16": 989e12}  # operations a second
+COUNTS, IN_MACHINE, INSIDE, BETWEEN = (1, 8, 64), 8, 300e9, 25e9  # GPUs, GPUs, bytes a second
+
+
+def model_of(size: str) -> Transformer:
+    config: ModelConfig = getattr(ModelConfig, size)(src_vocab=VOCAB, tgt_vocab=VOCAB, max_length=256)
+    with torch.device("meta"):
+        return Transformer(config)
+
+
+def operations_per_token(model: Transformer) -> float:
+    """Floating-point operations of forward and backward for each target token, an addition counted by itself."""
+    ids = torch.ones(1, SENTENCE, dtype=torch.int64, device="meta")
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.eval()(ids, ids)
+    return 3 * counter.get_total_flops() / SENTENCE
+
+
+def hours(size: str, weights: int, operations: float, count: int, sustained: float) -> float:
+    """Of all updates: products shared out evenly, and after them the exchange of gradients."""
+    products = operations * BATCH / (count * sustained)
+    link = INSIDE if count <= IN_MACHINE else BETWEEN
+    exchange = 2 * (count - 1) / count * 4 * weights / link
+    return UPDATES[size] * (products + exchange) / 3600
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--utilisation", type=float, default=0.3, help="share of the peak, from 0 to 1")
+    parser.add_argument("--price", type=float, default=2.5, help="USD for an hour of one GPU")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    results: dict[str, Any] = {"utilisation": options.utilisation, "price_usd": options.price, "models": {}}
+    for size, updates in UPDATES.items():
+        model = model_of(size)
+        weights = sum(weight.numel() for weight in model.parameters())
+        operations = operations_per_token(model)
+        total = operations * BATCH * updates
+        print(f"{size}: {weights / 1e6:.1f} million weights, {operations / 1e6:.0f} million operations a target "
+              f"token, {total:.2g} in all; the paper: {PAPERS[size]:.2g}")  # fmt: skip
+        rows: dict[str, Any] = {}
+        for name, peak in PEAKS.items():
+            for count in COUNTS:
+                spent = hours(size, weights, operations, count, peak * options.utilisation)
+                rows[f"{count} x {name}"] = {"hours": spent, "usd": spent * count * options.price}
+                print(f"  {count:2} x {name:20} {spent:9.1f} hours   {spent * count * options.price:9,.0f} USD")
+        results["models"][size] = {
+            "weights": weights, "operations_per_token": operations, "operations": total, "rows": rows,
+        }  # fmt: skip
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

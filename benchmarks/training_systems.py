@@ -1,0 +1,236 @@
+"""The systems that ``training.py`` measures: for each a function that makes one training step out of a batch.
+
+All have the paper's norm after each sublayer, one matrix for both embeddings and the output, label smoothing and a
+fused Adam. Each is built as its own documentation builds it.
+"""
+
+import math
+import random
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.config import ModelConfig, TrainConfig
+from glassformer.model import Transformer
+from glassformer.model.positions import angles
+from glassformer.text.batches import Batch, plan_batches
+from glassformer.training.memory import keep_freed_memory
+from glassformer.training.precision import autocast
+from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+
+VOCAB, CELLS, PAIRS, BATCHES = 10_000, 1_850, 4_000, 12
+Step = Callable[[Batch], None]
+
+
+def batches_of(seed: int) -> list[Batch]:
+    """Batches of like lengths: an English sentence of 13 tokens or so, and a German one that is about as long."""
+    draw = random.Random(seed)
+    src = np.array([max(4, round(draw.gauss(13.4, 3.8))) for _ in range(PAIRS)])
+    tgt = np.array([max(4, round(length + draw.gauss(0.4, 2.4))) for length in src])
+    plan = plan_batches(src, tgt, CELLS, seed=seed, epoch=1, bucket=2)
+    generator = torch.Generator().manual_seed(seed)
+    return [_batch(src[places], tgt[places], generator) for places in plan if len(places) > 1][:BATCHES]
+
+
+def _batch(src: Any, tgt: Any, generator: torch.Generator) -> Batch:
+    def ids(lengths: Any) -> Tensor:
+        made = torch.randint(3, VOCAB, (len(lengths), int(lengths.max())), generator=generator)
+        return made.masked_fill(torch.arange(made.shape[1]) >= torch.from_numpy(lengths)[:, None], 0)
+
+    tgt_in, tgt_out = ids(tgt), ids(tgt)
+    return Batch(ids(src), tgt_in, tgt_out)
+
+
+def config_of(size: str, dropout: float) -> ModelConfig:
+    return getattr(ModelConfig, size)(  # type: ignore[no-any-return]
+        src_vocab=VOCAB, tgt_vocab=VOCAB, tie_embeddings="all", norm="post", dropout=dropout, max_length=256
+    )
+
+
+def glassformer_step(config: ModelConfig, precision: str) -> Step:
+    """What ``glassformer train`` does for an update, without clipping to a norm."""
+    keep_freed_memory()
+    settings = TrainConfig(precision=precision, clip_norm=0.0)
+    model = Transformer(config).train()
+    optimizer = new_optimizer(model, settings)
+
+    def step(batch: Batch) -> None:
+        accumulate_gradients(model, [batch], settings)
+        clip_gradients(model, settings)
+        adam_step(model, optimizer, 1e-4)
+
+    return step
+
+
+class TorchTransformer(nn.Module):
+    """nn.Transformer between a shared embedding with the table of positions and the output layer tied to it."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        d = config.d_model
+        self.tokens = nn.Embedding(VOCAB, d, padding_idx=0)
+        nn.init.normal_(self.tokens.weight, std=d**-0.5)
+        angle = angles(config.max_length, d)
+        self.register_buffer("table", torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float())
+        self.dropout, self.scale = nn.Dropout(config.dropout), math.sqrt(d)
+        self.body = nn.Transformer(
+            d, config.n_heads, config.n_encoder_layers, config.n_decoder_layers, config.d_ff, config.dropout,
+            batch_first=True,
+        )  # fmt: skip
+
+    def forward(self, src_ids: Tensor, tgt_in_ids: Tensor) -> Tensor:
+        """Logits (batch tgt vocab)."""
+        src, tgt = (self.dropout(self.tokens(ids) * self.scale + self.table[: ids.shape[1]])
+                    for ids in (src_ids, tgt_in_ids))  # fmt: skip
+        causal = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1], dtype=torch.bool)
+        hidden = self.body(
+            src, tgt, tgt_mask=causal, tgt_is_causal=True, src_key_padding_mask=src_ids == 0,
+            memory_key_padding_mask=src_ids == 0,
+        )  # fmt: skip
+        return hidden @ self.tokens.weight.t()
+
+
+def marian(config: ModelConfig) -> nn.Module:
+    """MarianMT of the same sizes; dropout where the paper has it."""
+    from transformers import MarianConfig, MarianMTModel
+
+    sizes = {"d_model": config.d_model, "max_position_embeddings": config.max_length, "vocab_size": VOCAB}
+    for side in ("encoder", "decoder"):
+        layers = config.n_encoder_layers if side == "encoder" else config.n_decoder_layers
+        sizes |= {f"{side}_layers": layers, f"{side}_ffn_dim": config.d_ff, f"{side}_attention_heads": config.n_heads}
+    settings = {"dropout": config.dropout, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    return MarianMTModel(
+        MarianConfig(
+            **sizes, **settings, activation_function="relu", scale_embedding=True, decoder_vocab_size=VOCAB,
+            tie_word_embeddings=True, share_encoder_decoder_embeddings=True, pad_token_id=0, eos_token_id=2,
+            decoder_start_token_id=1, forced_eos_token_id=None, use_cache=False,
+        )
+    )  # fmt: skip
+
+
+def x_transformers(config: ModelConfig) -> nn.Module:
+    """Its encoder-decoder of the same sizes, with dropout on attention and in the feed-forward network alone."""
+    from x_transformers import XTransformer
+
+    sizes: dict[str, Any] = {}
+    for side, layers in (("enc", config.n_encoder_layers), ("dec", config.n_decoder_layers)):
+        sizes |= {
+            f"{side}_num_tokens": VOCAB, f"{side}_max_seq_len": config.max_length, f"{side}_depth": layers,
+            f"{side}_heads": config.n_heads, f"{side}_attn_dim_head": config.d_k, f"{side}_pre_norm": False,
+            f"{side}_ff_mult": config.d_ff / config.d_model, f"{side}_emb_dropout": config.dropout,
+            f"{side}_ff_dropout": config.dropout, f"{side}_attn_dropout": config.dropout,
+        }  # fmt: skip
+    model = XTransformer(dim=config.d_model, tie_token_emb=True, pad_value=0, **sizes)
+    model.decoder.net.to_logits.weight = model.decoder.net.token_emb.emb.weight
+    return model
+
+
+def x_transformers_logits(model: nn.Module, batch: Batch) -> Tensor:
+    mask = batch.src_ids != 0
+    memory = model.encoder(batch.src_ids, mask=mask, return_embeddings=True)
+    return model.decoder.net(batch.tgt_in_ids, context=memory, context_mask=mask)  # type: ignore[no-any-return]
+
+
+class _JoeyVocabulary:
+    """As much of a vocabulary as JoeyNMT's model asks for."""
+
+    pad_index, bos_index, eos_index, unk_index, sep_index, lang_tags, specials = 0, 1, 2, 3, None, (), ()
+
+    def __len__(self) -> int:
+        return VOCAB
+
+
+def joeynmt_step(config: ModelConfig, precision: str) -> Step:
+    """JoeyNMT's model with its own loss, which writes the smoothed distribution out."""
+    from joeynmt.model import build_model
+
+    def half(layers: int) -> dict[str, Any]:
+        return {
+            "type": "transformer", "num_layers": layers, "num_heads": config.n_heads, "hidden_size": config.d_model,
+            "ff_size": config.d_ff, "dropout": config.dropout, "layer_norm": "post",
+            "embeddings": {"embedding_dim": config.d_model, "scale": True, "dropout": config.dropout},
+        }  # fmt: skip
+
+    vocabulary: Any = _JoeyVocabulary()
+    model = build_model(
+        {
+            "encoder": half(config.n_encoder_layers), "decoder": half(config.n_decoder_layers),
+            "tied_embeddings": True, "tied_softmax": True, "initializer": "xavier_uniform",
+            "embed_initializer": "xavier_uniform", "bias_initializer": "zeros",
+        },
+        src_vocab=vocabulary, trg_vocab=vocabulary,
+    ).train()  # fmt: skip
+    model.loss_function = ("crossentropy", 0.1)
+    optimizer = _adam(model)
+
+    def step(batch: Batch) -> None:
+        src_mask, trg_mask = (batch.src_ids != 0)[:, None], (batch.tgt_in_ids != 0)[:, None]
+        with autocast(precision, torch.device("cpu")):
+            loss, _, _, _ = model(
+                return_type="loss", src=batch.src_ids, trg_input=batch.tgt_in_ids, trg=batch.tgt_out_ids,
+                src_mask=src_mask, src_length=src_mask.sum(-1).flatten(), trg_mask=trg_mask,
+            )  # fmt: skip
+        _descend(loss / batch.target_tokens, optimizer)
+
+    return step
+
+
+def _adam(model: nn.Module) -> torch.optim.Adam:
+    return torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+def _descend(loss: Tensor, optimizer: torch.optim.Adam) -> None:
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def peer_step(model: nn.Module, precision: str, logits_of: Callable[[nn.Module, Batch], Tensor]) -> Step:
+    """Any module's step: torch's own loss and its fused Adam."""
+    model.train()
+    optimizer = _adam(model)
+
+    def step(batch: Batch) -> None:
+        with autocast(precision, torch.device("cpu")):
+            logits = logits_of(model, batch)
+        loss = nn.functional.cross_entropy(
+            logits.float().flatten(0, 1), batch.tgt_out_ids.flatten(), ignore_index=0, label_smoothing=0.1
+        )
+        _descend(loss, optimizer)
+
+    return step
+
+
+def torch_step(config: ModelConfig, precision: str) -> Step:
+    return peer_step(TorchTransformer(config), precision, lambda m, b: m(b.src_ids, b.tgt_in_ids))
+
+
+def marian_step(config: ModelConfig, precision: str) -> Step:
+    return peer_step(
+        marian(config), precision,
+        lambda m, b: m(input_ids=b.src_ids, attention_mask=(b.src_ids != 0).long(),
+                       decoder_input_ids=b.tgt_in_ids).logits,
+    )  # fmt: skip
+
+
+def x_transformers_step(config: ModelConfig, precision: str) -> Step:
+    return peer_step(x_transformers(config), precision, x_transformers_logits)
+
+
+# For each its name in tables, the module that it needs, and what makes its step.
+SYSTEMS: dict[str, tuple[str, str, Callable[[ModelConfig, str], Step]]] = {
+    "glassformer": ("glassformer", "glassformer", glassformer_step),
+    "torch": ("nn.Transformer", "torch", torch_step),
+    "hf": ("MarianMT", "transformers", marian_step),
+    "x-transformers": ("x-transformers", "x_transformers", x_transformers_step),
+    "joeynmt": ("JoeyNMT", "joeynmt", joeynmt_step),
+}
+
+
+def missing() -> list[str]:
+    """The systems whose module is not installed."""
+    return [system for system, (_, module, _) in SYSTEMS.items() if find_spec(module) is None]
