@@ -22,18 +22,23 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "She is reading my letter.": ("Sie liest meinen Brief.", "Sie liest gerade meinen Brief."),
     "We are very hungry today.": (
         "Wir sind heute sehr hungrig.", "Wir haben heute großen Hunger.", "Wir haben heute sehr großen Hunger.",
+        "Heute sind wir sehr hungrig.", "Heute haben wir großen Hunger.",
     ),
     "Can you help my brother?": (
         "Kannst du meinem Bruder helfen?", "Können Sie meinem Bruder helfen?", "Könnt ihr meinem Bruder helfen?",
     ),
     "The dog sleeps in my bed.": ("Der Hund schläft in meinem Bett.",),
     "My sister is a pilot.": ("Meine Schwester ist Pilotin.",),
-    "He bought a new bicycle.": ("Er hat ein neues Fahrrad gekauft.", "Er kaufte ein neues Fahrrad."),
+    "He bought a new bicycle.": (
+        "Er hat ein neues Fahrrad gekauft.", "Er kaufte ein neues Fahrrad.", "Er hat sich ein neues Fahrrad gekauft.",
+        "Er kaufte sich ein neues Fahrrad.", "Er hat ein neues Rad gekauft.", "Er kaufte ein neues Rad.",
+    ),
     "The water was too cold.": ("Das Wasser war zu kalt.",),
-    "Thank you for the flowers.": ("Danke für die Blumen.", "Vielen Dank für die Blumen."),
-    "I have no time tomorrow.": ("Ich habe morgen keine Zeit.",),
+    "Thank you for the flowers.": ("Danke für die Blumen.", "Danke für die Blumen!", "Vielen Dank für die Blumen."),
+    "I have no time tomorrow.": ("Ich habe morgen keine Zeit.", "Morgen habe ich keine Zeit."),
     "Do your parents speak German?": (
         "Sprechen deine Eltern Deutsch?", "Sprechen Ihre Eltern Deutsch?", "Sprechen eure Eltern Deutsch?",
+        "Können deine Eltern Deutsch?", "Können Ihre Eltern Deutsch?", "Können eure Eltern Deutsch?",
     ),
     "Wednesday, May 7, 2031": ("Mittwoch, 7. Mai 2031",),
     "in 75 minutes": ("in 75 Minuten",),
@@ -55,13 +60,18 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "The committee postponed its decision.": (
         "Der Ausschuss verschob seine Entscheidung.", "Der Ausschuss hat seine Entscheidung verschoben.",
     ),
-    "The bank of the river was muddy.": ("Das Ufer des Flusses war schlammig.", "Das Flussufer war schlammig."),
+    "The bank of the river was muddy.": (
+        "Das Ufer des Flusses war schlammig.", "Das Flussufer war schlammig.", "Das Ufer des Flusses war matschig.",
+    ),
     "Plants turn light into sugar.": ("Pflanzen verwandeln Licht in Zucker.", "Pflanzen wandeln Licht in Zucker um."),
     "That is a storm in a teacup.": ("Das ist ein Sturm im Wasserglas.",),
     "Marie Curie was born in Warsaw in 1867.": (
         "Marie Curie wurde 1867 in Warschau geboren.", "Marie Curie wurde im Jahr 1867 in Warschau geboren.",
     ),
-    "I wil cal you tomorow.": ("Ich rufe dich morgen an.", "Ich werde dich morgen anrufen."),
+    "I wil cal you tomorow.": (
+        "Ich rufe dich morgen an.", "Ich rufe Sie morgen an.", "Ich rufe euch morgen an.",
+        "Ich werde dich morgen anrufen.", "Ich werde Sie morgen anrufen.", "Ich werde euch morgen anrufen.",
+    ),
 }  # fmt: skip
 
 
