@@ -232,6 +232,7 @@ def test_packing_rounds_the_final_model_and_replaces_what_was_there(
     for name, weight in packed.items():
         assert torch.equal(weight, before[name].half().float()), name
     assert set(pack.size_of(into)) == files(into)
+    assert next(into.rglob("*.safetensors")).stat().st_mode & 0o444 == 0o444
 
 
 def test_packing_refuses_what_cannot_ship(

@@ -43,7 +43,9 @@ def pack(run: Path, into: Path) -> None:
     target.write_config(config, {"description": DATA, "fingerprint": data["fingerprint"]})
     target.write_tokenizers(*source.read_tokenizers())
     state = read_json(final / "state.json")
-    save_checkpoint(target.final, int(state["counters"]["update"]), {WEIGHTS: halves}, state)
+    saved = save_checkpoint(target.final, int(state["counters"]["update"]), {WEIGHTS: halves}, state)
+    # The library writes for its own user alone; what is installed for all must be read by all.
+    (saved / f"{WEIGHTS}.safetensors").chmod(0o644)
 
 
 def final_checkpoint(run: RunDirectory) -> Path:
