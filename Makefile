@@ -13,7 +13,7 @@ $(BIN)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(BIN)/.ready  ## set up, train on dates for two minutes, translate, look inside
+demo: $(BIN)/.ready  ## set up, translate, train on dates for two minutes, look inside
 	$(BIN)/glassformer demo
 
 test: $(BIN)/.ready  ## set up and run the tests

@@ -140,7 +140,10 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, weights: Tensors, where: Path) -> None:
-    """Copy weights into a model of the same configuration; names and shapes must agree exactly."""
+    """Copy weights into a model of the same configuration; names and shapes must agree exactly.
+
+    Whatever precision they are stored in, such as float16, the model computes in the one that it has.
+    """
     parameters = dict(model.named_parameters())
     if parameters.keys() != weights.keys():
         odd = sorted(parameters.keys() ^ weights.keys())

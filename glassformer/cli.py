@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from glassformer import options as opt
+from glassformer.bundled import CARD
 from glassformer.cli_evaluate import evaluate, score
 from glassformer.cli_explain import diff, trace
 from glassformer.cli_translate import translate
@@ -30,6 +31,7 @@ app = typer.Typer(
 
 INTERRUPTED = 130
 TERMINATED = 143
+_BUNDLED_MODEL = f"The bundled English-German model; {CARD} tells what it is."
 
 
 @app.callback(invoke_without_command=True)
@@ -117,11 +119,13 @@ def summary(
 ) -> None:
     """The layers of a model, with output shapes and parameter counts.
 
-    [bold]glassformer summary base[/bold]    [bold]glassformer summary --run runs/first[/bold]
+    [bold]glassformer summary[/bold]
+    [bold]glassformer summary base[/bold]
+    [bold]glassformer summary --run runs/first[/bold]
     """
-    if (name is None) == (run is None):
+    if name is not None and run is not None:
         raise ConfigError(
-            f"summary: found {'neither' if name is None else 'both'} NAME and --run, expected one of them: "
+            "summary: found both NAME and --run, expected one of them or neither: "
             "`glassformer summary base` or `glassformer summary --run DIR`."
         )
     import torch
@@ -132,16 +136,20 @@ def summary(
     from glassformer.model.transformer import Transformer
     from glassformer.run_directory import RunDirectory
 
-    if run is not None:
-        print_summary(RunDirectory(run).load("cpu").model, Console(), all_layers=all_layers)
-        return
-    with torch.device("meta"):  # shapes and counts need no memory for weights
-        print_summary(Transformer(ModelConfig.named(str(name))), Console(), all_layers=all_layers)
+    if name is not None:
+        with torch.device("meta"):  # shapes and counts need no memory for weights
+            model = Transformer(ModelConfig.named(name))
+        typer.echo(f"The configuration {name}, without weights.\n")
+    else:
+        loaded = RunDirectory(opt.chosen_run(run)).load("cpu")
+        model = loaded.model
+        typer.echo(f"{_BUNDLED_MODEL if run is None else f'The model {loaded.checkpoint}.'}\n")
+    print_summary(model, Console(), all_layers=all_layers)
 
 
 @app.command()
 def average(
-    run: opt.Run = None,
+    run: opt.TrainedRun = None,
     last: Annotated[
         int | None, typer.Option(min=1, help="How many; the run's train.average_last if not given")
     ] = None,
@@ -161,7 +169,11 @@ def demo(
     run: Annotated[Path, typer.Option(metavar="DIR", help="Where to train")] = Path("runs/demo"),
     max_minutes: Annotated[float, typer.Option(help="Longest training")] = 1.8,
 ) -> None:
-    """See all of it in two minutes: train on dates in 20 languages, translate unseen ones, walk through one."""
+    """See all of it in two minutes: the bundled English-German model, then one that is trained on dates here.
+
+    First it translates a few sentences and walks through one, with the model that ships with the package. Then it
+    trains on dates in 20 languages, translates unseen ones and walks through one of them.
+    """
     from rich.console import Console
 
     from glassformer.demo import demo as run_demo

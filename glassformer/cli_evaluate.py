@@ -36,7 +36,7 @@ def evaluate(
 
     [bold]glassformer evaluate --src test.en.gz --ref test.de.gz --run runs/first --beam 5[/bold]
     """
-    places = opt.required_runs(run)
+    places = opt.chosen_runs(run)
     from glassformer.decoding.translator import Translator
     from glassformer.text.corpus import read_pairs
     from glassformer.training.evaluation import translate_and_score
@@ -75,7 +75,7 @@ def score(
 
     [bold]glassformer score --src test.en --tgt test.de --run runs/first[/bold]
     """
-    places = opt.required_runs(run)
+    places = opt.chosen_runs(run)
     from glassformer.decoding import Translator
     from glassformer.text.corpus import read_pairs
 

@@ -100,12 +100,11 @@ def trace(
 ) -> None:
     """Walk TEXT through the model: each step's name, address, equation, axes, shape and, on request, values.
 
-    [bold]glassformer trace "I love you, too." --run runs/first[/bold]
-    [bold]glassformer trace "I love you, too." --run runs/first --only '*cross_attention.weights' --values[/bold]
-    [bold]glassformer trace "I love you, too." --run runs/first --generate --beam 3[/bold]
-    [bold]glassformer trace "I love you, too." --run runs/first --verify[/bold]
+    [bold]glassformer trace "I love you, too."[/bold]
+    [bold]glassformer trace "I love you, too." --only '*cross_attention.weights' --values[/bold]
+    [bold]glassformer trace "I love you, too." --generate --beam 3[/bold]
+    [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
     """
-    place = opt.required_run(run)
     from rich.console import Console
 
     from glassformer.explain.request import WalkRequest
@@ -121,7 +120,7 @@ def trace(
         "max_length_a": max_length_a, "max_length_b": max_length_b,
     }  # fmt: skip
     request = WalkRequest(
-        run=place,
+        run=opt.chosen_run(run),
         sources=[from_shell(text) for text in texts],
         targets=[from_shell(text) for text in tgt] if tgt else None,
         generate=generate,
@@ -167,8 +166,13 @@ _WAYS = "plain, cached, alone, padded, fused, compiled, bf16, double"
 
 def diff(
     a: Annotated[
-        Path, typer.Argument(metavar="A", help="A run, a checkpoint in one, or a saved trace", show_default=False)
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="A",
+            help="A run, a checkpoint in one, or a saved trace; the bundled English-German model if none is named",
+            show_default=False,
+        ),
+    ] = None,
     b: Annotated[
         Path | None, typer.Argument(metavar="B", help="What to compare with; A itself if none", show_default=False)
     ] = None,
@@ -192,7 +196,7 @@ def diff(
 ) -> None:
     """Compare two runs, or two ways of one, tap by tap: the first that parts, its cell, and by how much.
 
-    [bold]glassformer diff runs/first --text "I love you, too." --b cached[/bold]
+    [bold]glassformer diff --text "I love you, too." --b cached[/bold]
     [bold]glassformer diff runs/first runs/second --text "I love you, too."[/bold]
     It ends with 0 when they agree, with 1 when they part.
     """
@@ -206,7 +210,7 @@ def diff(
         typer.echo("compiling, which takes a minute or so ...", err=True)
     sources = [from_shell(one) for one in text or ()]
     targets = [from_shell(one) for one in tgt] if tgt else None
-    found = diff_places(a, b, sources, targets, ways=ways, tolerance=tolerance, device=device)
+    found = diff_places(opt.chosen_run(a), b, sources, targets, ways=ways, tolerance=tolerance, device=device)
     if as_json:
         typer.echo(json.dumps(found.to_mapping(), ensure_ascii=False, allow_nan=False))
     else:

@@ -109,11 +109,12 @@ def translate(
 ) -> None:
     """Translate the TEXTs, a file, or standard input line by line: as many lines come out as went in.
 
+    [bold]glassformer translate "I love you, too."[/bold]
     [bold]glassformer translate "A man sleeps." --run runs/first --beam 5 --n-best 3[/bold]
     [bold]glassformer translate --run runs/first < in.txt > out.txt[/bold]
     [bold]glassformer translate --input in.txt.gz --run runs/first --run runs/second > out.txt[/bold]
     """
-    places = opt.required_runs(run)
+    places = opt.chosen_runs(run)
     _check_shown(stream=stream, attention=attention, align=align, as_json=as_json, n_best=n_best, parts=(layer, head))
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")

@@ -6,25 +6,36 @@ from typing import Annotated, Any
 
 import typer
 
+from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig
 from glassformer.errors import RunError
 
 Run = Annotated[
     Path | None,
-    typer.Option("--run", metavar="DIR", help="The run directory of a trained model.", show_default=False),
+    typer.Option(
+        "--run",
+        metavar="DIR",
+        help="The run directory of a trained model; the bundled English-German model if none is named.",
+        show_default=False,
+    ),
 ]
 Runs = Annotated[
     list[Path] | None,
     typer.Option(
         "--run",
         metavar="DIR",
-        help="The run directory of a trained model; may be given again, to decide together.",
+        help="The run directory of a trained model; may be given again, to decide together; the bundled "
+        "English-German model if none is named.",
         show_default=False,
     ),
 ]
 NewRun = Annotated[
     Path | None,
     typer.Option("--run", metavar="DIR", help="Where to train; a run begun there goes on.", show_default=False),
+]
+TrainedRun = Annotated[
+    Path | None,
+    typer.Option("--run", metavar="DIR", help="The run directory of a training.", show_default=False),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:1 ...")]
 Precision = Annotated[
@@ -142,16 +153,21 @@ def decode_options(default: DecodeConfig, given: Mapping[str, Any]) -> DecodeCon
     return default.changed(given_options(given))
 
 
+def chosen_run(run: Path | None) -> Path:
+    """The run directory that was named, or the bundled one."""
+    return BUNDLED if run is None else run
+
+
+def chosen_runs(runs: list[Path] | None) -> list[Path]:
+    """The run directories that were named, or the bundled one."""
+    return runs or [BUNDLED]
+
+
 def required_run(run: Path | None) -> Path:
-    """The run directory, or a message that says how to get one."""
-    return required_runs(None if run is None else [run])[0]
-
-
-def required_runs(runs: list[Path] | None) -> list[Path]:
-    """The run directories, at least one, or a message that says how to get one."""
-    if not runs:
+    """The run directory, for a command that changes it; a message that says how to get one where none is named."""
+    if run is None:
         raise RunError(
-            "--run: found nothing, expected the directory of a trained model. "
+            "--run: found nothing, expected the directory of a training, in which to write. "
             "Make one in two minutes with `glassformer demo`, then use --run runs/demo."
         )
-    return runs
+    return run

@@ -255,7 +255,6 @@ def test_diff_compares_ways_and_names_where_they_part(call: Run, trained: Path) 
 
 
 MISTAKES = [
-    (["translate", "hello"], "--run: found nothing", 2),
     (["translate", "hello", "--run", "nowhere"], "is not a run directory", 2),
     (["translate", "hello", "--run", "{run}", "--beam", "0"], "decode.beam: found 0", 2),
     (["translate", "hello", "--run", "{run}", "--precision", "int4"], "precision: found 'int4', expected one of", 2),
@@ -275,7 +274,7 @@ MISTAKES = [
     (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{run}"], "holds a run of other settings", 2),
     (["train", "--config", "{tmp}/none.toml"], "none.toml", 2),
     (["evaluate", "--src", "{src}", "--ref", "{tmp}/short", "--run", "{run}"], "64", 2),
-    (["summary"], "found neither", 2),
+    (["summary", "base", "--run", "{run}"], "summary: found both NAME and --run", 2),
     (["summary", "huge"], "there is no configuration named 'huge'", 2),
     (["trace", "a", "b", "--tgt", "c", "--run", "{run}"], "--tgt: found 1", 2),
     (["trace", "a", "--run", "{run}", "--training"], "--training: found no --tgt", 2),
@@ -299,7 +298,7 @@ MISTAKES = [
     (["translate", "a", "--run", "{run}", "--must", "ab", "--sample"], "must: found 1 phrases with sampling", 2),
     (["translate", "a", "--run", "{run}", "--run", "nowhere"], "nowhere: is not a run directory", 2),
     (["score", "--src", "{src}", "--tgt", "{tmp}/short", "--run", "{run}"], "64", 2),
-    (["score", "--src", "{src}", "--tgt", "{tgt}"], "--run: found nothing", 2),
+    (["average"], "--run: found nothing, expected the directory of a training", 2),
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ LEVELS: list[set[str]] = [
     {"axes", "config", "settings", "errors", "recorded", "trace", "version", "weight_edits"},
     {"model"},
     {"text", "tasks"},
-    {"checkpoint", "run_directory"},
+    {"bundled", "checkpoint", "run_directory"},
     {"decoding", "training"},
     {"explain", "interop", "serving"},
     {"streams", "options", "cli", "cli_evaluate", "cli_explain", "cli_translate", "demo", "__main__"},

@@ -229,9 +229,9 @@ MISTAKES: dict[str, list[Mistake]] = {
                 "edits:", "encoder.layer.*.output", "matched no tap that was passed", "See the addresses of a trace"),
     ],
     "Command line": [
-        Mistake("No run to translate with", "",
-                "glassformer translate 'the old house'", RunError,
-                "--run:", "found nothing", "expected the directory of a trained model", "Make one in two minutes with `glassformer demo`"),
+        Mistake("No run to average", "",
+                "glassformer average --last 3", RunError,
+                "--run:", "found nothing", "expected the directory of a training", "Make one in two minutes with `glassformer demo`"),
         Mistake("Files that are not aligned", "OpenNMT-py #1687",
                 "glassformer train --src a.en --tgt short.de --run runs/a", TextError,
                 "a.en has 3 lines and short.de has 2", "Line 3 of a.en has no partner", "expected as many in both", "align the files"),

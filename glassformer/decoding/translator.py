@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
+from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig
 from glassformer.decoding.loading import load_together
 from glassformer.decoding.parts import Part, joined, parts_of
@@ -75,7 +76,7 @@ class Translator:
     @classmethod
     def load(
         cls,
-        directory: str | Path | Sequence[str | Path],
+        directory: str | Path | Sequence[str | Path] = BUNDLED,
         *,
         device: str = "auto",
         precision: str | None = None,
@@ -83,6 +84,7 @@ class Translator:
     ) -> Self:
         """From a run directory, or an ensemble from several, on ``device``: auto, cpu, cuda, cuda:1 ...
 
+        Where none is named it is the small English-German model that ships with the package.
         An ensemble takes its options from the first run. Raises ``TokenizerError`` for runs of other vocabularies.
         """
         runs = load_together([directory] if isinstance(directory, str | Path) else directory, device)

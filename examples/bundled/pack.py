@@ -1,0 +1,110 @@
+"""Packs a finished run into the package: float16 weights, tokenizers, settings, and a model card with fresh scores.
+
+    python examples/bundled/pack.py runs/bundled
+
+The run's final model is rounded to float16 and written to ``glassformer/bundled/en-de`` in the form of a run
+directory, so that what loads a run loads it. Then these files are loaded and measured, and the card is written from
+what they say. The pairs are looked for where the run says that it found them; ``--pairs`` names another place.
+"""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from card import CardFacts, card
+from measure import measure, rounding
+from sentences import FIRST, RIGHT, trained_on
+
+from glassformer import Translator
+from glassformer.bundled import BUNDLED
+from glassformer.checkpoint import newest_valid, read_json, read_tensors, save_checkpoint
+from glassformer.run_directory import WEIGHTS, RunDirectory
+from glassformer.text.corpus import Pair, read_pairs
+
+MOST_BYTES = 6_000_000
+DATA = "Short English-German sentences of Tatoeba (CC BY 2.0 FR) and the task phrasebook-de; see README.md"
+FILES = ("train", "valid", "test", "phrasebook-test")
+
+
+def pack(run: Path, into: Path) -> None:
+    """Write the run's final model, in float16, as a run directory; one that was there before is replaced."""
+    source, target = RunDirectory(run), RunDirectory(into)
+    final = final_checkpoint(source)
+    halves = {name: weight.to(torch.float16) for name, weight in read_tensors(final, WEIGHTS).items()}
+    infinite = [name for name, weight in halves.items() if not weight.isfinite().all()]
+    if infinite:
+        sys.exit(f"{final}: {infinite[0]} holds a number that float16 cannot, expected all below 65,520.")
+    if into.exists():
+        shutil.rmtree(into)
+    target.create()
+    config, data = source.read_config()
+    target.write_config(config, {"description": DATA, "fingerprint": data["fingerprint"]})
+    target.write_tokenizers(*source.read_tokenizers())
+    state = read_json(final / "state.json")
+    saved = save_checkpoint(target.final, int(state["counters"]["update"]), {WEIGHTS: halves}, state)
+    # The library writes for its own user alone; what is installed for all must be read by all.
+    (saved / f"{WEIGHTS}.safetensors").chmod(0o644)
+
+
+def final_checkpoint(run: RunDirectory) -> Path:
+    """The checkpoint of the run's final model, which a training writes when it ends."""
+    found = newest_valid(run.final, lambda message: print(message, file=sys.stderr))
+    if found is None:
+        sys.exit(f"{run.path}: holds no final model, expected one. Let the training end.")
+    return found
+
+
+def size_of(directory: Path) -> dict[str, int]:
+    """The bytes of each file, by its path inside the directory; more than ``MOST_BYTES`` in all end the program."""
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    sizes = {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
+    if sum(sizes.values()) > MOST_BYTES:
+        sys.exit(f"{directory}: found {sum(sizes.values()):,} bytes, expected at most {MOST_BYTES:,}.")
+    return sizes
+
+
+def read_all(directory: Path) -> dict[str, list[Pair]]:
+    """The pairs that ``pairs.py`` wrote; one to judge by among those to train on ends the program."""
+    pairs = {name: list(read_pairs(directory / f"{name}.tsv")) for name in FILES}
+    sentences = [*(source for source in RIGHT if source != FIRST), *(pair.src for pair in pairs["test"])]
+    seen = {pair.src for pair in pairs["train"]} & {pair.src for pair in pairs["phrasebook-test"]}
+    if known := [*trained_on(sentences, pairs["train"]), *seen]:
+        sys.exit(f"{directory}: {len(known)} sources to judge by were trained on, expected none: {known[:3]}.")
+    return pairs
+
+
+def facts(run: Path, into: Path, pairs: dict[str, list[Pair]]) -> CardFacts:
+    """All that the card tells, from the files in ``into``, the run's log, and fresh measurements."""
+    shipped, float32 = Translator.load(into, device="cpu"), Translator.load(run, device="cpu")
+    tests = {name: pairs[name] for name in ("test", "phrasebook-test")}
+    return CardFacts(
+        run=RunDirectory(into).load("cpu"),
+        sizes=size_of(into),
+        state=read_json(final_checkpoint(RunDirectory(into)) / "state.json"),
+        log=RunDirectory(run).log_file.read_text(encoding="utf-8").splitlines(),
+        pairs=pairs,
+        measured=measure(shipped, float32, tests),
+        rounding=rounding(shipped, float32, tests["test"]),
+        outputs={source: shipped.translate([source])[0].text for source in RIGHT},
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="the run directory of a training that has ended")
+    parser.add_argument("--pairs", type=Path, help="the directory that pairs.py wrote")
+    parser.add_argument("--into", type=Path, default=BUNDLED, help="where to write")
+    options = parser.parse_args()
+    _, data = RunDirectory(options.run).read_config()
+    pairs = read_all(options.pairs or Path(data["files"][0]).parent)
+    pack(options.run, options.into)
+    text = card(facts(options.run, options.into, pairs))
+    (options.into / "README.md").write_text(text, encoding="utf-8", newline="\n")
+    print(text)
+    print(f"{options.into}: {sum(size_of(options.into).values()):,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""The model that ships with the package: its files are whole and small, it answers without ``--run``, its card is so."""
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from glassformer import ModelConfig, RunConfig, Transformer, Translator
+from glassformer.bundled import BUNDLED, CARD
+from glassformer.checkpoint import read_tensors, save_checkpoint, verify, weights_of
+from glassformer.cli import app
+from glassformer.demo import LANDMARKS, SENTENCES, show_bundled
+from glassformer.explain.walk import walk
+from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
+from glassformer.text import Tokenizer
+
+ROOT = Path(__file__).parents[1]
+FIRST = "I love you, too."
+
+
+def call(*arguments: str | Path, stdin: str = "") -> Result:
+    """What the command line answers; it must have had nothing to complain of."""
+    result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin, env={"COLUMNS": "200", "TERM": "dumb"})
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result
+
+
+def card() -> str:
+    return CARD.read_text(encoding="utf-8")
+
+
+def recorded_answers() -> dict[str, str]:
+    """The model's answer to each sentence, from both tables of the card."""
+    section = card().partition("## What it can and cannot do")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", section, re.M)
+    return {source: answer for source, answer in rows if source not in {"English", "---"}}
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(device="cpu")
+
+
+@pytest.fixture
+def pack(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "bundled"))
+    return import_module("pack")
+
+
+def files(directory: Path) -> set[str]:
+    return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_the_directory_holds_one_sealed_checkpoint_and_no_text_that_was_trained_on() -> None:
+    (checkpoint,) = (BUNDLED / "final").iterdir()
+    verify(checkpoint)
+    sealed = {f"final/{checkpoint.name}/{name}" for name in ("manifest.json", "model.safetensors", "state.json")}
+    assert files(BUNDLED) == {"README.md", "config.json", "tokenizer.src.json", "tokenizer.tgt.json"} | sealed
+    assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) <= 6_000_000
+
+
+def test_the_settings_name_no_place_of_the_machine_that_trained() -> None:
+    _, data = RunDirectory(BUNDLED).read_config()
+    assert data.keys() == {"description", "fingerprint"}
+    for path in BUNDLED.rglob("*.json"):
+        if not path.name.startswith("tokenizer"):
+            assert re.findall(r'"[~/\\][^"]*"', path.read_text(encoding="utf-8")) == [], path.name
+
+
+def test_weights_are_float16_on_disk_and_the_same_in_float32_in_memory() -> None:
+    loaded = load_run(BUNDLED, "cpu")
+    stored = read_tensors(loaded.checkpoint, WEIGHTS)
+    for name, weight in weights_of(loaded.model).items():
+        assert (stored[name].dtype, weight.dtype) == (torch.float16, torch.float32)
+        assert torch.equal(stored[name].float(), weight), name
+
+
+def test_the_first_sentence_is_translated_without_a_run(translator: Translator) -> None:
+    answer = recorded_answers()[FIRST]
+    assert "liebe" in answer
+    assert call("translate", FIRST).stdout == f"{answer}\n"
+    assert call("translate", stdin=f"{FIRST}\n\n{FIRST}\n").stdout == f"{answer}\n\n{answer}\n"
+    assert translator.translate([FIRST])[0].text == answer
+
+
+def test_the_card_says_what_the_model_answers(translator: Translator) -> None:
+    recorded = recorded_answers()
+    assert len(recorded) >= 20
+    answers = translator.translate(list(recorded))
+    assert {answer.source: answer.text for answer in answers} == recorded
+
+
+def test_the_card_shows_all_its_sentences_where_they_belong(pack: ModuleType) -> None:
+    right = import_module("sentences").RIGHT
+    assert recorded_answers().keys() == right.keys()
+    shown_as_right = card().partition("### Right")[2].partition("### Wrong")[0]
+    for source, answer in recorded_answers().items():
+        assert (f"| {source} |" in shown_as_right) == (answer in right[source]), source
+
+
+def test_the_card_names_what_the_files_are() -> None:
+    loaded = load_run(BUNDLED, "cpu")
+    state = json.loads((loaded.checkpoint / "state.json").read_text(encoding="utf-8"))
+    assert f"| parameters | {sum(weight.numel() for weight in weights_of(loaded.model).values()):,} |" in card()
+    assert f"Training made {state['counters']['update']:,} updates" in card()
+    weights_mb = (loaded.checkpoint / "model.safetensors").stat().st_size / 1e6
+    assert f"weights take {weights_mb:.2f} MB" in card()
+    config = (ROOT / "examples" / "bundled" / "train.toml").read_text(encoding="utf-8")
+    assert f"max_updates = {loaded.config.train.max_updates}\n" in config
+
+
+def test_the_card_names_those_who_wrote_the_sentences() -> None:
+    attribution = card().partition("## Data and attribution")[2].partition("\n## ")[0]
+    for name in ("https://tatoeba.org", "CC BY 2.0 FR", "creativecommons.org/licenses/by/2.0/fr", "CLDR", "Babel"):
+        assert name in attribution
+    assert "https://tatoeba.org" in card().partition("## Licence")[2]
+    scores = card().partition("## Scores")[2].partition("\n## ")[0]
+    assert len(re.findall(r"`nrefs:1\|case:mixed\|[^`]+version:[\d.]+`", scores)) == 2
+
+
+def test_every_command_that_takes_a_run_takes_the_bundled_one(tmp_path: Path) -> None:
+    src, tgt = tmp_path / "a.en", tmp_path / "a.de"
+    answer = recorded_answers()[FIRST]
+    src.write_text(f"{FIRST}\n{FIRST}\n", encoding="utf-8")
+    tgt.write_text(f"{answer}\nDas Meer schweigt.\n", encoding="utf-8")
+    likely, unlikely = (
+        float(line.split("\t")[0]) for line in call("score", "--src", src, "--tgt", tgt).stdout.splitlines()
+    )
+    assert unlikely < likely < 0
+    scores = json.loads(call("evaluate", "--src", src, "--ref", tgt, "--json").stdout)
+    assert (scores["exact_match"], scores["sentences"]) == (50.0, 2)
+    assert f"{FIRST} → {answer}" in call("trace", FIRST).stdout
+    assert call("trace", FIRST, "--verify").stdout.endswith("Everything follows.\n")
+    assert "They agree." in call("diff", "--text", FIRST, "--b", "cached").stdout
+
+
+def test_summary_says_which_model_it_shows(tmp_path: Path) -> None:
+    shown = call("summary").stdout
+    assert shown.startswith(f"The bundled English-German model; {CARD} tells what it is.\n")
+    parameters = sum(weight.numel() for weight in weights_of(load_run(BUNDLED, "cpu").model).values())
+    assert f"total parameters: {parameters:,}" in shown
+    assert call("summary", "--run", BUNDLED).stdout.startswith(f"The model {BUNDLED / 'final'}")
+    assert call("summary", "base").stdout.startswith("The configuration base, without weights.\n")
+
+
+def test_the_demo_begins_with_the_sentence_and_its_walk(translator: Translator) -> None:
+    console = Console(file=io.StringIO(), width=140)
+    show_bundled(console)
+    shown = console.file.getvalue()
+    assert f"{FIRST} → {recorded_answers()[FIRST]}" in shown
+    walked = walk(translator, SENTENCES[:1])
+    numbers = [walked[address].number for address in LANDMARKS]
+    assert numbers == sorted(numbers)
+    for address in LANDMARKS:
+        assert address.rpartition(".")[2] in shown
+    assert f"{len(LANDMARKS)} of the {len(walked.steps)} steps" in shown
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the wheel and the source distribution of this tree."""
+    home = tmp_path_factory.mktemp("built")
+    tree = home / "tree"
+    tree.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    shutil.copytree(ROOT / "glassformer", tree / "glassformer", ignore=shutil.ignore_patterns("__pycache__"))
+    code = "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('..')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tree, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return home
+
+
+def test_the_wheel_and_the_source_distribution_hold_the_model(built: Path) -> None:
+    expected = {f"glassformer/bundled/en-de/{name}" for name in files(BUNDLED)}
+    (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name for name in archive.namelist() if "/en-de/" in name} == expected
+    with tarfile.open(source) as archive:
+        assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
+
+
+def test_what_the_wheel_holds_translates_on_a_fresh_machine(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    command = [sys.executable, "-m", "glassformer", "translate", FIRST]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path / "site"), "HOME": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (f"{recorded_answers()[FIRST]}\n", "")
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A run with a final model of random weights."""
+    tokenizer = Tokenizer.train("characters", ["the old house"], 40)
+    sizes = {"src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "d_model": 6, "n_heads": 2, "d_ff": 5}
+    config = ModelConfig(**sizes, n_encoder_layers=1, n_decoder_layers=1)
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    run.write_config(RunConfig(model=config), {"files": ["/home/me/train.tsv"], "fingerprint": "abc"})
+    run.write_tokenizers(tokenizer, tokenizer)
+    state = {"counters": {"update": 3}, "src_tokenizer": tokenizer.digest, "tgt_tokenizer": tokenizer.digest}
+    save_checkpoint(run.final, 3, {WEIGHTS: weights_of(Transformer(config))}, state)
+    return run.path
+
+
+def test_packing_rounds_the_final_model_and_replaces_what_was_there(
+    pack: ModuleType, finished: Path, tmp_path: Path
+) -> None:
+    into = tmp_path / "into"
+    (into / "final" / "update-00000099").mkdir(parents=True)
+    pack.pack(finished, into)
+    assert (into / "config.json").read_text(encoding="utf-8").count("/home/me") == 0
+    assert [path.name for path in (into / "final").iterdir()] == ["update-00000003"]
+    packed, before = (weights_of(load_run(path, "cpu").model) for path in (into, finished))
+    for name, weight in packed.items():
+        assert torch.equal(weight, before[name].half().float()), name
+    assert set(pack.size_of(into)) == files(into)
+    assert next(into.rglob("*.safetensors")).stat().st_mode & 0o444 == 0o444
+
+
+def test_packing_refuses_what_cannot_ship(
+    pack: ModuleType, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkpoint,) = (finished / "final").iterdir()
+    weights = read_tensors(checkpoint, WEIGHTS)
+    state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+    name = next(iter(weights))
+    save_checkpoint(finished / "final", 4, {WEIGHTS: {**weights, name: weights[name] + 70_000.0}}, state)
+    with pytest.raises(SystemExit, match="holds a number that float16 cannot"):
+        pack.pack(finished, tmp_path / "into")
+    monkeypatch.setattr(pack, "MOST_BYTES", 1_000)
+    with pytest.raises(SystemExit, match="expected at most 1,000"):
+        pack.size_of(finished)
+    shutil.rmtree(finished / "final")
+    with pytest.raises(SystemExit, match="holds no final model"):
+        pack.pack(finished, tmp_path / "into")
+
+
+def test_packing_refuses_to_judge_by_what_was_trained_on(pack: ModuleType, tmp_path: Path) -> None:
+    for name, line in {
+        "train": "Go home now!\tGeh heim!",
+        "valid": "a\tb",
+        "test": "x\ty",
+        "phrasebook-test": "1\t2",
+    }.items():
+        (tmp_path / f"{name}.tsv").write_text(f"{line}\n", encoding="utf-8")
+    assert pack.read_all(tmp_path)["test"] == [("x", "y")]
+    (tmp_path / "test.tsv").write_text("Go home, now.\tGeht nach Hause!\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"1 sources to judge by were trained on, .*Go home, now"):
+        pack.read_all(tmp_path)
