@@ -1,18 +1,18 @@
-"""Target tokens a second of a training step: glassformer beside torch's nn.Transformer and MarianMT, the same work.
+"""Target tokens a second of a training step: glassformer beside four others, the same work.
 
-    python benchmarks/training.py [--sizes small base] [--precisions float32 bf16] [--dropout 0.1] [--rounds 5]
+    python benchmarks/training.py [--sizes small base] [--precisions float32 bf16] [--dropouts 0.1 0] [--rounds 5]
                                   [--steps 6] [--json FILE]
 
 A step is forward, label-smoothed loss, backward and a fused Adam, on batches of sentences of like length with about
 1,660 target tokens, as the pairs of Multi30k make them with a joint vocabulary of 10,000; ids are random, and every
 system is given the same. All have the paper's norm after each sublayer and one matrix for both embeddings and the
 output. Dropout stands where the paper has it; nn.Transformer drops out attention weights and inner activations too,
-which no setting of it prevents, so that --dropout 0 is the even comparison with it. bf16 is autocast in every system.
+which no setting of it prevents, so that dropout 0 is the even comparison with it. bf16 is autocast in every system.
 
 Each system runs in a process of its own with all cores, and they take turns. Printed are medians and quartiles of
 target tokens a second, ratios, and the share of the ceiling: the multiply-adds of forward and backward over those
-that a matrix product of the model's size reaches in the same run. The peer ``transformers`` is left out where it is
-missing: ``pip install '.[bench]'``.
+that a matrix product of the model's size reaches in the same run. A system that is not installed is left out:
+``pip install '.[bench]'``; JoeyNMT asks for old libraries, so install it with --no-deps and what it then misses.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 from machine import machine, ratio, spread
-from training_systems import SYSTEMS, batches_of, config_of, missing
+from training_systems import SYSTEMS, batches_of, config_of, missing, versions
 
 from glassformer.config import ModelConfig
 from glassformer.text.batches import Batch
@@ -95,12 +95,12 @@ def ceiling(config: ModelConfig, precision: str, seconds: float = 0.5) -> float:
     return count * x.shape[0] * w.numel() / spent
 
 
-def measure(size: str, options: argparse.Namespace, precision: str) -> dict[str, Any]:
+def measure(size: str, precision: str, dropout: float, options: argparse.Namespace) -> dict[str, Any]:
     """One column: rounds in which the systems take turns."""
-    config, batches = config_of(size, options.dropout), batches_of(1)
+    config, batches = config_of(size, dropout), batches_of(1)
     steps = options.steps
     tokens = [batch.target_tokens for batch in batches]
-    arms = {system: Arm(system, size, precision, options.dropout) for system in options.systems}
+    arms = {system: Arm(system, size, precision, dropout) for system in options.systems}
     for arm in arms.values():
         arm(WARM_UP)
     seconds: dict[str, list[float]] = {system: [] for system in arms}
@@ -116,7 +116,7 @@ def measure(size: str, options: argparse.Namespace, precision: str) -> dict[str,
         at += steps
     for arm in arms.values():
         arm.close()
-    print(f"\n{size}, {precision}, dropout {options.dropout:g}: {statistics.mean(tokens):.0f} target tokens a batch")
+    print(f"\n{size}, {precision}, dropout {dropout:g}: {statistics.mean(tokens):.0f} target tokens a batch")
     per_token = {system: [spent / count for spent, count in zip(row, counts, strict=True)]
                  for system, row in seconds.items()}  # fmt: skip
     result: dict[str, Any] = {"tokens_per_s": {}, "ratios": {}, "share_of_ceiling": {},
@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", choices=["tiny", "small", "base"], default=["small", "base"])
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16"], default=["float32", "bf16"])
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
-    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--dropouts", type=float, nargs="+", default=[0.1, 0.0])
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
     parser.add_argument("--steps", type=int, default=6, help="of each system in each round")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -151,15 +151,17 @@ def main() -> None:
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
     for system in set(options.systems) & set(missing()):
-        print(f"{SYSTEMS[system][0]} is not installed, and left out: pip install '.[bench]'")
+        print(f"{SYSTEMS[system][0]} is not installed, and left out.")
         options.systems.remove(system)
-    results: dict[str, Any] = {"machine": machine(), "dropout": options.dropout, "rounds": options.rounds,
-                               "columns": {}}  # fmt: skip
+    results: dict[str, Any] = {"machine": machine(), "versions": versions(options.systems),
+                               "rounds": options.rounds, "columns": {}}  # fmt: skip
     for size in options.sizes:
         for precision in options.precisions:
-            results["columns"][f"{size} {precision}"] = measure(size, options, precision)
-            if options.json:
-                options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            for dropout in options.dropouts:
+                column = f"{size}, {precision}, dropout {dropout:g}"
+                results["columns"][column] = measure(size, precision, dropout, options)
+                if options.json:
+                    options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

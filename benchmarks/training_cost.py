@@ -75,7 +75,8 @@ def main() -> None:
                 rows[f"{count} x {name}"] = {"hours": spent, "usd": spent * count * options.price}
                 print(f"  {count:2} x {name:20} {spent:9.1f} hours   {spent * count * options.price:9,.0f} USD")
         results["models"][size] = {
-            "weights": weights, "operations_per_token": operations, "operations": total, "rows": rows,
+            "weights": weights, "operations_per_token": operations, "operations": total, "papers": PAPERS[size],
+            "rows": rows,
         }  # fmt: skip
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -164,6 +164,11 @@ class _Clock:
         return total / tokens
 
 
+def text_of(options: argparse.Namespace) -> str:
+    """What was trained on."""
+    return f"the pairs of {options.src.parent.name}" if options.src else "the generated task phrasebook-de"
+
+
 def first_below(curve: Curve, loss: float) -> tuple[float, int] | None:
     """When, in seconds, and after how many updates the loss was first below."""
     return next(((seconds, update) for seconds, update, found in curve if found < loss), None)
@@ -215,7 +220,8 @@ def main() -> None:
         print(f"round {turn + 1} of {options.rounds}", flush=True)
     rows = report(curves)
     if options.json:
-        results = {"machine": machine(), "size": options.size, "minutes": options.minutes, "curves": curves,
+        results = {"machine": machine(), "size": options.size, "text": text_of(options), "minutes": options.minutes,
+                   "curves": curves,
                    "reached": rows}  # fmt: skip
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -6,7 +6,8 @@ fused Adam. Each is built as its own documentation builds it.
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
@@ -234,3 +235,9 @@ SYSTEMS: dict[str, tuple[str, str, Callable[[ModelConfig, str], Step]]] = {
 def missing() -> list[str]:
     """The systems whose module is not installed."""
     return [system for system, (_, module, _) in SYSTEMS.items() if find_spec(module) is None]
+
+
+def versions(systems: Iterable[str]) -> dict[str, str]:
+    """The version of each system's package, by the system's name in tables."""
+    packages = {"x_transformers": "x-transformers"}
+    return {SYSTEMS[name][0]: version(packages.get(SYSTEMS[name][1], SYSTEMS[name][1])) for name in systems}

@@ -1,0 +1,128 @@
+"""The page of what training costs, from the results that the benchmarks left."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reference.markdown import code, page, table
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+STEP_SYSTEMS = {
+    "glassformer": "glassformer", "torch": "nn.Transformer", "hf": "MarianMT", "x-transformers": "x-transformers",
+    "joeynmt": "JoeyNMT",
+}  # fmt: skip
+
+
+def training_cost_page() -> str:
+    return page("What training costs", *_steps(), *_end_to_end(), *_paper())
+
+
+def _read(name: str) -> dict[str, Any] | None:
+    path = RESULTS / name
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
+
+
+def _where(results: dict[str, Any]) -> str:
+    machine = results["machine"]
+    return (
+        f"an {machine['processor']} virtual machine with {machine['cores']} cores and no GPU, PyTorch "
+        f"{machine['torch']}"
+    )
+
+
+def _steps() -> Iterator[str]:
+    results = _read("training.json")
+    if results is None:
+        return
+    columns = results["columns"]
+    versions = ", ".join(
+        f"{name} {version}" for name, version in results["versions"].items() if name != "glassformer"
+    )
+    yield (
+        f"Measured with `benchmarks/training.py` on {_where(results)}; peers: {versions}. A step is forward, "
+        "smoothed loss, backward and a fused Adam, on the same batches of some 1,660 target tokens, sentences of like length "
+        "with few cells of padding, vocabulary 10,000; all have the same sizes and norm after each sublayer. Medians "
+        f"of {results['rounds']} rounds, in which the systems take turns. nn.Transformer and x-transformers drop out "
+        "attention weights too, so that the columns without dropout are the even comparison with them."
+    )
+    yield "## Target tokens a second"
+    yield table(
+        ["system", *columns], _rows(columns, lambda column, name: f"{column['tokens_per_s'][name]['median']:,.0f}")
+    )
+    yield "## How many times as fast glassformer is"
+    yield table(["over", *columns], _ratios(columns))
+    yield "In brackets 95 of 100 ratios when the rounds are drawn again."
+    yield "## Share of what the machine's matrix products reach"
+    yield table(
+        ["system", *columns], _rows(columns, lambda column, name: f"{100 * column['share_of_ceiling'][name]:.0f} %")
+    )
+    yield (
+        "The multiply-adds of forward and backward, over those that a product of the feed-forward network's size "
+        "makes in the same run on all cores."
+    )
+
+
+def _rows(columns: dict[str, Any], cell: Any) -> Iterator[list[str]]:
+    for name, title in STEP_SYSTEMS.items():
+        if any(name in column["tokens_per_s"] for column in columns.values()):
+            yield [
+                title,
+                *(cell(column, name) if name in column["tokens_per_s"] else "" for column in columns.values()),
+            ]
+
+
+def _ratios(columns: dict[str, Any]) -> Iterator[list[str]]:
+    for name, title in STEP_SYSTEMS.items():
+        rows = [column["ratios"].get(f"glassformer / {name}") for column in columns.values()]
+        if any(rows):
+            yield [
+                title,
+                *(f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})" if row else "" for row in rows),
+            ]
+
+
+def _end_to_end() -> Iterator[str]:
+    results = _read("training_end_to_end.json")
+    if results is None:
+        return
+    yield "## From text to a validation loss"
+    yield (
+        f"`benchmarks/training_end_to_end.py`, same machine: {code(results['size'])} with norm after each sublayer, "
+        f"on {results['text']}, for {results['minutes']:g} minutes each. glassformer's clock includes validation, "
+        "translating 200 sentences each time, and saving; that of Hugging Face's Seq2SeqTrainer, set up as its "
+        "documentation does with batches of sentences in random order, only its updates."
+    )
+    rows = ([f"{row['loss']:g}", *_times(row), f"{row['ratio']:.2f}"] for row in results["reached"])
+    yield table(["validation loss below", "glassformer train", "Seq2SeqTrainer", "times as fast"], rows)
+    yield "[All of it](../benchmarks/results/training_end_to_end.json)."
+
+
+def _times(row: dict[str, Any]) -> Iterator[str]:
+    for name in ("glassformer", "hf"):
+        yield f"{row[name]['seconds']:.0f} s, {row[name]['updates']:,.0f} updates"
+
+
+def _paper() -> Iterator[str]:
+    results = _read("training_cost.json")
+    if results is None:
+        return
+    yield "## What the paper's models would take"
+    yield (
+        "`benchmarks/training_cost.py` counts the products of forward and backward of WMT14 English-German as the "
+        "paper trained it, some 25,000 tokens of each language an update. Hours follow from the peak of a "
+        f"processor's data sheet and a utilisation of {100 * results['utilisation']:.0f} %, which is an assumption, not a "
+        f"measurement; so is {results['price_usd']:g} USD for an hour of a GPU. The exchange of gradients between "
+        "processes is counted by its bytes; with so small a batch it is what 64 GPUs wait for."
+    )
+    for size, row in results["models"].items():
+        papers = f"the paper states {row['papers']:.1e}" if "papers" in row else ""
+        yield (
+            f"### {size}\n\n{row['weights'] / 1e6:.1f} million weights, "
+            f"{row['operations_per_token'] / 1e6:,.0f} million operations a target token, {row['operations']:.1e} in all; {papers}, which is hours times GPUs times "
+            "what a P100 sustains, not a count."
+        )
+        yield table(
+            ["processors", "hours", "USD"],
+            ([name, f"{found['hours']:,.1f}", f"{found['usd']:,.0f}"] for name, found in row["rows"].items()),
+        )
