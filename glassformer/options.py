@@ -1,4 +1,4 @@
-"""The command line's options that several commands share, with the help a person reads."""
+"""The options that several commands share, with the help a person reads, and how commands end after a stop."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +8,9 @@ import typer
 
 from glassformer.config import DecodeConfig
 from glassformer.errors import RunError
+
+INTERRUPTED = 130
+TERMINATED = 143
 
 Run = Annotated[
     Path | None,
@@ -155,3 +158,8 @@ def required_runs(runs: list[Path] | None) -> list[Path]:
             "Make one in two minutes with `glassformer demo`, then use --run runs/demo."
         )
     return runs
+
+
+def exit_after_stop(reason: str) -> typer.Exit:
+    """How a command ends whose training a signal stopped; ``reason`` is the training's."""
+    return typer.Exit(TERMINATED if "SIGTERM" in reason else INTERRUPTED)
