@@ -51,9 +51,10 @@ def _folders(home: Path) -> Iterator[Path]:
 
 def _how_to_get(recipe: Recipe, homes: list[Path]) -> str:
     wanted = sorted(set(recipe.needed_files()))
-    missing = [name for name in wanted if not _find(homes[0], name)]
+    missing = min(([name for name in wanted if not _find(home, name)] for home in homes), key=len)
+    found = "none of its files" if missing == wanted else f"no {', '.join(missing)}"
     return (
-        f"{recipe.name}: found no {', '.join(missing)} in {' or '.join(map(str, homes))}. Expected "
-        f"{', '.join(wanted)}, plain or .gz, in one directory or in folders of it. They are at {recipe.origin}: "
-        f"{recipe.hint}. Terms: {recipe.licence}."
+        f"{recipe.name}: found {found} in {' or '.join(map(str, homes))}, expected {', '.join(wanted)}, plain or "
+        f".gz, in one directory or in folders of it. Get them at {recipe.origin}: {recipe.hint}. "
+        f"Terms: {recipe.licence}."
     )

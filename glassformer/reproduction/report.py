@@ -4,18 +4,17 @@ import hashlib
 import json
 import shutil
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import StorageError
 from glassformer.reproduction.bootstrap import compare
+from glassformer.reproduction.forms import INSTALL, OTHER, Forms, Moses, moses_of, turned_over
 from glassformer.reproduction.machine import library_versions, machine
-from glassformer.reproduction.moses import INSTALL, Moses, has_moses
-from glassformer.reproduction.recipe import Recipe, Test
+from glassformer.reproduction.recipe import Test
 from glassformer.reproduction.reproduce import Order, SeedResult
 from glassformer.reproduction.ways import WAY_OF_FORM, WAYS, Scored, scored_in_all_ways, way_named
-from glassformer.run_directory import RunDirectory
 from glassformer.text.lines import read_lines
 
 REPORT = "report.json"
@@ -24,7 +23,7 @@ REPORT = "report.json"
 def make_report(order: Order, results: Mapping[int, SeedResult]) -> dict[str, Any]:
     """What was done with which settings, files and versions, and what came of it; ready for JSON."""
     recipe = order.recipe
-    settings, _ = RunDirectory(order.run / f"seed-{order.seeds[0]}").read_config()
+    settings, _ = order.run_of(order.seeds[0]).read_config()
     return {
         "recipe": {"name": recipe.name, "title": recipe.title, "form": recipe.form},
         "changed": list(order.overrides),
@@ -41,6 +40,7 @@ def _training(result: SeedResult) -> dict[str, Any]:
     outcome, final = result.outcome, result.outcome.final
     assert final is not None
     return {
+        "parameters": result.parameters,
         "updates": outcome.updates,
         "epochs": result.state.epoch,
         "ended": outcome.reason,
@@ -55,37 +55,26 @@ def _training(result: SeedResult) -> dict[str, Any]:
 
 
 def _tested(order: Order, test: Test, results: Mapping[int, SeedResult]) -> dict[str, Any]:
-    recipe = order.recipe
+    own, moses = order.recipe.form, moses_of(order.recipe.language)
     references = {
         form: list(read_lines(order.files[name])) for form, name in test.references().items() if name in order.files
     }
-    moses = Moses(recipe.language) if has_moses() else None
-    outputs = {str(seed): _in_forms(recipe, result.outputs[test.name], moses) for seed, result in results.items()}
-    scores = {seed: scored_in_all_ways(forms, references) for seed, forms in outputs.items()}
-    main = way_named(WAY_OF_FORM[recipe.form])
-    own = {seed: forms[recipe.form] for seed, forms in outputs.items()}
+    outputs = {str(seed): result.outputs[test.name] for seed, result in results.items()}
+    scores = {}
+    for seed, texts in outputs.items():
+        forms = Forms(own, moses, order.run_of(int(seed)).read_tokenizers()[1])
+        pieces = {"pieces": forms.pieces(references[own])}
+        scores[seed] = scored_in_all_ways(forms.of(texts), {**references, **pieces})
+    main = way_named(WAY_OF_FORM[own])
     return {
-        "sentences": len(references[recipe.form]),
+        "sentences": len(references[own]),
         "published": [vars(row) for row in test.published],
         "main": main.name,
         "ways": _ways(scores),
-        "left_out": _left_out(recipe, references, scores),
-        "rules": _rules(recipe, references, moses),
-        "bootstrap": compare(main, own, references[recipe.form]),
+        "left_out": _left_out(own, references, scores),
+        "rules": _rules(own, references, moses),
+        "bootstrap": compare(main, outputs, references[own]),
     }
-
-
-def _in_forms(recipe: Recipe, outputs: Sequence[str], moses: Moses | None) -> dict[str, list[str]]:
-    """The outputs as the model wrote them, and in the other form where its rules are at hand."""
-    forms = {recipe.form: list(outputs)}
-    if moses is not None:
-        other, turn = _other_form(recipe, moses)
-        forms[other] = [turn(text) for text in outputs]
-    return forms
-
-
-def _other_form(recipe: Recipe, moses: Moses) -> tuple[str, Any]:
-    return ("raw", moses.detokenised) if recipe.form == "tokenised" else ("tokenised", moses.tokenised)
 
 
 def _ways(scores: Mapping[str, Mapping[str, Scored]]) -> dict[str, dict[str, Any]]:
@@ -112,24 +101,21 @@ def _without_signature(scored: Scored) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, ())}
 
 
-def _left_out(recipe: Recipe, references: Mapping[str, Any], scores: Mapping[str, Mapping[str, Scored]]) -> str:
+def _left_out(own: str, references: Mapping[str, Any], scores: Mapping[str, Mapping[str, Scored]]) -> str:
     """Why there are fewer ways than could be."""
     missing = [way.name for way in WAYS if way.name not in next(iter(scores.values()))]
     if not missing:
         return ""
-    other = "raw" if recipe.form == "tokenised" else "tokenised"
-    why = f"the references are not there in {other} form" if other not in references else f"they need {INSTALL}"
-    return f"left out: {', '.join(missing)}; {why}."
+    why = f"need {INSTALL}" if OTHER[own] in references else f"need {OTHER[own]} references, which are not there"
+    return f"Left out: {', '.join(missing)}, which {why}."
 
 
-def _rules(recipe: Recipe, references: Mapping[str, list[str]], moses: Moses | None) -> dict[str, Any] | None:
+def _rules(own: str, references: Mapping[str, list[str]], moses: Moses | None) -> dict[str, Any] | None:
     """What the rules between the two forms cost: the references themselves, turned over and scored."""
-    if moses is None or len(references) < 2:
+    if moses is None or OTHER[own] not in references:
         return None
-    other, turn = _other_form(recipe, moses)
-    turned = {other: [turn(text) for text in references[recipe.form]]}
-    found = scored_in_all_ways(turned, references)
-    return {"turned_into": other, "scores": {name: one.score for name, one in found.items()}}
+    found = scored_in_all_ways(turned_over(own, references[own], moses), references)
+    return {"turned_into": OTHER[own], "scores": {name: one.score for name, one in found.items()}}
 
 
 def write_report(order: Order, report: Mapping[str, Any], evidence: Path | None) -> None:
@@ -141,8 +127,7 @@ def write_report(order: Order, report: Mapping[str, Any], evidence: Path | None)
             evidence.mkdir(parents=True, exist_ok=True)
             (evidence / REPORT).write_text(text, encoding="utf-8")
             for seed in order.seeds:
-                metrics = RunDirectory(order.run / f"seed-{seed}").metrics_file
-                shutil.copyfile(metrics, evidence / f"seed-{seed}.metrics.jsonl")
+                shutil.copyfile(order.run_of(seed).metrics_file, evidence / f"seed-{seed}.metrics.jsonl")
     except OSError as error:
         raise StorageError(
             f"{error.filename}: cannot be written: {error.strerror}. Free some space or name another --report."

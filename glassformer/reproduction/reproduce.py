@@ -25,7 +25,7 @@ from glassformer.training.train import Outcome, train
 
 @dataclass(frozen=True)
 class Order:
-    """What to do. ``files`` are the places of the recipe's files; ``overrides`` change settings: section.key=value."""
+    """What to do. ``files`` are the places of the recipe's files; ``overrides`` are settings, section.key=value."""
 
     recipe: Recipe
     files: dict[str, Path]
@@ -33,11 +33,15 @@ class Order:
     seeds: tuple[int, ...]
     overrides: tuple[str, ...] = ()
 
+    def run_of(self, seed: int) -> RunDirectory:
+        """Where one seed is trained."""
+        return RunDirectory(self.run / f"seed-{seed}")
+
     def request(self, seed: int) -> TrainRequest:
         """The training of one seed, in its own run directory."""
         data = {key: str(self.files[name]) for key, name in self.recipe.data.items()}
         return TrainRequest.make(
-            run=self.run / f"seed-{seed}",
+            run=self.run_of(seed).path,
             data=data,
             config_file=self.recipe.path,
             overrides=[*self.overrides, f"train.seed={seed}"],
@@ -54,6 +58,7 @@ class SeedResult:
     outcome: Outcome
     state: TrainState
     averaged: bool
+    parameters: int
     outputs: dict[str, list[str]]
     translating_s: float
 
@@ -82,9 +87,10 @@ def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: 
             found = translator.translate(sources, request.config.decode)
             outputs[test.name] = [translation.text for translation in found]
             _write(request.run / f"{test.name}.translations", outputs[test.name])
+        parameters = sum(weight.numel() for weight in translator.model.parameters())
     state = _last_state(request.run, display)
     better = state.best is None or outcome.final.value(request.config.train.metric) > state.best
-    return SeedResult(outcome, state, better, outputs, time.monotonic() - began)
+    return SeedResult(outcome, state, better, parameters, outputs, time.monotonic() - began)
 
 
 def _last_state(run: Path, display: Display) -> TrainState:

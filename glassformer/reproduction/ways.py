@@ -1,6 +1,7 @@
 """The ways in which the same translations are scored, each by sacrebleu and under its signature.
 
-Papers differ by these ways as much as by their models. Knows nothing of models, runs or files.
+Papers differ by these ways as much as by their models. A text has up to three forms: ``tokenised`` words in lower
+case, ``raw`` as people write, and the tokenizer's ``pieces``. Knows nothing of models, runs or files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,8 +36,7 @@ class Way:
 
 WAYS = (
     Way("tokenised", "BLEU of lower-cased, tokenised words", "tokenised", _words),
-    Way("tokenised twice", "BLEU of the same text, given to sacrebleu as if it were not tokenised",
-        "tokenised", _cased),
+    Way("pieces", "BLEU of the tokenizer's pieces, not joined to words again", "pieces", _words),
     Way("caseless", "BLEU of the detokenised text, upper and lower case alike", "raw", _caseless),
     Way("cased", "BLEU of the detokenised text, upper and lower case apart: sacrebleu's default", "raw", _cased),
     Way("sentences", "mean of the sentences' smoothed BLEU, tokenised words: nltk's sentence_bleu, method1",
@@ -85,7 +85,7 @@ def scored(way: Way, outputs: Sequence[str], references: Sequence[str]) -> Score
     metric = way.metric()
     if way.of_sentences:
         pairs = zip(outputs, references, strict=True)
-        score = fmean(metric.sentence_score(output, [reference]).score for output, reference in pairs)
+        score = fmean(metric.corpus_score([output], [[reference]]).score for output, reference in pairs)
         return Scored(score, f"{metric.get_signature()}|mean of sentences")
     found = metric.corpus_score(list(outputs), [list(references)])
     signature = str(metric.get_signature())
