@@ -16,6 +16,9 @@ SHELF = Path(__file__).parents[1] / "recipes"
 FORMS = ("tokenised", "raw")
 DATA_FILES = ("src", "tgt", "valid_src", "valid_tgt")
 
+_PLAIN: dict[Any, Any] = {str: str, float: (int, float)}
+_WORDS: dict[Any, str] = {str: "text between quotes", float: "a number"}
+
 Table = TypeVar("Table")
 
 
@@ -135,6 +138,6 @@ def _made(kind: type[Table], where: str, values: dict[str, Any]) -> Table:
     for key, field in known.items():
         if key not in values and field.default is MISSING:
             raise ConfigError(f"{where}.{key}: found nothing, expected a value.")
-        if field.type in (str, float) and not isinstance(values.get(key, ""), (str, float)):
-            raise ConfigError(f"{where}.{key}: found {values[key]!r}, expected {field.type.__name__}.")
+        if key in values and not isinstance(values[key], _PLAIN.get(field.type, object)):
+            raise ConfigError(f"{where}.{key}: found {values[key]!r}, expected {_WORDS[field.type]}.")
     return kind(**values)

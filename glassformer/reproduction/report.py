@@ -96,9 +96,7 @@ def _ways(scores: Mapping[str, Mapping[str, Scored]]) -> dict[str, dict[str, Any
 
 
 def _without_signature(scored: Scored) -> dict[str, Any]:
-    values = scored.to_mapping()
-    del values["signature"]
-    return {key: value for key, value in values.items() if value not in (None, ())}
+    return {key: value for key, value in scored.to_mapping().items() if key != "signature"}
 
 
 def _left_out(own: str, references: Mapping[str, Any], scores: Mapping[str, Mapping[str, Scored]]) -> str:

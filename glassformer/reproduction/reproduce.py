@@ -101,6 +101,6 @@ def _last_state(run: Path, display: Display) -> TrainState:
 def _write(path: Path, texts: Sequence[str]) -> None:
     """For a look at them, and for other scorers; they stay in the run directory."""
     try:
-        path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        path.write_text("".join(text.replace("\n", " ") + "\n" for text in texts), encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{path}: cannot be written: {error.strerror}. Name another --run.") from error

@@ -58,8 +58,9 @@ class Scored:
     reference_words: int | None = None
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
+        """Plain values, ready for JSON; what a metric does not have is left out."""
+        values = {**asdict(self), "precisions": list(self.precisions)}
+        return {key: value for key, value in values.items() if value not in (None, [])}
 
 
 def way_named(name: str) -> Way:
