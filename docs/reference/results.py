@@ -30,8 +30,8 @@ def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
     recipe = report["recipe"]
     yield f"## {recipe['title']}"
     yield (
-        f"[{name}.toml](../glassformer/recipes/{name}.toml) says every setting, and where one has another form than "
-        f"in the toolkit of the publication. {_where(report)} All figures: [the report]({_place(name)}/report.json) "
+        f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) says every setting, and where one has "
+        f"another form than in the published one. {_where(report)} All figures: [the report]({_place(name)}/report.json) "
         f"and {_logs(name, report)}."
     )
     if report["changed"]:
@@ -45,7 +45,7 @@ def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
 def _where(report: dict[str, Any]) -> str:
     machine = report["machine"]
     chip = f"{machine['gpu']}" if "gpu" in machine else f"{machine['processor']}, {machine['cores']} cores, no GPU"
-    return f"Trained on {chip} ({machine['threads']} threads, PyTorch {machine['torch']})."
+    return f"Trained on {chip}, threads: {machine['threads']}, PyTorch {machine['torch']}."
 
 
 def _place(name: str) -> str:
@@ -73,13 +73,13 @@ def _test(name: str, test: dict[str, Any]) -> Iterator[str]:
     yield f"The signature is {code(main['signature'])}."
     yield "### The same translations, scored in other ways"
     yield (
-        f"Why do papers' figures differ so much? These are the very same {test['sentences']:,} translations. Only "
-        "the first number can be held against figures that were counted in the same way."
+        f"Why do papers' figures differ so much? These are the very same {test['sentences']:,} translations in every "
+        "row. A figure can be held against another only where text and signature are the same."
     )
     seeds = list(main["seeds"])
     yield table(["way", "what it is", *(f"seed {seed}" for seed in seeds), "mean", "signature"], _ways(test))
     yield " ".join(filter(None, [_rules(test), test["left_out"]]))
-    yield "### What is chance"
+    yield "### How much is chance"
     bootstrap = test["bootstrap"]
     yield (
         f"Scores over {bootstrap['resamples']:,} sets of sentences drawn again from the test set "
@@ -97,7 +97,7 @@ def _test(name: str, test: dict[str, Any]) -> Iterator[str]:
 def _beside_others(test: dict[str, Any], main: dict[str, Any]) -> Iterator[list[str]]:
     spread = "" if main["deviation"] is None else f" ± {main['deviation']:.2f}"
     seeds = "; ".join(_in_full(row) for row in main["seeds"].values())
-    yield [f"glassformer, {len(main['seeds'])} seeds", f"{main['mean']:.2f}{spread}", seeds]
+    yield [f"glassformer, seeds {', '.join(main['seeds'])}", f"{main['mean']:.2f}{spread}", seeds]
     for row in test["published"]:
         details = f"{row['details']}; " if row["details"] else ""
         yield [row["system"], f"{row['score']:.2f}", f"{details}{row['source']}"]
@@ -118,8 +118,8 @@ def _ways(test: dict[str, Any]) -> Iterator[list[str]]:
 def _rules(test: dict[str, Any]) -> str:
     if not test["rules"]:
         return ""
-    scores = " and ".join(f"{score:.2f} {name}" for name, score in test["rules"]["scores"].items())
+    scores = ", ".join(f"{name} {score:.2f}" for name, score in test["rules"]["scores"].items())
     return (
         f"The text was made {test['rules']['turned_into']} by Moses's rules (sacremoses). The references themselves, "
-        f"treated likewise, score {scores}: so would a perfect translation."
+        f"treated likewise, score: {scores}. So would a perfect translation."
     )
