@@ -30,9 +30,9 @@ def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
     recipe = report["recipe"]
     yield f"## {recipe['title']}"
     yield (
-        f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) says every setting, and where one has "
-        f"another form than in the published one. {_where(report)} All figures: [the report]({_place(name)}/report.json) "
-        f"and {_logs(name, report)}."
+        f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) says every setting, and where one "
+        f"has another form than in the published one. {_where(report)} All figures: "
+        f"[the report]({_place(name)}/report.json) and {_logs(name, report)}."
     )
     if report["changed"]:
         yield f"Changed from the recipe: {', '.join(map(code, report['changed']))}."
