@@ -1,33 +1,11 @@
 """What a benchmark says of where it ran, and how it sums up repeated measurements."""
 
-import platform
 import random
 import statistics
-from pathlib import Path
-from typing import Any
 
-import torch
+from glassformer.reproduction.machine import machine
 
-from glassformer.version import __version__
-
-
-def machine() -> dict[str, Any]:
-    """Processor, threads and versions."""
-    names = [line.partition(":")[2].strip() for line in _cpu_lines() if line.startswith("model name")]
-    return {
-        "processor": names[0] if names else platform.processor(),
-        "cores": len(names),
-        "threads": torch.get_num_threads(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "glassformer": __version__,
-    }
-
-
-def _cpu_lines() -> list[str]:
-    path = Path("/proc/cpuinfo")
-    return path.read_text().splitlines() if path.exists() else []
+__all__ = ["machine", "ratio", "spread"]
 
 
 def spread(values: list[float]) -> dict[str, float]:

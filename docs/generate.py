@@ -1,4 +1,4 @@
-"""Writes the pages that code and results know: commands, settings, steps, mistakes, speed; ``--check`` compares.
+"""Writes the pages that code and results know: commands, settings, mistakes, speed ...; ``--check`` compares.
 
     python docs/generate.py           writes them
     python docs/generate.py --check   writes nothing; ends with 1 and names each page that differs, each dead link
@@ -15,6 +15,7 @@ from pathlib import Path
 from reference.commands import commands_page
 from reference.errors import errors_page
 from reference.links import dead_links
+from reference.results import reports, results_page
 from reference.settings import settings_page
 from reference.speed import speed_page
 from reference.steps import steps_page
@@ -25,6 +26,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page, "settings.md": settings_page, "steps.md": steps_page,
     "errors.md": errors_page, "speed.md": speed_page,
 }  # fmt: skip
+if reports():
+    PAGES["results.md"] = results_page
 
 
 def write() -> None:

@@ -14,8 +14,10 @@ from glassformer import options as opt
 from glassformer.bundled import CARD
 from glassformer.cli_evaluate import evaluate, score
 from glassformer.cli_explain import diff, trace
+from glassformer.cli_reproduce import reproduce
 from glassformer.cli_translate import translate
 from glassformer.errors import ConfigError, GlassformerError, RunError
+from glassformer.options import INTERRUPTED
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-INTERRUPTED = 130
-TERMINATED = 143
 _BUNDLED_MODEL = f"The bundled English-German model; {CARD} tells what it is."
 
 
@@ -89,7 +89,7 @@ def _print_outcome(outcome: "Outcome") -> None:
     rate = outcome.target_tokens / outcome.elapsed_s if outcome.elapsed_s else 0.0
     typer.echo(f"{outcome.updates:,} updates, {outcome.target_tokens:,} target tokens, {rate:,.0f} tokens/s in all.")
     if outcome.final is None:
-        raise typer.Exit(TERMINATED if "SIGTERM" in outcome.reason else INTERRUPTED)
+        raise opt.exit_after_stop(outcome.reason)
     scores = outcome.final.scores
     typer.echo(
         f"Final model, on validation: loss {outcome.final.loss:.3f}, ppl {outcome.final.perplexity:.2f}, greedy "
@@ -102,6 +102,7 @@ def _print_outcome(outcome: "Outcome") -> None:
 app.command()(translate)
 app.command()(evaluate)
 app.command()(score)
+app.command()(reproduce)
 app.command()(trace)
 app.command()(diff)
 

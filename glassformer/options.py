@@ -1,4 +1,4 @@
-"""The command line's options that several commands share, with the help a person reads."""
+"""The options that several commands share, with the help a person reads, and how commands end after a stop."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +9,9 @@ import typer
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig
 from glassformer.errors import RunError
+
+INTERRUPTED = 130
+TERMINATED = 143
 
 Run = Annotated[
     Path | None,
@@ -171,3 +174,8 @@ def required_run(run: Path | None) -> Path:
             "Make one in two minutes with `glassformer demo`, then use --run runs/demo."
         )
     return run
+
+
+def exit_after_stop(reason: str) -> typer.Exit:
+    """How a command ends whose training a signal stopped; ``reason`` is the training's."""
+    return typer.Exit(TERMINATED if "SIGTERM" in reason else INTERRUPTED)

@@ -68,7 +68,8 @@ def trained(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_every_command_has_help_worth_reading(call: Run) -> None:
-    for command in ("train", "translate", "evaluate", "score", "trace", "diff", "summary", "average", "demo"):
+    commands = ("train", "translate", "evaluate", "score", "reproduce", "trace", "diff", "summary", "average", "demo")
+    for command in commands:
         result = call(command, "--help")
         assert result.code == 0
         assert len(result.out) > 300
@@ -374,3 +375,50 @@ def test_a_reader_that_has_enough_is_no_error(trained: Path) -> None:
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
+
+
+def test_reproduce_lists_its_recipes_and_says_what_is_missing(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = call("reproduce")
+    assert (listed.code, listed.err) == (0, "")
+    assert "multi30k-en-de: Transformer-Tiny" in listed.out
+    assert "41.02 tokenised on test_2016_flickr" in listed.out
+    missing = call("reproduce", "multi30k-en-de")
+    assert (missing.code, missing.out) == (2, "")
+    assert missing.err.startswith("error: multi30k-en-de: found none of its files in ")
+    assert call("reproduce", "multi30k-en-de", "--seeds", "1,x").code == 2
+
+
+def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    src, tgt = files
+    recipe = tmp_path / "letters.toml"
+    recipe.write_text(
+        f"""
+        [recipe]
+        title = "Letters"
+        form = "tokenised"
+        language = "en"
+        folder = "letters"
+        origin = "here"
+        hint = "make them"
+        licence = "none"
+        [[recipe.tests]]
+        name = "all"
+        src = "{src.name}"
+        tokenised = "{tgt.name}"
+        [data]
+        src = "{src.name}"
+        tgt = "{tgt.name}"
+        valid_src = "{src.name}"
+        valid_tgt = "{tgt.name}"
+        """
+    )
+    order = ["reproduce", recipe, "--data", src.parent, "--run", tmp_path / "run", "--report", tmp_path / "evidence"]
+    done = call(*order, "--seeds", "5 6", "--set", "train.max_updates=2", *SMALL)
+    assert (done.code, done.err) == (0, "")
+    assert "all, 64 sentences" in done.out
+    assert "seed 5 - seed 6" in done.out
+    found = sorted(path.name for path in (tmp_path / "evidence").iterdir())
+    assert found == ["report.json", "seed-5.metrics.jsonl", "seed-6.metrics.jsonl"]

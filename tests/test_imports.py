@@ -16,8 +16,18 @@ LEVELS: list[set[str]] = [
     {"text", "tasks"},
     {"bundled", "checkpoint", "run_directory"},
     {"decoding", "training"},
-    {"explain", "interop", "serving"},
-    {"streams", "options", "cli", "cli_evaluate", "cli_explain", "cli_translate", "demo", "__main__"},
+    {"explain", "reproduction", "interop", "serving"},
+    {
+        "streams",
+        "options",
+        "cli",
+        "cli_evaluate",
+        "cli_explain",
+        "cli_reproduce",
+        "cli_translate",
+        "demo",
+        "__main__",
+    },
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

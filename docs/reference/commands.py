@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from glassformer import errors
-from glassformer.cli import INTERRUPTED, TERMINATED, app
+from glassformer.cli import app
+from glassformer.options import INTERRUPTED, TERMINATED
 from reference.markdown import code, page, prose, table
 
 VALUE_WORDS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}

@@ -41,10 +41,11 @@ def _steps() -> Iterator[str]:
     )
     yield (
         f"Measured with `benchmarks/training.py` on {_where(results)}; peers: {versions}. A step is forward, "
-        "smoothed loss, backward and a fused Adam, on the same batches of some 1,660 target tokens, sentences of like length "
-        "with few cells of padding, vocabulary 10,000; all have the same sizes and norm after each sublayer. Medians "
-        f"of {results['rounds']} rounds, in which the systems take turns. nn.Transformer and x-transformers drop out "
-        "attention weights too, so that the columns without dropout are the even comparison with them."
+        "smoothed loss, backward and a fused Adam, on the same batches of some 1,660 target tokens, sentences of "
+        "like length with few cells of padding, vocabulary 10,000; all have the same sizes and norm after each "
+        f"sublayer. Medians of {results['rounds']} rounds, in which the systems take turns. nn.Transformer and "
+        "x-transformers drop out attention weights too, so that the columns without dropout are the even comparison "
+        "with them."
     )
     yield "## Target tokens a second"
     yield table(
@@ -111,7 +112,7 @@ def _paper() -> Iterator[str]:
     yield (
         "`benchmarks/training_cost.py` counts the products of forward and backward of WMT14 English-German as the "
         "paper trained it, some 25,000 tokens of each language an update. Hours follow from the peak of a "
-        f"processor's data sheet and a utilisation of {100 * results['utilisation']:.0f} %, which is an assumption, not a "
+        f"processor's data sheet and a utilisation of {100 * results['utilisation']:.0f} %, an assumption and not a "
         f"measurement; so is {results['price_usd']:g} USD for an hour of a GPU. The exchange of gradients between "
         "processes is counted by its bytes; with so small a batch it is what 64 GPUs wait for."
     )
@@ -119,8 +120,9 @@ def _paper() -> Iterator[str]:
         papers = f"the paper states {row['papers']:.1e}" if "papers" in row else ""
         yield (
             f"### {size}\n\n{row['weights'] / 1e6:.1f} million weights, "
-            f"{row['operations_per_token'] / 1e6:,.0f} million operations a target token, {row['operations']:.1e} in all; {papers}, which is hours times GPUs times "
-            "what a P100 sustains, not a count."
+            f"{row['operations_per_token'] / 1e6:,.0f} million operations a target token, "
+            f"{row['operations']:.1e} in all; {papers}, which is hours times GPUs times what a P100 sustains, not a "
+            "count."
         )
         yield table(
             ["processors", "hours", "USD"],

@@ -68,6 +68,7 @@ def _merge(layers: dict[str, dict[str, Any]], section: str, settings: Any) -> No
 
 def _read_config_file(path: Path) -> dict[str, Any]:
     values = read_toml(path)
+    values.pop("recipe", None)  # what `glassformer reproduce` reads
     home = path.parent
     if "run" in values:
         values["run"] = home / str(values["run"])

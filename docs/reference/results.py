@@ -1,0 +1,125 @@
+"""The page of published results that were done again, from the reports that `glassformer reproduce` left."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reference.markdown import code, page, table
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+
+
+def reports() -> list[Path]:
+    """Where there is none, there is no page."""
+    return sorted(RESULTS.glob("*/report.json"))
+
+
+def results_page() -> str:
+    found = {path.parent.name: json.loads(path.read_text("utf-8")) for path in reports()}
+    return page(
+        "Published results, done again",
+        "Each is one command, `glassformer reproduce RECIPE`: it trains with some seeds, translates the test set and "
+        "scores it. Beside each score stands sacrebleu's signature, which says how it was counted. Multi30k is for "
+        "non-commercial research and education: neither its text nor weights trained on it are here, only numbers.",
+        *(block for name, report in found.items() for block in _recipe(name, report)),
+    )
+
+
+def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
+    recipe = report["recipe"]
+    yield f"## {recipe['title']}"
+    yield (
+        f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) says every setting, and where one "
+        f"has another form than in the published one. {_where(report)} All figures: "
+        f"[the report]({_place(name)}/report.json) and {_logs(name, report)}."
+    )
+    if report["changed"]:
+        yield f"Changed from the recipe: {', '.join(map(code, report['changed']))}."
+    head = ["seed", "updates", "epochs", "target tokens", "minutes", "tokens a second", "validation loss", "kept"]
+    yield table(head, _trainings(report))
+    for test_name, test in report["tests"].items():
+        yield from _test(test_name, test)
+
+
+def _where(report: dict[str, Any]) -> str:
+    machine = report["machine"]
+    chip = f"{machine['gpu']}" if "gpu" in machine else f"{machine['processor']}, {machine['cores']} cores, no GPU"
+    return f"Trained on {chip}, threads: {machine['threads']}, PyTorch {machine['torch']}."
+
+
+def _place(name: str) -> str:
+    return f"../benchmarks/results/{name}"
+
+
+def _logs(name: str, report: dict[str, Any]) -> str:
+    links = [f"[seed {seed}]({_place(name)}/seed-{seed}.metrics.jsonl)" for seed in report["trainings"]]
+    return f"what each training logged: {', '.join(links)}"
+
+
+def _trainings(report: dict[str, Any]) -> Iterator[list[str]]:
+    for seed, row in report["trainings"].items():
+        yield [
+            seed, f"{row['updates']:,}", str(row["epochs"]), f"{row['target_tokens']:,}",
+            f"{row['elapsed_s'] / 60:.0f}", f"{row['target_tokens_per_s']:,.0f}", f"{row['valid_loss']:.3f}",
+            "the average" if row["averaged"] else "the best single checkpoint",
+        ]  # fmt: skip
+
+
+def _test(name: str, test: dict[str, Any]) -> Iterator[str]:
+    main = test["ways"][test["main"]]
+    yield f"### {name}, {test['sentences']:,} sentences"
+    yield table(["system", test["main"], "details"], _beside_others(test, main))
+    yield f"The signature is {code(main['signature'])}."
+    yield "### The same translations, scored in other ways"
+    yield (
+        f"Why do papers' figures differ so much? These are the very same {test['sentences']:,} translations in every "
+        "row. A figure can be held against another only where text and signature are the same."
+    )
+    seeds = list(main["seeds"])
+    yield table(["way", "what it is", *(f"seed {seed}" for seed in seeds), "mean", "signature"], _ways(test))
+    yield " ".join(filter(None, [_rules(test), test["left_out"]]))
+    yield "### How much is chance"
+    bootstrap = test["bootstrap"]
+    yield (
+        f"Scores over {bootstrap['resamples']:,} sets of sentences drawn again from the test set "
+        f"({code(bootstrap['signature'])}), and pairs of seeds over the same ones. A small p means that a difference "
+        "is hardly chance."
+    )
+    yield table(["seed", test["main"], "95 of 100 lie within"],
+                ([seed, f"{row['mean']:.2f}", f"± {row['interval']:.2f}"]
+                 for seed, row in bootstrap["redrawn"].items()))  # fmt: skip
+    yield table(["seeds", "difference", "p"],
+                ([f"{row['first']} and {row['second']}", f"{row['difference']:+.2f}", f"{row['p']:.3f}"]
+                 for row in bootstrap["pairs"]))  # fmt: skip
+
+
+def _beside_others(test: dict[str, Any], main: dict[str, Any]) -> Iterator[list[str]]:
+    spread = "" if main["deviation"] is None else f" ± {main['deviation']:.2f}"
+    seeds = "; ".join(_in_full(row) for row in main["seeds"].values())
+    yield [f"glassformer, seeds {', '.join(main['seeds'])}", f"{main['mean']:.2f}{spread}", seeds]
+    for row in test["published"]:
+        details = f"{row['details']}; " if row["details"] else ""
+        yield [row["system"], f"{row['score']:.2f}", f"{details}{row['source']}"]
+
+
+def _in_full(row: dict[str, Any]) -> str:
+    precisions = "/".join(f"{value:.1f}" for value in row["precisions"])
+    words = f"{row['words']:,} words for {row['reference_words']:,}"
+    return f"{row['score']:.2f} ({precisions}, BP {row['brevity_penalty']:.3f}, {words})"
+
+
+def _ways(test: dict[str, Any]) -> Iterator[list[str]]:
+    for name, row in test["ways"].items():
+        scores = [f"{one['score']:.2f}" for one in row["seeds"].values()]
+        yield [name, row["meaning"], *scores, f"{row['mean']:.2f}", code(row["signature"])]
+
+
+def _rules(test: dict[str, Any]) -> str:
+    if not test["rules"]:
+        return ""
+    scores = ", ".join(f"{name} {score:.2f}" for name, score in test["rules"]["scores"].items())
+    return (
+        f"The text was made {test['rules']['turned_into']} by Moses's rules (sacremoses). The references themselves, "
+        f"treated likewise, score: {scores}. So would a perfect translation."
+    )

@@ -1,0 +1,83 @@
+"""The command that does published results again. ``cli`` gives it its place."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glassformer import options as opt
+from glassformer.errors import ConfigError
+
+
+def reproduce(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(help="A recipe's name, or a file of your own ending in .toml; without it all are listed"),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the recipe's files are; data/ and ../shared/data/ if not given"),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where to train, a directory for each seed; runs/RECIPE if not given"),
+    ] = None,
+    seeds: Annotated[str, typer.Option(metavar="N,N,...", help="The seeds to train with")] = "1,2,3",
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also keep report.json and the trainings' numbers here; never any text"),
+    ] = None,
+    set_: opt.Set = None,
+) -> None:
+    """Do a published result again: train its recipe with some seeds, translate its test sets, score them in six ways.
+
+    The same command goes on after a stop, and evaluates again what is trained.
+
+    [bold]glassformer reproduce[/bold]
+    [bold]glassformer reproduce multi30k-en-de --data DIR --seeds 1,2,3[/bold]
+    """
+    if recipe is None:
+        for line in _recipe_lines():
+            typer.echo(line)
+        return
+    from rich.console import Console
+
+    from glassformer.reproduction.data import find_files
+    from glassformer.reproduction.printed import report_lines
+    from glassformer.reproduction.recipe import read_recipe
+    from glassformer.reproduction.report import make_report, write_report
+    from glassformer.reproduction.reproduce import Order
+    from glassformer.reproduction.reproduce import reproduce as reproduce_recipe
+    from glassformer.training.display import display_for
+
+    chosen = read_recipe(recipe)
+    place = run or Path("runs") / chosen.name
+    order = Order(chosen, find_files(chosen, data), place, _seeds(seeds), tuple(set_ or ()))
+    with display_for(Console()) as display:
+        results = reproduce_recipe(order, display)
+    if not isinstance(results, dict):
+        raise opt.exit_after_stop(results.reason)
+    found = make_report(order, results)
+    write_report(order, found, report)
+    for line in report_lines(found):
+        typer.echo(line)
+
+
+def _recipe_lines() -> Iterator[str]:
+    from glassformer.reproduction.recipe import read_recipe, recipe_names
+
+    for name in recipe_names():
+        recipe = read_recipe(name)
+        yield f"{name}: {recipe.title}"
+        for test in recipe.tests:
+            yield from (f"    {row.score:.2f} {row.way} on {test.name}, {row.source}" for row in test.published[:1])
+        yield f"    {recipe.path}"
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    found = [part for part in re.split(r"[,\s]+", text) if part]
+    if not found or not all(part.isdecimal() for part in found) or len(set(found)) < len(found):
+        raise ConfigError(f"--seeds: found {text!r}, expected different whole numbers such as 1,2,3.")
+    return tuple(map(int, found))

@@ -1,0 +1,143 @@
+"""A recipe: a training's settings, the files it needs, its test sets, and what others published for them.
+
+It is a TOML file that ``glassformer train --config`` takes too. Training reads its settings, this file its
+``[recipe]``. The recipes that come with the package lie in ``glassformer/recipes``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from glassformer.errors import ConfigError, nearest
+from glassformer.settings import read_toml
+
+SHELF = Path(__file__).parents[1] / "recipes"
+FORMS = ("tokenised", "raw")
+DATA_FILES = ("src", "tgt", "valid_src", "valid_tgt")
+
+_PLAIN: dict[Any, Any] = {str: str, float: (int, float)}
+_WORDS: dict[Any, str] = {str: "text between quotes", float: "a number"}
+
+Table = TypeVar("Table")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure that others published: by which system, counted in which way, and where it is written."""
+
+    system: str
+    score: float
+    way: str
+    source: str
+    details: str = ""
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test set: the file of its sources, and of its references in the forms that there are."""
+
+    __test__ = False  # not one of pytest's
+
+    name: str
+    src: str
+    tokenised: str = ""
+    raw: str = ""
+    published: tuple[Published, ...] = ()
+
+    def references(self) -> dict[str, str]:
+        """The file of the references in each form that there is."""
+        return {form: name for form in FORMS if (name := getattr(self, form))}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``form`` is that of the text which the model reads and writes: tokenised (and lower-cased) or raw.
+
+    ``language`` is that of the targets, ``data`` the four files to train on, by their keys; ``folder``, ``origin``,
+    ``hint`` and ``licence`` say where all files are looked for, where they come from, how, and on what terms.
+    """
+
+    name: str
+    path: Path
+    title: str
+    form: str
+    language: str
+    folder: str
+    origin: str
+    hint: str
+    licence: str
+    data: Mapping[str, str]
+    tests: tuple[Test, ...]
+
+    def needed_files(self) -> list[str]:
+        """Without these there is nothing to train on, to translate, or to compare with."""
+        tested = [name for test in self.tests for name in (test.src, test.references()[self.form])]
+        return [*self.data.values(), *tested]
+
+    def further_files(self) -> list[str]:
+        """References in the other form, for more ways of scoring."""
+        return [name for test in self.tests for form, name in test.references().items() if form != self.form]
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(path.stem for path in SHELF.glob("*.toml"))
+
+
+def read_recipe(name: str) -> Recipe:
+    """A recipe of the package by its name, or a file of one's own that ends in .toml.
+
+    Raises ``ConfigError`` where there is none of that name, or where the file is not a recipe.
+    """
+    path = Path(name) if name.endswith(".toml") else SHELF / f"{name}.toml"
+    if path.parent == SHELF and name not in recipe_names():
+        raise ConfigError(
+            f"reproduce: there is no recipe named {name!r}.{nearest(name, recipe_names())} Known: "
+            f"{', '.join(recipe_names())}; or give the path of a file of your own, ending in .toml."
+        )
+    values = read_toml(path)
+    return _recipe(path, dict(values.get("recipe", {})), dict(values.get("data", {})))
+
+
+def _recipe(path: Path, values: dict[str, Any], data: dict[str, Any]) -> Recipe:
+    where = f"{path.name}: recipe"
+    rows = _rows(f"{where}.tests", values.get("tests"))
+    tests = [_test(f"{where}.tests[{number}]", row) for number, row in enumerate(rows, 1)]
+    if missing := [key for key in DATA_FILES if not isinstance(data.get(key), str)]:
+        raise ConfigError(f"{path.name}: data: found no {', '.join(missing)}, expected {', '.join(DATA_FILES)}.")
+    files = {key: data[key] for key in DATA_FILES}
+    own = {"name": path.stem, "path": path, "data": files, "tests": tuple(tests)}
+    recipe = _made(Recipe, where, {**values, **own})
+    if recipe.form not in FORMS:
+        raise ConfigError(f"{where}.form: found {recipe.form!r}, expected one of {', '.join(FORMS)}.")
+    for test in tests:
+        if recipe.form not in test.references():
+            raise ConfigError(f"{where}.tests: {test.name} has no {recipe.form}, expected its file of references.")
+    return recipe
+
+
+def _test(where: str, values: dict[str, Any]) -> Test:
+    rows = _rows(f"{where}.published", values.get("published", []))
+    published = tuple(_made(Published, f"{where}.published", row) for row in rows)
+    return _made(Test, where, {**values, "published": published})
+
+
+def _rows(where: str, found: object) -> list[dict[str, Any]]:
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise ConfigError(f"{where}: found {found!r}, expected tables, each under [[...]].")
+    return [dict(row) for row in found]
+
+
+def _made(kind: type[Table], where: str, values: dict[str, Any]) -> Table:
+    """A dataclass of plain values; a key that it lacks or does not have is refused."""
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{where}.{key}: there is no such key.{nearest(key, known)} Known: {', '.join(known)}.")
+    for key, field in known.items():
+        if key not in values and field.default is MISSING:
+            raise ConfigError(f"{where}.{key}: found nothing, expected a value.")
+        if key in values and not isinstance(values[key], _PLAIN.get(field.type, object)):
+            raise ConfigError(f"{where}.{key}: found {values[key]!r}, expected {_WORDS[field.type]}.")
+    return kind(**values)

@@ -1,0 +1,106 @@
+"""One call from a recipe to translated test sets, with a training for each seed. Called again, it goes on.
+
+    DIR/seed-1/ ...        a run directory for each seed, with its translations of each test set
+    DIR/report.json        every figure, without any text
+
+Knows nothing of scores.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.checkpoint import newest_valid
+from glassformer.decoding.translator import Translator
+from glassformer.errors import StorageError
+from glassformer.reproduction.recipe import Recipe
+from glassformer.run_directory import RunDirectory
+from glassformer.text.lines import read_lines
+from glassformer.training.progress import Display
+from glassformer.training.request import TrainRequest
+from glassformer.training.state import TrainState
+from glassformer.training.train import Outcome, train
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to do. ``files`` are the places of the recipe's files; ``overrides`` are settings, section.key=value."""
+
+    recipe: Recipe
+    files: dict[str, Path]
+    run: Path
+    seeds: tuple[int, ...]
+    overrides: tuple[str, ...] = ()
+
+    def run_of(self, seed: int) -> RunDirectory:
+        """Where one seed is trained."""
+        return RunDirectory(self.run / f"seed-{seed}")
+
+    def request(self, seed: int) -> TrainRequest:
+        """The training of one seed, in its own run directory."""
+        data = {key: str(self.files[name]) for key, name in self.recipe.data.items()}
+        return TrainRequest.make(
+            run=self.run_of(seed).path,
+            data=data,
+            config_file=self.recipe.path,
+            overrides=[*self.overrides, f"train.seed={seed}"],
+        )
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """A finished training and its ``outputs`` for each test set, by name; ``translating_s`` seconds for all of them.
+
+    ``averaged`` says whether the model is the mean of the last checkpoints; if not, it is the best single one.
+    """
+
+    outcome: Outcome
+    state: TrainState
+    averaged: bool
+    parameters: int
+    outputs: dict[str, list[str]]
+    translating_s: float
+
+
+def reproduce(order: Order, display: Display) -> dict[int, SeedResult] | Outcome:
+    """Train and translate for every seed; the outcome of a training that was stopped by a signal, where one was."""
+    results = {}
+    for seed in order.seeds:
+        request = order.request(seed)
+        display.say(f"Seed {seed}, in {request.run}.")
+        outcome = train(request.run, request.source, request.config, display)
+        if outcome.final is None:
+            return outcome
+        results[seed] = _translated(order, request, outcome, display)
+    return results
+
+
+def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
+    assert outcome.final is not None
+    began = time.monotonic()
+    outputs = {}
+    with Translator.load(request.run, device=request.config.train.device) as translator:
+        for test in order.recipe.tests:
+            sources = list(read_lines(order.files[test.src]))
+            display.say(f"Translating {test.name}, {len(sources):,} sentences.")
+            found = translator.translate(sources, request.config.decode)
+            outputs[test.name] = [translation.text for translation in found]
+            _write(request.run / f"{test.name}.translations", outputs[test.name])
+        parameters = sum(weight.numel() for weight in translator.model.parameters())
+    state = _last_state(request.run, display)
+    better = state.best is None or outcome.final.value(request.config.train.metric) > state.best
+    return SeedResult(outcome, state, better, parameters, outputs, time.monotonic() - began)
+
+
+def _last_state(run: Path, display: Display) -> TrainState:
+    newest = newest_valid(RunDirectory(run).latest, display.say)
+    return TrainState() if newest is None else TrainState.read(newest)
+
+
+def _write(path: Path, texts: Sequence[str]) -> None:
+    """For a look at them, and for other scorers; they stay in the run directory."""
+    try:
+        path.write_text("".join(text.replace("\n", " ") + "\n" for text in texts), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be written: {error.strerror}. Name another --run.") from error

@@ -1,0 +1,87 @@
+"""Recipes say what was published, and both commands read them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import ConfigError
+from glassformer.reproduction.recipe import SHELF, read_recipe, recipe_names
+from glassformer.training.request import TrainRequest
+
+
+def settings_of(name: str) -> dict[str, dict[str, object]]:
+    return TrainRequest.make(run=Path("r"), config_file=SHELF / f"{name}.toml").config.to_mapping()
+
+
+def test_the_recipe_is_the_one_that_was_published() -> None:
+    settings = settings_of("multi30k-en-de")
+    expected = {
+        "model": {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4,
+                  "dropout": 0.3, "norm": "post", "tie_embeddings": "all", "attention_bias": True,
+                  "positions": "sinusoidal", "activation": "relu"},
+        "text": {"tokenizer": "bpe", "vocab_size": 10_000 + 256 + 4, "joint": True, "lowercase": False},
+        "train": {"batch_tokens": 4096, "accumulate": 1, "max_updates": 8000, "patience": 10, "average_last": 10,
+                  "schedule": "inverse_sqrt", "peak_rate": 5e-3, "warmup": 2000, "adam_beta1": 0.9,
+                  "adam_beta2": 0.98, "adam_eps": 1e-8, "label_smoothing": 0.1, "validate_every": 0, "metric": "loss"},
+        "decode": {"beam": 5, "max_length_b": 200},
+    }  # fmt: skip
+    for section, values in expected.items():
+        assert values.items() <= settings[section].items(), section
+
+
+def test_the_length_penalty_bends_as_fairseqs_does_at_the_mean_length() -> None:
+    """d log(len) = alpha d log(5 + len) at len = 15."""
+    alpha = settings_of("multi30k-en-de")["decode"]["length_penalty"]
+    assert alpha == pytest.approx((5 + 15) / 15, abs=0.005)
+
+
+def test_the_raw_recipe_differs_in_its_text_alone() -> None:
+    assert settings_of("multi30k-en-de-raw") == settings_of("multi30k-en-de")
+    raw, tokenised = read_recipe("multi30k-en-de-raw"), read_recipe("multi30k-en-de")
+    assert (raw.form, tokenised.form) == ("raw", "tokenised")
+    assert raw.needed_files() == [name.replace(".lc.norm.tok", "") for name in tokenised.needed_files()]
+
+
+def test_the_published_figure_stands_in_it() -> None:
+    (test,) = read_recipe("multi30k-en-de").tests
+    assert (test.name, test.published[0].score, test.published[0].way) == ("test_2016_flickr", 41.02, "tokenised")
+    assert "2105.14462" in test.published[0].source
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_copy_beside_the_data_is_a_training_that_could_begin(name: str, tmp_path: Path) -> None:
+    copy = tmp_path / "mine.toml"
+    shutil.copyfile(SHELF / f"{name}.toml", copy)
+    request = TrainRequest.make(run=Path("r"), config_file=copy)
+    recipe = read_recipe(str(copy))
+    assert recipe.name == "mine"
+    places = [str(tmp_path / name) for name in recipe.data.values()]
+    assert request.source.to_mapping() == {"files": places}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title =", "titel =", r"recipe.titel: there is no such key. Did you mean 'title'\?"),
+        ('language = "de"\n', "", r"recipe.language: found nothing"),
+        ('language = "de"', "language = 3", r"recipe.language: found 3, expected text"),
+        ('form = "tokenised"', 'form = "spoken"', r"recipe.form: found 'spoken', expected one of tokenised, raw"),
+        ('\ntokenised = "test', '\nraw = "test', "not TOML|expected its file of references"),
+        ("score = 12.5", 'score = "12.5"', "recipe.tests.1..published.score: found '12.5', expected a number"),
+        ("[[recipe.tests]]", "[recipe.tests]", r"recipe.tests: found .*, expected tables"),
+        ('valid_src = "val.tok.en.gz"\n', "", "data: found no valid_src"),
+    ],
+)
+def test_an_odd_recipe_is_refused_in_words(phrases: Path, old: str, new: str, message: str, tmp_path: Path) -> None:
+    text = (phrases / "phrases.toml").read_text(encoding="utf-8")
+    assert old in text
+    odd = tmp_path / "odd.toml"
+    odd.write_text(text.replace(old, new, 1).replace('raw = "test.de"\n', ""), encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        read_recipe(str(odd))
+
+
+def test_a_name_that_there_is_not_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"no recipe named 'multi30k-de'. Did you mean 'multi30k-en-de'\?"):
+        read_recipe("multi30k-de")

@@ -1,0 +1,169 @@
+"""From a recipe to a report: trained, stopped and gone on with, scored, written down without any text."""
+
+import importlib
+import json
+import os
+import signal
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reproduced import Silent, small_order
+
+from glassformer.errors import ConfigError
+from glassformer.reproduction import report as reports
+from glassformer.reproduction.printed import report_lines
+from glassformer.reproduction.report import make_report, write_report
+from glassformer.reproduction.reproduce import Order, SeedResult, reproduce
+from glassformer.reproduction.ways import scored, way_named
+from glassformer.text import read_lines
+from glassformer.training.progress import Progress
+from glassformer.training.train import Outcome
+
+Reproduced = tuple[Order, dict[int, SeedResult]]
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def report(reproduced: Reproduced) -> dict[str, Any]:
+    return make_report(*reproduced)
+
+
+def records(run: Path, key: str) -> list[dict[str, float]]:
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if key in record]
+
+
+def test_each_seed_is_trained_in_its_own_run(reproduced: Reproduced) -> None:
+    order, results = reproduced
+    assert list(results) == [1, 2]
+    for seed, result in results.items():
+        config, _ = order.run_of(seed).read_config()
+        assert (config.train.seed, result.outcome.updates) == (seed, 30)
+        assert len(result.outputs["held_out"]) == 20
+        kept = list(read_lines(order.run_of(seed).path / "held_out.translations"))
+        assert kept == result.outputs["held_out"]
+    assert results[1].outcome.final != results[2].outcome.final
+
+
+def test_called_again_it_trains_no_more_and_says_the_same(reproduced: Reproduced) -> None:
+    order, results = reproduced
+    display = Silent()
+    again = reproduce(order, display)
+    assert isinstance(again, dict)
+    assert display.updates == []
+    assert {seed: one.outputs for seed, one in again.items()} == {seed: one.outputs for seed, one in results.items()}
+    assert again[1].outcome.elapsed_s == results[1].outcome.elapsed_s
+
+
+def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, reproduced: Reproduced, tmp_path: Path) -> None:
+    class Impatient(Silent):
+        def progress(self, progress: Progress, *, due: bool) -> None:
+            super().progress(progress, due=due)
+            if progress.update == 4:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    order = small_order(phrases, tmp_path, seeds=(1,))
+    stopped = reproduce(order, Impatient())
+    assert isinstance(stopped, Outcome)
+    assert "SIGTERM" in stopped.reason
+    display = Silent()
+    done = reproduce(order, display)
+    assert isinstance(done, dict)
+    assert display.updates == list(range(5, 31))
+    assert done[1].outputs == reproduced[1][1].outputs
+
+
+def test_the_figures_follow_from_what_was_logged_and_written(
+    reproduced: Reproduced, report: dict[str, Any], phrases: Path
+) -> None:
+    order, results = reproduced
+    test = report["tests"]["held_out"]
+    references = list(read_lines(phrases / "test.tok.de.gz"))
+    for seed in (1, 2):
+        way = scored(way_named("tokenised"), results[seed].outputs["held_out"], references)
+        assert test["ways"]["tokenised"]["seeds"][str(seed)]["score"] == way.score
+        training, run = report["trainings"][str(seed)], order.run_of(seed).path
+        losses = [record["valid_loss"] for record in records(run, "valid_loss")]
+        assert training["averaged"] == (training["valid_loss"] < min(losses))
+        assert training["averaged"] or training["valid_loss"] == pytest.approx(min(losses), rel=1e-6)
+        assert training["elapsed_s"] >= records(run, "loss")[-1]["elapsed_s"]
+        assert training["target_tokens_per_s"] == training["target_tokens"] / training["elapsed_s"]
+    for way in test["ways"].values():
+        scores = [row["score"] for row in way["seeds"].values()]
+        assert (way["mean"], way["deviation"]) == (statistics.fmean(scores), statistics.stdev(scores))
+    assert test["sentences"] == len(references) == 20
+    assert test["bootstrap"]["pairs"][0]["difference"] == pytest.approx(
+        test["ways"]["tokenised"]["seeds"]["1"]["score"] - test["ways"]["tokenised"]["seeds"]["2"]["score"]
+    )
+    assert report["settings"]["train"]["max_updates"] == 30
+    assert report["files"].keys() == set(order.files)
+
+
+def test_without_moses_rules_the_ways_that_need_them_are_left_out_in_words(
+    reproduced: Reproduced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "moses_of", lambda language: None)
+    test = make_report(*reproduced)["tests"]["held_out"]
+    assert list(test["ways"]) == ["tokenised", "pieces", "sentences", "chrF"]
+    assert test["left_out"] == "Left out: caseless, cased, which need pip install 'glassformer[moses]'."
+    assert test["rules"] is None
+
+
+def test_with_them_all_six_are_there_and_the_rules_are_measured(report: dict[str, Any]) -> None:
+    pytest.importorskip("sacremoses")
+    test = report["tests"]["held_out"]
+    assert (len(test["ways"]), test["left_out"]) == (6, "")
+    assert 0 < test["rules"]["scores"]["cased"] < test["rules"]["scores"]["caseless"] <= 100
+
+
+def test_the_evidence_holds_every_figure_and_no_text(
+    reproduced: Reproduced, report: dict[str, Any], phrases: Path, tmp_path: Path
+) -> None:
+    order, results = reproduced
+    write_report(order, report, tmp_path / "evidence")
+    kept = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "evidence").iterdir()}
+    assert kept.keys() == {"report.json", "seed-1.metrics.jsonl", "seed-2.metrics.jsonl"}
+    assert json.loads(kept["report.json"]) == json.loads((order.run / "report.json").read_text()) == report
+    together = "".join(kept.values())
+    assert str(phrases) not in together
+    sentences = [*read_lines(phrases / "test.de"), *read_lines(phrases / "test.tok.de.gz")]
+    assert not [text for text in (*sentences, *results[1].outputs["held_out"]) if len(text) > 8 and text in together]
+
+
+def test_a_person_reads_scores_signatures_and_the_published_figure(report: dict[str, Any]) -> None:
+    text = "\n".join(report_lines(report))
+    mean = report["tests"]["held_out"]["ways"]["tokenised"]["mean"]
+    assert f"{mean:.2f}" in text
+    assert "tok:none|smooth:none" in text
+    assert "published: tokenised 12.50 (A guess, nobody)" in text
+    assert "seed 1 - seed 2:" in text
+
+
+def test_the_page_is_made_of_the_reports_and_of_nothing_else(
+    reproduced: Reproduced, report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    results = importlib.import_module("reference.results")
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    assert results.reports() == []
+    write_report(reproduced[0], report, tmp_path / "phrases")
+    page = results.results_page()
+    way = report["tests"]["held_out"]["ways"]["tokenised"]
+    assert f"| glassformer, seeds 1, 2 | {way['mean']:.2f} ± {way['deviation']:.2f} |" in page
+    assert "| A guess | 12.50 | nobody |" in page
+    for seed in ("1", "2"):
+        assert f"../benchmarks/results/phrases/seed-{seed}.metrics.jsonl" in page
+
+
+def test_settings_can_be_changed_and_the_report_says_so(phrases: Path, tmp_path: Path) -> None:
+    order = small_order(phrases, tmp_path, seeds=(3,), overrides=("train.max_updates=2", "decode.beam=1"))
+    results = reproduce(order, Silent())
+    assert isinstance(results, dict)
+    found = make_report(order, results)
+    assert found["changed"] == ["train.max_updates=2", "decode.beam=1"]
+    assert (found["settings"]["decode"]["beam"], found["trainings"]["3"]["updates"]) == (1, 2)
+    assert found["tests"]["held_out"]["ways"]["tokenised"]["deviation"] is None
+    with pytest.raises(ConfigError, match="there is no such setting"):
+        small_order(phrases, tmp_path, overrides=("train.max_update=2",)).request(3)
