@@ -66,3 +66,7 @@ class WorkerError(GlassformerError):
     """A worker process that ended before its work did."""
 
     exit_code = 5
+
+
+class PeerError(WorkerError):
+    """Another of several processes failed first and has said why; the command line adds nothing."""

@@ -14,7 +14,7 @@ LEVELS: list[set[str]] = [
     {"axes", "config", "settings", "errors", "recorded", "trace", "version", "weight_edits"},
     {"model"},
     {"text", "tasks"},
-    {"checkpoint", "run_directory"},
+    {"checkpoint", "run_directory", "world"},
     {"decoding", "training"},
     {"explain", "interop", "serving"},
     {"streams", "options", "cli", "cli_evaluate", "cli_explain", "cli_translate", "demo", "__main__"},
