@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -69,12 +70,10 @@ class Replicated(Spread):
 
     def __init__(self, model: Transformer, smoothing: float, world: World, device: torch.device) -> None:
         super().__init__(model, smoothing, world)
-        self._replica = DistributedDataParallel(
-            self.objective,
-            device_ids=None if device.type == "cpu" else [device],
-            gradient_as_bucket_view=True,
-            **{_SYNC_BUFFERS: False},  # tables of positions, which never change
-        )
+        options: dict[str, Any] = {_SYNC_BUFFERS: False}  # they are tables of positions, which never change
+        if device.type != "cpu":
+            options["device_ids"] = [device]
+        self._replica = DistributedDataParallel(self.objective, gradient_as_bucket_view=True, **options)
         self.objective = self._replica
 
     def adding(self, *, last: bool) -> AbstractContextManager[object]:
