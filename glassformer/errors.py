@@ -69,4 +69,4 @@ class WorkerError(GlassformerError):
 
 
 class PeerError(WorkerError):
-    """Another of several processes failed first and has said why; the command line adds nothing."""
+    """One of several processes that ended because another one had failed, which said why."""

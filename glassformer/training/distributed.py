@@ -120,7 +120,8 @@ class Sharded(Spread):
     @contextmanager
     def whole_model(self) -> Iterator[Transformer]:
         """A copy with all weights in this process: a quarter of what Adam's training takes unsharded."""
-        with torch.random.fork_rng(), self._device:  # its first weights are drawn in vain
+        gpus = [] if self._device.type == "cpu" else [self._device]
+        with torch.random.fork_rng(gpus), self._device:  # its first weights are drawn in vain
             copy = Transformer(self.model.config)
         own, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
         with torch.no_grad():

@@ -152,7 +152,7 @@ def _flat(config: RunConfig) -> dict[str, Any]:
 
 def _say_what_begins(trainer: Trainer, log: Display) -> None:
     n_weights = sum(parameter.numel() for parameter in trainer.model.parameters())
-    processes = f" in each of {trainer.world.size} processes" if trainer.world.size > 1 else ""
+    processes = f", {trainer.world.size} processes" if trainer.world.size > 1 else ""
     log.say(
         f"Model: {n_weights:,} parameters on {trainer.device}{processes}. Text: {len(trainer.text.train):,} pairs in "
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
