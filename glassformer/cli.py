@@ -16,7 +16,7 @@ from glassformer.cli_evaluate import evaluate, score
 from glassformer.cli_explain import diff, trace
 from glassformer.cli_reproduce import reproduce
 from glassformer.cli_translate import translate
-from glassformer.errors import ConfigError, GlassformerError, RunError
+from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError
 from glassformer.options import INTERRUPTED
 from glassformer.version import __version__
 
@@ -74,22 +74,27 @@ def train(
     from glassformer.training.display import display_for
     from glassformer.training.request import TrainRequest
     from glassformer.training.train import train as train_run
+    from glassformer.world import join_world
 
     paths = {"pairs": pairs, "src": src, "tgt": tgt, "valid": valid, "valid_src": valid_src, "valid_tgt": valid_tgt}
     data = {"task": task, **{key: str(path) if path is not None else None for key, path in paths.items()}}
     limits = {"train.max_updates": max_updates, "train.max_minutes": max_minutes}
     overrides = [*(set_ or ()), *(f"{key}={value}" for key, value in limits.items() if value is not None)]
-    request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
-    with display_for(Console()) as display:
-        outcome = train_run(request.run, request.source, request.config, display)
-    _print_outcome(outcome)
+    with join_world() as world:
+        request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
+        with display_for(Console(quiet=not world.is_first)) as display:
+            outcome = train_run(request.run, request.source, request.config, display, world)
+    if world.is_first:
+        _print_outcome(outcome)
+    if outcome.final is None:
+        raise opt.exit_after_stop(outcome.reason)
 
 
 def _print_outcome(outcome: "Outcome") -> None:
     rate = outcome.target_tokens / outcome.elapsed_s if outcome.elapsed_s else 0.0
     typer.echo(f"{outcome.updates:,} updates, {outcome.target_tokens:,} target tokens, {rate:,.0f} tokens/s in all.")
     if outcome.final is None:
-        raise opt.exit_after_stop(outcome.reason)
+        return
     scores = outcome.final.scores
     typer.echo(
         f"Final model, on validation: loss {outcome.final.loss:.3f}, ppl {outcome.final.perplexity:.2f}, greedy "
@@ -192,6 +197,8 @@ def main() -> None:
     """Run the command line; every error a person can cause is one line on standard error."""
     try:
         app()
+    except PeerError as error:
+        raise SystemExit(error.exit_code) from None
     except GlassformerError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:

@@ -13,6 +13,7 @@ from glassformer.streams import write_lines
 
 if TYPE_CHECKING:
     from glassformer.decoding import Scored
+    from glassformer.training.scores import Scores
 
 _CHUNK = 1000
 
@@ -40,16 +41,25 @@ def evaluate(
     from glassformer.decoding.translator import Translator
     from glassformer.text.corpus import read_pairs
     from glassformer.training.evaluation import translate_and_score
+    from glassformer.world import join_world
 
-    pairs = list(read_pairs(src, ref))
-    if not pairs:
-        raise TextError(f"{src}: found no lines, expected at least one sentence to translate and compare.")
     given = {
         "beam": beam, "length_penalty": length_penalty, "max_length_a": max_length_a,
         "max_length_b": max_length_b, "batch_tokens": batch_tokens,
     }  # fmt: skip
-    with Translator.load(places, device=device, precision=precision, workers=workers) as translator:
-        scores, outputs = translate_and_score(translator, pairs, opt.decode_options(translator.config, given))
+    with join_world() as world:
+        pairs = list(read_pairs(src, ref))
+        if not pairs:
+            raise TextError(f"{src}: found no lines, expected at least one sentence to translate and compare.")
+        place = world.device(device)
+        with Translator.load(places, device=place, precision=precision, workers=workers) as translator:
+            options = opt.decode_options(translator.config, given)
+            scores, outputs = translate_and_score(translator, pairs, options, world)
+    if world.is_first:
+        _print_evaluation(scores, outputs, out, as_json=as_json)
+
+
+def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *, as_json: bool) -> None:
     if out is not None:
         write_lines(out, outputs)
     if as_json:

@@ -118,34 +118,41 @@ def translate(
     _check_shown(stream=stream, attention=attention, align=align, as_json=as_json, n_best=n_best, parts=(layer, head))
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")
-    from glassformer.decoding import Request, Translator
+    from glassformer.decoding import Request, Translator, translate_together
+    from glassformer.world import join_world
 
-    translator = Translator.load(places, device=device, precision=precision, workers=workers)
-    chosen = opt.decode_options(
-        translator.config,
-        {
-            "beam": beam, "length_penalty": length_penalty, "n_best": n_best,
-            "coverage_penalty": coverage_penalty, "beam_groups": beam_groups, "diversity": diversity,
-            "min_length": min_length, "repetition_penalty": repetition_penalty, "no_repeat_ngram": no_repeat_ngram,
-            "sample": sample,
-            "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "typical_p": typical_p,
-            "seed": seed, "mbr": mbr, "split_sentences": split_sentences,
-            "max_length_a": max_length_a, "max_length_b": max_length_b, "batch_tokens": batch_tokens,
-        },
-    )  # fmt: skip
+    given = {
+        "beam": beam, "length_penalty": length_penalty, "n_best": n_best,
+        "coverage_penalty": coverage_penalty, "beam_groups": beam_groups, "diversity": diversity,
+        "min_length": min_length, "repetition_penalty": repetition_penalty, "no_repeat_ngram": no_repeat_ngram,
+        "sample": sample,
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "typical_p": typical_p,
+        "seed": seed, "mbr": mbr, "split_sentences": split_sentences,
+        "max_length_a": max_length_a, "max_length_b": max_length_b, "batch_tokens": batch_tokens,
+    }  # fmt: skip
     demanded = Request("", prefix or "", tuple(must or ()), tuple(ban or ()))
     lines = [from_shell(text) for text in texts] if texts else stdin_lines()
     requests = read_requests(lines if input_ is None else input_, demanded)
-    if stream:
-        for request in requests:
-            _print_pieces(translator.stream(request, chosen))
-        return
     chunk = 1 if input_ is None and sys.stdin.isatty() else _CHUNK
-    seen = attention or align
-    found = translator.translate_stream(requests, chosen, attention=seen, chunk=chunk)
-    with translator:
-        for translation in _with_progress(found, None if input_ is None else count_lines(input_)):
-            _print_translation(translation, attention=attention, align=align, as_json=as_json, parts=(layer, head))
+    with join_world() as world:
+        if stream and world.size > 1:
+            raise ConfigError(
+                f"--stream: found with {world.size} processes, expected one: it prints one growing text."
+            )
+        place = world.device(device)
+        with Translator.load(places, device=place, precision=precision, workers=workers) as translator:
+            chosen = opt.decode_options(translator.config, given)
+            if stream:
+                for request in requests:
+                    _print_pieces(translator.stream(request, chosen))
+                return
+            seen = attention or align
+            found = translate_together(translator, requests, chosen, world, attention=seen, chunk=chunk)
+            total = count_lines(input_) if input_ is not None and world.is_first else None
+            for translation in _with_progress(found, total):
+                _print_translation(
+                    translation, attention=attention, align=align, as_json=as_json, parts=(layer, head)
+                )
 
 
 def _check_shown(

@@ -194,7 +194,7 @@ class TrainConfig(Section):
     bucket: int = knob(
         2, "lengths within this many tokens share batches: 1 pads least, more mixes sentences better", low=1
     )
-    accumulate: int = knob(1, "batches whose gradients make one update", low=1)
+    accumulate: int = knob(1, "batches whose gradients make one update, in each process", low=1)
     max_updates: int = knob(100_000, "updates after which training ends; paper: 100,000", low=1)
     max_minutes: float = knob(0.0, "minutes of training after which it ends; 0 means no limit", low=0.0)
     schedule: Literal["noam", "inverse_sqrt"] = knob(
@@ -217,6 +217,9 @@ class TrainConfig(Section):
         "float32", "arithmetic of forward and backward; weights stay float32"
     )
     device: str = knob("auto", "where to train: auto, cpu, cuda, cuda:1 ...")
+    sharding: Literal["none", "full"] = knob(
+        "none", "of several processes, each holds the whole model, or a shard of every weight, gradient and moment"
+    )
     metric: Literal["loss", "bleu", "chrf", "exact_match"] = knob("loss", "what decides the best checkpoint")
     validate_every: int = knob(
         0, "updates between validations; 0 means once an epoch, but not within 50 updates", low=0

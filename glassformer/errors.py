@@ -66,3 +66,7 @@ class WorkerError(GlassformerError):
     """A worker process that ended before its work did."""
 
     exit_code = 5
+
+
+class PeerError(WorkerError):
+    """One of several processes that ended because another one had failed, which said why."""

@@ -14,7 +14,7 @@ LEVELS: list[set[str]] = [
     {"axes", "config", "settings", "errors", "recorded", "trace", "version", "weight_edits"},
     {"model"},
     {"text", "tasks"},
-    {"bundled", "checkpoint", "run_directory"},
+    {"bundled", "checkpoint", "run_directory", "world"},
     {"decoding", "training"},
     {"explain", "reproduction", "interop", "serving"},
     {

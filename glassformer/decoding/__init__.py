@@ -7,6 +7,7 @@ from glassformer.decoding.sampling import sample
 from glassformer.decoding.scored import Scored
 from glassformer.decoding.search import beam_search
 from glassformer.decoding.steps import DecoderSteps, Steps
+from glassformer.decoding.together import translate_together
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.decoding.translator import Translator
 
@@ -23,4 +24,5 @@ __all__ = [
     "beam_search",
     "length_penalty",
     "sample",
+    "translate_together",
 ]

@@ -139,13 +139,15 @@ class Translator:
         *,
         attention: bool = False,
         chunk: int = 1000,
+        start: int = 0,
     ) -> Iterator[Translation]:
         """``translate`` for texts without end: ``chunk`` of them are read, translated and handed on at a time.
 
-        In place of a text a ``Request`` may stand, with what is demanded of its translation.
+        In place of a text a ``Request`` may stand, with what is demanded of its translation. ``start`` is the number
+        of the first text in the whole input, of which these are a part: sampling draws by it.
         """
         refuse_one_str("texts", texts)
-        remaining, start = iter(texts), 0
+        remaining = iter(texts)
         while taken := list(islice(remaining, chunk)):
             check_texts("texts", [one.text if isinstance(one, Request) else one for one in taken])
             requests = [one if isinstance(one, Request) else Request(one) for one in taken]

@@ -17,6 +17,7 @@ from glassformer.explain.sentences import read_sentences
 from glassformer.explain.walk import Walk, made_walk
 from glassformer.run_directory import RunDirectory
 from glassformer.trace import tracing
+from glassformer.training.distributed import Spread
 from glassformer.training.schedule import learning_rate
 from glassformer.training.state import TrainState, restore_optimizer
 from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
@@ -42,7 +43,7 @@ def walk_training(
     done = 0
     if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
         done = TrainState.read(latest).update
-        restore_optimizer(model, optimizer, latest)
+        restore_optimizer(Spread(model, train.label_smoothing), optimizer, latest)
     torch.manual_seed(train.seed)
     with tracing(model, only=only, gradients=True) as trace:
         accumulate_gradients(model, [sentences.batch], train)

@@ -160,6 +160,11 @@ def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
     )
 
 
+def read_prepared(directory: Path, config: TextConfig) -> PreparedText | None:
+    """What another process prepared in ``directory`` with these settings, of whatever text; None if nothing."""
+    return _read_finished(directory, {"format": _FORMAT, "text": config.to_mapping()})
+
+
 def _read_finished(directory: Path, form: dict[str, Any]) -> PreparedText | None:
     """What a former call finished for the same ``form``, or None when there is nothing to use."""
     try:

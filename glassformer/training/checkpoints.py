@@ -1,6 +1,6 @@
 """Which checkpoints a training writes, what stands in them, and how it goes on from them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 from torch.optim import Adam
 
 from glassformer.checkpoint import (
-    load_weights,
+    Tensors,
     newest_valid,
     prune,
     read_json,
@@ -17,13 +17,14 @@ from glassformer.checkpoint import (
     weights_of,
 )
 from glassformer.config import RunConfig
-from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.prepare import PreparedText
+from glassformer.training.distributed import Spread
 from glassformer.training.state import (
     OPTIMIZER,
     RANDOM,
     TrainState,
+    draw_apart,
     optimizer_tensors,
     random_tensors,
     restore_optimizer,
@@ -32,53 +33,78 @@ from glassformer.training.state import (
 
 
 class Keeper:
-    """Saves and restores one model: ``latest`` to go on, ``history`` to average, ``best`` and ``final`` to use."""
+    """Saves and restores one model: ``latest`` to go on, ``history`` to average, ``best`` and ``final`` to use.
 
-    def __init__(self, run: RunDirectory, config: RunConfig, text: PreparedText, say: Callable[[str], None]) -> None:
-        self._run, self._config, self._say = run, config, say
+    All processes call it together; the first one alone writes, and says which checkpoint they all read.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        config: RunConfig,
+        text: PreparedText,
+        say: Callable[[str], None],
+        spread: Spread,
+    ) -> None:
+        self._run, self._config, self._say, self._spread = run, config, say, spread
+        self._world = spread.world
         self._digests = {"src_tokenizer": text.src_tokenizer.digest, "tgt_tokenizer": text.tgt_tokenizer.digest}
 
-    def save_latest(self, model: Transformer, optimizer: Adam, state: TrainState) -> None:
+    def save_latest(self, optimizer: Adam, state: TrainState) -> None:
         """All that is needed to go on; the two newest are kept."""
+        gathered = self._spread.gathered
         tensors = {
-            WEIGHTS: weights_of(model),
-            OPTIMIZER: optimizer_tensors(model, optimizer),
-            RANDOM: random_tensors(),
+            WEIGHTS: gathered(weights_of(self._spread.model)),
+            OPTIMIZER: gathered(optimizer_tensors(self._spread.model, optimizer)),
+            RANDOM: random_tensors(self._world),
         }
-        save_checkpoint(self._run.latest, state.update, tensors, self._description(state))
-        prune(self._run.latest, keep=2)
+        self._write(self._run.latest, state, tensors, keep=2)
 
-    def save_weights(self, model: Transformer, state: TrainState, series: Path, *, keep: int) -> None:
+    def save_weights(self, state: TrainState, series: Path, *, keep: int) -> None:
         """The weights alone, to average or to use."""
-        save_checkpoint(series, state.update, {WEIGHTS: weights_of(model)}, self._description(state))
-        prune(series, keep)
+        self._write(series, state, {WEIGHTS: self._spread.gathered(weights_of(self._spread.model))}, keep)
 
-    def resume(self, model: Transformer, optimizer: Adam) -> TrainState:
+    def resume(self, optimizer: Adam) -> TrainState:
         """Put the newest valid checkpoint's weights, moments and random state back, if there is one."""
-        newest = newest_valid(self._run.latest, self._say)
-        if newest is None:
-            return TrainState()
-        load_weights(model, read_tensors(newest, WEIGHTS), newest)
-        restore_optimizer(model, optimizer, newest)
-        restore_random(newest)
-        state = TrainState.read(newest)
-        self._say(f"Going on after update {state.update}, from {newest}.")
-        threads = read_json(newest / "state.json").get("threads")
-        if threads != torch.get_num_threads():
-            self._say(f"Saved with {threads} threads, now {torch.get_num_threads()}: sums differ in their last bits.")
+        newest = self._newest_valid(self._run.latest)
+        state = TrainState() if newest is None else TrainState.read(newest)
+        draw_apart(self._world, self._config.train.seed, state.update)
+        if newest is not None:
+            self._spread.load(read_tensors(newest, WEIGHTS), newest)
+            restore_optimizer(self._spread, optimizer, newest)
+            restore_random(newest, self._world)
+            self._say(f"Going on after update {state.update}, from {newest}.")
+            self._say_what_differs(newest)
         return state
 
-    def load_best(self, model: Transformer) -> bool:
-        """Put the best single checkpoint's weights into ``model``; False if there is none."""
-        best = newest_valid(self._run.best, self._say)
+    def load_best(self) -> bool:
+        """Put the best single checkpoint's weights into the model; False if there is none."""
+        best = self._newest_valid(self._run.best)
         if best is not None:
-            load_weights(model, read_tensors(best, WEIGHTS), best)
+            self._spread.load(read_tensors(best, WEIGHTS), best)
         return best is not None
+
+    def _newest_valid(self, series: Path) -> Path | None:
+        return self._world.from_first(lambda: newest_valid(series, self._say))
+
+    def _write(self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int) -> None:
+        if self._world.is_first:
+            save_checkpoint(series, state.update, tensors, self._description(state))
+            prune(series, keep)
+
+    def _say_what_differs(self, checkpoint: Path) -> None:
+        saved = read_json(checkpoint / "state.json")
+        threads, processes = saved.get("threads"), saved.get("processes", 1)
+        if threads != torch.get_num_threads():
+            self._say(f"Saved with {threads} threads, now {torch.get_num_threads()}: sums differ in their last bits.")
+        if processes != self._world.size:
+            self._say(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")
 
     def _description(self, state: TrainState) -> dict[str, Any]:
         return {
             "counters": state.to_mapping(),
             "threads": torch.get_num_threads(),
+            "processes": self._world.size,
             "torch": torch.__version__,
             "model": self._config.model.to_mapping(),
             **self._digests,

@@ -1,12 +1,12 @@
 """The training loop: batches in, updates out, validated and saved as it goes. Section 5 of the paper."""
 
 import math
+import signal
 import time
 from dataclasses import dataclass, replace
 
 import torch
 
-from glassformer.checkpoint import load_weights
 from glassformer.config import RunConfig
 from glassformer.errors import DivergedError
 from glassformer.model.transformer import Transformer
@@ -15,13 +15,15 @@ from glassformer.text.prepare import PreparedText
 from glassformer.training.average import average_weights, last_checkpoints
 from glassformer.training.check import check_batch
 from glassformer.training.checkpoints import Keeper
+from glassformer.training.distributed import spread_over
 from glassformer.training.evaluation import Validation, validate
 from glassformer.training.memory import keep_freed_memory
-from glassformer.training.progress import Progress, RunLog
+from glassformer.training.progress import Display, Progress
 from glassformer.training.schedule import learning_rate
 from glassformer.training.signals import StopSignals
 from glassformer.training.stream import BatchStream
-from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+from glassformer.training.update import adam_step, add_gradients, clip_gradients, new_optimizer
+from glassformer.world import ALONE, World
 
 # An epoch of a small corpus is over in a moment: validation waits at least this many updates.
 FEWEST_UPDATES_BETWEEN_VALIDATIONS = 50
@@ -29,7 +31,7 @@ FEWEST_UPDATES_BETWEEN_VALIDATIONS = 50
 
 @dataclass(frozen=True)
 class Update:
-    """What one update measured: losses in nats per token, over ``tokens`` target tokens."""
+    """What one update measured: losses in nats per token, over the ``tokens`` target tokens of all processes."""
 
     loss: float
     nll: float
@@ -39,21 +41,27 @@ class Update:
 
 
 class Trainer:
-    """Trains one model in one run directory; made anew, it goes on where the newest valid checkpoint stands."""
+    """Trains one model in one run directory; made anew, it goes on where the newest valid checkpoint stands.
 
-    def __init__(self, run: RunDirectory, config: RunConfig, text: PreparedText, log: RunLog) -> None:
-        self.run, self.config, self.text, self.log = run, config, text, log
-        self.device = pick_device(config.train.device)
+    Of several processes each has a trainer, and all take the same steps together.
+    """
+
+    def __init__(
+        self, run: RunDirectory, config: RunConfig, text: PreparedText, log: Display, world: World = ALONE
+    ) -> None:
+        self.run, self.config, self.text, self.log, self.world = run, config, text, log, world
+        self.device = pick_device(world.device(config.train.device))
         keep_freed_memory()
         torch.manual_seed(config.train.seed)
-        self.model = Transformer(config.model).to(self.device).train()
+        self.model = Transformer(config.model).train()
+        self.spread = spread_over(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
-        self.keeper = Keeper(run, config, text, log.say)
-        self.state = self.keeper.resume(self.model, self.optimizer)
-        self.stream = BatchStream(text.train, config.train, self.state.epoch, self.state.position)
+        self.keeper = Keeper(run, config, text, log.say, self.spread)
+        self.state = self.keeper.resume(self.optimizer)
+        self.stream = BatchStream(text.train, config.train, self.state.epoch, self.state.position, world)
         self._saved_at = self.state.update
         self._began = time.monotonic() - self.state.elapsed_s
-        self._saved_time = time.monotonic()
+        self._clock = self._saved_clock = self.state.elapsed_s
         self._window_start, self._window_tokens = time.monotonic(), 0
 
     def fit(self) -> str:
@@ -63,9 +71,9 @@ class Trainer:
                 self._report(self._update())
                 if self._validation_due():
                     self._validate()
-                elif time.monotonic() - self._saved_time > 60 * self.config.train.save_minutes:
+                elif self._clock - self._saved_clock > 60 * self.config.train.save_minutes:
                     self._save()
-            if signals.received is None and self.state.validated_update != self.state.update:
+            if not reason.startswith("stopped") and self.state.validated_update != self.state.update:
                 self._validate()
             if self._saved_at != self.state.update:
                 self._save()
@@ -74,26 +82,27 @@ class Trainer:
     def finish(self) -> Validation:
         """Keep as the final model whichever validates better: the last checkpoints' average, or the best one."""
         metric = self.config.train.metric
-        candidates = last_checkpoints(self.run, self.config.train.average_last)
-        load_weights(self.model, average_weights(candidates), candidates[-1])
+        candidates = self.world.from_first(lambda: last_checkpoints(self.run, self.config.train.average_last))
+        self.spread.load(average_weights(candidates), candidates[-1])
         final = self._measure()
         self.log.say(f"Average of the last {len(candidates)} checkpoints: validation loss {final.loss:.3f}.")
         better = self.state.best is not None and self.state.best > final.value(metric)
-        if better and self.keeper.load_best(self.model):
+        if better and self.keeper.load_best():
             final = self._measure()
             self.log.say(
                 f"The single checkpoint of update {self.state.best_update} has the better {metric}: it is kept."
             )
-        self.keeper.save_weights(self.model, self.state, self.run.final, keep=1)
+        self.keeper.save_weights(self.state, self.run.final, keep=1)
         return final
 
     def _update(self) -> Update:
-        """One step of Adam on the mean smoothed loss of ``train.accumulate`` batches."""
+        """One step of Adam on the mean smoothed loss of ``train.accumulate`` batches of each process."""
         settings = self.config.train
-        batches = [self.stream.next() for _ in range(settings.accumulate)]
+        share = self.stream.next_update()
         if self.state.update == 0:
-            check_batch(self.config.model, batches[0].src_ids, batches[0].tgt_in_ids, batches[0].tgt_out_ids)
-        losses = accumulate_gradients(self.model, batches, settings)
+            first = share.batches[0]
+            check_batch(self.config.model, first.src_ids, first.tgt_in_ids, first.tgt_out_ids)
+        losses = add_gradients(self.spread, share.batches, share.tokens, settings)
         norm = clip_gradients(self.model, settings)
         self._refuse_divergence(losses.loss, norm)
         rate = learning_rate(self.state.update + 1, settings, self.config.model.d_model)
@@ -119,11 +128,11 @@ class Trainer:
 
     def _reason_to_end(self, signals: StopSignals) -> str | None:
         settings, state = self.config.train, self.state
-        if signals.received is not None:
-            return f"stopped by {signals.received.name}; the same command goes on"
+        if stopped_by := self._agree(signals):
+            return f"stopped by {signal.Signals(stopped_by).name}; the same command goes on"
         if state.update >= settings.max_updates:
             return f"reached train.max_updates = {settings.max_updates}"
-        if settings.max_minutes and state.elapsed_s >= 60 * settings.max_minutes:
+        if settings.max_minutes and self._clock >= 60 * settings.max_minutes:
             return f"reached train.max_minutes = {settings.max_minutes:g}"
         if settings.stop_at and settings.metric != "loss" and (state.best or 0.0) >= settings.stop_at:
             return f"{settings.metric} reached {state.best:.1f} (train.stop_at)"
@@ -131,13 +140,19 @@ class Trainer:
             return f"no better {settings.metric} in {state.stale_validations} validations (train.patience)"
         return None
 
+    def _agree(self, signals: StopSignals) -> int:
+        """Set all processes' clocks by the first one's; the number of a signal that any of them received, or 0."""
+        told = self.world.numbers(time.monotonic() - self._began, signals.received or 0)
+        self._clock = told[0][0]
+        return max(int(number) for _, number in told)
+
     def _validation_due(self) -> bool:
         every = self.config.train.validate_every
         done = self.state.update - self.state.validated_update
         if every:
             return done >= every
         epoch_is_over = (
-            self.stream.position == len(self.stream) or done > len(self.stream) // self.config.train.accumulate
+            self.stream.position == len(self.stream) or done > len(self.stream) // self.stream.batches_an_update
         )
         return epoch_is_over and done >= FEWEST_UPDATES_BETWEEN_VALIDATIONS
 
@@ -150,21 +165,22 @@ class Trainer:
         self.log.validated(validation, best=best)
         if best:
             self.state = replace(self.state, best=value, best_update=self.state.update, stale_validations=0)
-            self.keeper.save_weights(self.model, self.state, self.run.best, keep=1)
+            self.keeper.save_weights(self.state, self.run.best, keep=1)
         else:
             self.state = replace(self.state, stale_validations=self.state.stale_validations + 1)
-        self.keeper.save_weights(self.model, self.state, self.run.history, keep=self.config.train.average_last)
+        self.keeper.save_weights(self.state, self.run.history, keep=self.config.train.average_last)
         self._save()
 
     def _measure(self) -> Validation:
-        validation = validate(self.model, self.text, self.config, self.state.update, self.device)
+        with self.spread.whole_model() as model:
+            validation = validate(model, self.text, self.config, self.state.update, self.device, world=self.world)
         self._window_start, self._window_tokens = time.monotonic(), 0
         return validation
 
     def _save(self) -> None:
         self.state = replace(self.state, elapsed_s=time.monotonic() - self._began)
-        self.keeper.save_latest(self.model, self.optimizer, self.state)
-        self._saved_at, self._saved_time = self.state.update, time.monotonic()
+        self.keeper.save_latest(self.optimizer, self.state)
+        self._saved_at, self._saved_clock = self.state.update, self._clock
 
     def _report(self, update: Update) -> None:
         self._window_tokens += update.tokens

@@ -65,6 +65,19 @@ class Display(Protocol):
         """Every validation."""
 
 
+class Silence:
+    """The display of a process that is not the first one: it shows and writes nothing."""
+
+    def say(self, line: str) -> None:
+        """Not shown."""
+
+    def progress(self, progress: Progress, *, due: bool) -> None:
+        """Not shown."""
+
+    def validated(self, validation: Validation, *, best: bool) -> None:
+        """Not shown."""
+
+
 class RunLog:
     """Writes what happens to the run directory and passes it to the display."""
 

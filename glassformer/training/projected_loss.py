@@ -60,7 +60,7 @@ class ProjectedLoss(torch.autograd.Function):
         factors, matrix = _factor(x), _factor(weight)
         towards = [torch.zeros_like(tensor) for tensor in (x, weight)] if learns else []
         towards_bias = torch.zeros_like(bias) if learns and bias is not None else None
-        loss_sum, nll_sum = x.new_zeros(2, dtype=torch.float32)
+        loss_sum, nll_sum = (x.new_zeros((), dtype=torch.float32) for _ in range(2))  # no views: FSDP warns of them
         rows = CPU_PART if x.device.type == "cpu" else DEVICE_PART
         buffers = x.new_empty(2, min(rows, len(x)), len(weight), dtype=torch.float32)
         for start in range(0, len(x), rows):

@@ -4,12 +4,15 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Adam
 
 from glassformer.checkpoint import read_json, read_tensors
 from glassformer.errors import CheckpointError
+from glassformer.training.distributed import Spread
+from glassformer.world import ALONE, World
 
 OPTIMIZER = "optimizer"
 RANDOM = "random"
@@ -54,30 +57,44 @@ def optimizer_tensors(model: torch.nn.Module, optimizer: Adam) -> dict[str, Tens
     return tensors
 
 
-def restore_optimizer(model: torch.nn.Module, optimizer: Adam, checkpoint: Path) -> None:
+def restore_optimizer(spread: Spread, optimizer: Adam, checkpoint: Path) -> None:
     """Put saved moments back."""
     saved = read_tensors(checkpoint, OPTIMIZER)
-    for name, parameter in model.named_parameters():
+    for name, parameter in spread.model.named_parameters():
         state = {key: saved[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in saved}
         if saved and len(state) != 3:
             raise CheckpointError(f"{checkpoint}/{OPTIMIZER}.safetensors: holds nothing for {name}.")
         if state:
-            moments = {key: state[key].to(parameter.device) for key in ("exp_avg", "exp_avg_sq")}
+            moments = {key: spread.placed(state[key], parameter) for key in ("exp_avg", "exp_avg_sq")}
             step = state["step"].to(parameter.device) if optimizer.param_groups[0]["fused"] else state["step"]
             optimizer.state[parameter] = {"step": step, **moments}
 
 
-def random_tensors() -> dict[str, Tensor]:
-    """The states of torch's generators."""
-    tensors = {"cpu": torch.get_rng_state()}
+def random_tensors(world: World = ALONE) -> dict[str, Tensor]:
+    """The states of torch's generators, of all processes, in the first one; the others' names end in /rank."""
+    own = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        tensors["cuda"] = torch.cuda.get_rng_state()
-    return tensors
+        own["cuda"] = torch.cuda.get_rng_state()
+    return {
+        _of_rank(name, rank): state for rank, states in enumerate(world.gather(own)) for name, state in states.items()
+    }
 
 
-def restore_random(checkpoint: Path) -> None:
-    """Put saved generator states back."""
+def restore_random(checkpoint: Path, world: World = ALONE) -> None:
+    """Put this process's saved generator states back, where there are some."""
     saved = read_tensors(checkpoint, RANDOM)
-    torch.set_rng_state(saved["cpu"])
-    if "cuda" in saved and torch.cuda.is_available():
-        torch.cuda.set_rng_state(saved["cuda"])
+    cpu, cuda = (saved.get(_of_rank(name, world.rank)) for name in ("cpu", "cuda"))
+    if cpu is not None:
+        torch.set_rng_state(cpu)
+    if cuda is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(cuda)
+
+
+def _of_rank(name: str, rank: int) -> str:
+    return f"{name}/{rank}" if rank else name
+
+
+def draw_apart(world: World, seed: int, update: int) -> None:
+    """Let each process but the first draw random numbers of its own from here on; the first one's go on."""
+    if not world.is_first:
+        torch.manual_seed(int(np.random.PCG64([seed, world.rank, update]).random_raw() >> 1))

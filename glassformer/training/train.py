@@ -1,5 +1,7 @@
 """One call from pairs of text to a trained model in a run directory; called again, it goes on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,17 +10,21 @@ from glassformer.config import RunConfig
 from glassformer.decoding.sources import check_tokenizers
 from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
-from glassformer.text.prepare import PreparedText, prepare
+from glassformer.text.prepare import PreparedText, prepare, read_prepared
 from glassformer.training.evaluation import Validation
 from glassformer.training.loop import Trainer
-from glassformer.training.progress import Display, RunLog
+from glassformer.training.progress import Display, RunLog, Silence
 from glassformer.training.source import Source
+from glassformer.world import ALONE, World
 
 # Settings that say how long, how fast or how loudly to train, and so may change when a run goes on.
 MAY_CHANGE = {
     "train.max_updates", "train.max_minutes", "train.stop_at", "train.patience", "train.log_every",
-    "train.tensorboard", "train.device", "train.save_minutes", "train.average_last", "train.valid_translations",
+    "train.tensorboard", "train.device", "train.sharding", "train.save_minutes", "train.average_last",
+    "train.valid_translations",
 }  # fmt: skip
+
+_ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
 @dataclass(frozen=True)
@@ -33,24 +39,18 @@ class Outcome:
     final: Validation | None
 
 
-def train(run_path: Path, source: Source, config: RunConfig, display: Display) -> Outcome:
+def train(run_path: Path, source: Source, config: RunConfig, display: Display, world: World = ALONE) -> Outcome:
     """Train in ``run_path`` on ``source`` until a limit of ``config.train`` or a signal ends it.
 
-    A run that was stopped goes on. Raises ``RunError`` when the directory holds a run of other settings or text.
+    A run that was stopped goes on. All processes of ``world`` call it together, with one ``run_path`` that all can
+    read. Raises ``RunError`` when the directory holds a run of other settings or text.
     """
     run = RunDirectory(run_path)
-    run.create()
-    with run.locked(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
-        data = {**source.to_mapping(), "fingerprint": source.fingerprint()}
-        if run.exists:
-            _refuse_other_run(run, config, data)
-        text = _prepare(run, source, config, data["fingerprint"], log)
+    with _log(run, config, display, world) as log:
+        with world.first_ahead():
+            text = _begin(run, source, config, log, world) if world.is_first else _begun(run, config)
         config = _with_vocabularies(config, text)
-        check_tokenizers(config.model, text.src_tokenizer, text.tgt_tokenizer)
-        if not run.exists:
-            run.write_tokenizers(text.src_tokenizer, text.tgt_tokenizer)
-        run.write_config(config, data)
-        trainer = Trainer(run, config, text, log)
+        trainer = Trainer(run, config, text, log, world)
         _say_what_begins(trainer, log)
         reason = trainer.fit()
         log.say(f"Training ended: {reason}.")
@@ -59,7 +59,43 @@ def train(run_path: Path, source: Source, config: RunConfig, display: Display) -
         return Outcome(run_path, reason, state.update, state.elapsed_s, state.target_tokens, final)
 
 
-def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: str, log: RunLog) -> PreparedText:
+@contextmanager
+def _log(run: RunDirectory, config: RunConfig, display: Display, world: World) -> Iterator[Display]:
+    """The first process holds the directory for itself and writes in it; the others do neither."""
+    if not world.is_first:
+        yield Silence()
+        return
+    run.create()
+    with run.locked(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
+        yield log
+
+
+def _begin(run: RunDirectory, source: Source, config: RunConfig, log: Display, world: World) -> PreparedText:
+    """Refuse what does not go on, prepare the text, and write down what is trained."""
+    data = {**source.to_mapping(), "fingerprint": source.fingerprint(), "processes": world.size}
+    if run.exists:
+        _refuse_other_run(run, config, data)
+    text = _prepare(run, source, config, data["fingerprint"], log)
+    config = _with_vocabularies(config, text)
+    check_tokenizers(config.model, text.src_tokenizer, text.tgt_tokenizer)
+    if not run.exists:
+        run.write_tokenizers(text.src_tokenizer, text.tgt_tokenizer)
+    run.write_config(config, data)
+    return text
+
+
+def _begun(run: RunDirectory, config: RunConfig) -> PreparedText:
+    """What the first process prepared."""
+    text = read_prepared(run.text, config.text)
+    if text is None:
+        raise RunError(
+            f"{run.path}: holds no prepared text on this machine, though the first process has made it; expected one "
+            "directory for all machines. Name a --run on storage that they share."
+        )
+    return text
+
+
+def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: str, log: Display) -> PreparedText:
     has_valid = source.valid() is not None
     return prepare(
         source.pairs,
@@ -86,8 +122,14 @@ def _refuse_other_run(run: RunDirectory, config: RunConfig, data: dict[str, Any]
     changed = [
         f"{key}: {found[key]!r}, now {wanted[key]!r}"
         for key in found
-        if found[key] != wanted[key] and key not in MAY_CHANGE and not key.startswith("decode.")
+        if found[key] != wanted[key] and key not in {*MAY_CHANGE, _ACCUMULATE} and not key.startswith("decode.")
     ]
+    batches, processes = _batches_an_update(before, data_before), data_before.get("processes", 1)
+    if batches != _batches_an_update(asked, data):
+        changed.append(
+            f"{_ACCUMULATE} times processes: {before.train.accumulate} times {processes}, now "
+            f"{asked.train.accumulate} times {data['processes']}"
+        )
     if data_before.get("fingerprint") != data["fingerprint"]:
         changed.append("the training text is another")
     if changed:
@@ -97,15 +139,21 @@ def _refuse_other_run(run: RunDirectory, config: RunConfig, data: dict[str, Any]
         )
 
 
+def _batches_an_update(config: RunConfig, data: dict[str, Any]) -> int:
+    """What makes an update the same one, whatever the number of processes."""
+    return config.train.accumulate * int(data.get("processes", 1))
+
+
 def _flat(config: RunConfig) -> dict[str, Any]:
     return {
         f"{section}.{key}": value for section, values in config.to_mapping().items() for key, value in values.items()
     }
 
 
-def _say_what_begins(trainer: Trainer, log: RunLog) -> None:
+def _say_what_begins(trainer: Trainer, log: Display) -> None:
     n_weights = sum(parameter.numel() for parameter in trainer.model.parameters())
+    processes = f", {trainer.world.size} processes" if trainer.world.size > 1 else ""
     log.say(
-        f"Model: {n_weights:,} parameters on {trainer.device}. Text: {len(trainer.text.train):,} pairs in "
+        f"Model: {n_weights:,} parameters on {trainer.device}{processes}. Text: {len(trainer.text.train):,} pairs in "
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
     )

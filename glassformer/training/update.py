@@ -17,8 +17,8 @@ from glassformer.config import TrainConfig
 from glassformer.model.transformer import Transformer
 from glassformer.text.batches import Batch
 from glassformer.trace import is_tracing, note
+from glassformer.training.distributed import Spread, whole
 from glassformer.training.precision import autocast
-from glassformer.training.projected_loss import Objective
 
 
 @dataclass(frozen=True)
@@ -39,24 +39,31 @@ def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
 def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> Losses:
     """Add to each gradient that of the mean smoothed loss over the target tokens of all ``batches``."""
     tokens = sum(batch.target_tokens for batch in batches)
-    device = next(model.parameters()).device
-    objective = Objective(model, config.label_smoothing)
-    loss_sum = nll_sum = 0.0
-    for batch in batches:
-        batch = batch.to(device)
-        with autocast(config.precision, device):
-            loss, nll = objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
-        mean = loss / tokens
-        note("loss.mean", mean, "")
-        mean.backward()
-        loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
+    losses = add_gradients(Spread(model, config.label_smoothing), batches, tokens, config)
     _note_each(model, "gradient", _gradient)
+    return losses
+
+
+def add_gradients(spread: Spread, batches: Sequence[Batch], tokens: int, config: TrainConfig) -> Losses:
+    """``accumulate_gradients`` where each process has its share of the batches; all together hold ``tokens``."""
+    device = next(spread.model.parameters()).device
+    loss_sum = nll_sum = 0.0
+    for number, batch in enumerate(batches, start=1):
+        batch = batch.to(device)
+        with spread.adding(last=number == len(batches)):
+            with autocast(config.precision, device):
+                loss, nll = spread.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+            mean = loss / (tokens / spread.world.size)  # of the processes' gradients the average is taken
+            note("loss.mean", mean, "")
+            mean.backward()
+        loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
+    loss_sum, nll_sum = spread.world.sum(loss_sum, nll_sum)
     return Losses(loss_sum, nll_sum, tokens)
 
 
 def clip_gradients(model: nn.Module, config: TrainConfig) -> float:
     """Shorten the gradient of all weights together to ``clip_norm``, if one is set; its norm before that."""
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
+    norm = whole(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
     note("update.gradient_norm", norm, "")
     _note_each(model, "clipped_gradient", _gradient)
     return float(norm)

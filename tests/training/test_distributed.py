@@ -1,0 +1,252 @@
+"""Several processes train as one does on the same batches, go on after each other, and end together."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from recorded import Lines
+from torchrun import end, start, torchrun, wait_until, workers
+
+from glassformer.checkpoint import checkpoints, read_tensors
+from glassformer.config import RunConfig
+from glassformer.errors import RunError
+from glassformer.training.source import FileSource
+from glassformer.training.train import train
+
+MakeConfig = Callable[..., RunConfig]
+Corpus = tuple[Path, Path]
+MODEL = {
+    "d_model": 26,
+    "n_heads": 3,
+    "d_k": 10,
+    "d_ff": 31,
+    "n_encoder_layers": 1,
+    "n_decoder_layers": 2,
+    "dropout": 0.0,
+}
+# Without biases on keys, whose gradients are zero but for rounding, of which Adam makes steps of full length.
+UNTIED = {"tie_embeddings": "none", "output_bias": True, "positions": "relative", "norm": "post"}
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+
+
+def command(corpus: Corpus, run: Path, config: RunConfig) -> list[str | Path]:
+    """``glassformer train`` with the settings of ``config``."""
+    values = config.to_mapping()
+    sizes = {"src_vocab", "tgt_vocab"}  # those of the tokenizer
+    chosen = [
+        argument
+        for section in ("model", "text", "train")
+        for key, value in values[section].items()
+        if key not in sizes
+        for argument in ("--set", f"{section}.{key}={json.dumps(value)}")
+    ]
+    return ["train", "--src", corpus[0], "--tgt", corpus[1], "--run", run, *chosen]
+
+
+def tensors(run: Path) -> dict[str, torch.Tensor]:
+    """Weights and moments of the newest state."""
+    newest = checkpoints(run / "latest")[-1]
+    return {**read_tensors(newest, "model"), **read_tensors(newest, "optimizer")}
+
+
+def assert_close(first: Path, second: Path) -> None:
+    found, expected = tensors(first), tensors(second)
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(
+            found[name], tensor, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+def assert_equal(first: Path, second: Path) -> None:
+    found, expected = tensors(first), tensors(second)
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+
+
+def metrics(run: Path, key: str) -> list[float]:
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [record[key] for record in records if key in record]
+
+
+@pytest.fixture
+def make(small_config: MakeConfig) -> MakeConfig:
+    def build(model: dict[str, object] | None = None, **settings: object) -> RunConfig:
+        values = small_config(batch_tokens=128, **settings).to_mapping()
+        return RunConfig.from_mapping({**values, "model": {"norm": "pre", **MODEL, **(model or {})}})
+
+    return build
+
+
+def test_two_processes_train_as_one_does_and_the_first_alone_writes(
+    corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    limits = {"max_updates": 4, "validate_every": 2, "log_every": 1}
+    out = torchrun(2, *command(corpus, tmp_path / "two", make(accumulate=2, **limits)))
+    train(tmp_path / "one", FileSource(*corpus), make(accumulate=4, **limits), lines)
+    assert_close(tmp_path / "two", tmp_path / "one")
+    for key in ("loss", "gradient_norm", "valid_loss", "valid_chrf"):
+        assert metrics(tmp_path / "two", key) == pytest.approx(metrics(tmp_path / "one", key), rel=1e-4)
+    said, logged = out.splitlines(), (tmp_path / "two" / "train.log").read_text().splitlines()
+    assert len([line for line in said if line.startswith("update 4 ")]) == 1
+    assert len([line for line in logged if "  update 4  " in line]) == 1
+    assert f"{lines.updates[-1].update} updates, {sum(counted(corpus, make, limits)):,} target tokens" in out
+
+
+def counted(corpus: Corpus, make: MakeConfig, limits: dict[str, int]) -> list[int]:
+    """Target tokens of the updates' batches, counted one by one."""
+    from glassformer.text.prepare import prepare
+    from glassformer.training.stream import BatchStream
+
+    config, source = make(accumulate=4, **limits), FileSource(*corpus)
+    text = prepare(source.pairs, None, config.text, corpus[0].parent / "text", source="", report=lambda _: None)
+    stream = BatchStream(text.train, config.train, epoch=1, position=0)
+    return [stream.next().target_tokens for _ in range(4 * limits["max_updates"])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("processes", "sharding", "model"),
+    [
+        (4, "none", {}),
+        (2, "full", {}),
+        (4, "full", {}),
+        (2, "full", UNTIED),
+        (4, "full", {"tie_embeddings": "target"}),
+    ],
+)
+def test_weights_and_moments_are_those_of_one_process_on_the_same_batches(
+    corpus: Corpus,
+    make: MakeConfig,
+    lines: Lines,
+    tmp_path: Path,
+    processes: int,
+    sharding: str,
+    model: dict[str, object],
+) -> None:
+    limits = {"max_updates": 7, "validate_every": 3}
+    many = make(model, accumulate=8 // processes, sharding=sharding, **limits)
+    torchrun(processes, *command(corpus, tmp_path / "many", many))
+    outcome = train(tmp_path / "one", FileSource(*corpus), make(model, accumulate=8, **limits), lines)
+    assert_close(tmp_path / "many", tmp_path / "one")
+    assert outcome.final is not None
+    assert metrics(tmp_path / "many", "valid_loss") == pytest.approx(
+        metrics(tmp_path / "one", "valid_loss"), rel=1e-4
+    )
+    finals = [read_tensors(checkpoints(tmp_path / run / "final")[-1], "model") for run in ("many", "one")]
+    for name, weight in finals[1].items():
+        torch.testing.assert_close(finals[0][name], weight, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharding", ["none", "full"])
+def test_a_stopped_run_of_two_processes_goes_on_to_the_very_same_weights(
+    corpus: Corpus, make: MakeConfig, tmp_path: Path, sharding: str
+) -> None:
+    """With dropout: each process goes on with random numbers of its own."""
+    model = {"dropout": 0.3}
+    for run, stops in (("whole", (20,)), ("halves", (10, 20))):
+        for stop in stops:
+            torchrun(2, *command(corpus, tmp_path / run, make(model, max_updates=stop, sharding=sharding)))
+    assert_equal(tmp_path / "whole", tmp_path / "halves")
+    states = [read_tensors(checkpoints(tmp_path / run / "latest")[-1], "random") for run in ("whole", "halves")]
+    assert states[0].keys() == {"cpu", "cpu/1"}
+    assert not torch.equal(states[0]["cpu"], states[0]["cpu/1"])
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_processes(
+    corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    source, run = FileSource(*corpus), tmp_path / "changing"
+    train(run, source, make(accumulate=4, max_updates=5), lines)
+    torchrun(4, *command(corpus, run, make(accumulate=1, max_updates=10, sharding="full")))
+    torchrun(2, *command(corpus, run, make(accumulate=2, max_updates=15)))
+    train(run, source, make(accumulate=4, max_updates=20), lines)
+    train(tmp_path / "one", source, make(accumulate=4, max_updates=20), lines)
+    assert_close(run, tmp_path / "one")
+    assert "Saved by 2 processes, now 1: dropout draws other numbers." in lines.lines
+
+
+def test_another_number_of_batches_in_an_update_is_refused(
+    corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(run, FileSource(*corpus), make(accumulate=4, max_updates=1), lines)
+    written = json.loads((run / "config.json").read_text())
+    written["data"]["processes"], written["config"]["train"]["accumulate"] = 2, 2
+    (run / "config.json").write_text(json.dumps(written))
+    with pytest.raises(RunError, match=r"train.accumulate times processes: 2 times 2, now 2 times 1"):
+        train(run, FileSource(*corpus), make(accumulate=2, max_updates=2), lines)
+    assert train(run, FileSource(*corpus), make(accumulate=4, max_updates=2), lines).updates == 2
+
+
+@pytest.mark.slow
+def test_an_error_of_one_process_ends_all_with_one_line(corpus: Corpus, make: MakeConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "latest").write_text("where the first process wants to save")
+    code, _, err = end(start(2, *command(corpus, run, make(validate_every=2))))
+    told = [line for line in err.splitlines() if line.startswith("error:")]
+    assert code != 0
+    assert len(told) == 1
+    assert "the checkpoint cannot be written" in told[0]
+    assert "glassformer/" not in err, "a traceback of ours"
+
+
+@needs_proc
+@pytest.mark.slow
+def test_a_killed_process_ends_the_others_with_one_line(corpus: Corpus, make: MakeConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    started = start(2, *command(corpus, run, make(max_updates=100_000, validate_every=5)))
+    wait_until(lambda: bool(checkpoints(run / "latest")))
+    os.kill(others(started, run)[0], signal.SIGKILL)
+    code, _, err = end(started)
+    told = [line for line in err.splitlines() if line.startswith("error:")]
+    assert code != 0
+    assert len(told) <= 1  # none when torchrun was quicker to end the other one
+    assert all("another process ended before its work did" in line for line in told)
+    assert "glassformer/" not in err, "a traceback of ours"
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.parametrize("sharding", ["none", "full"])
+def test_a_killed_process_is_started_again_and_all_go_on(
+    corpus: Corpus, make: MakeConfig, tmp_path: Path, sharding: str
+) -> None:
+    model, limits = {"dropout": 0.3}, {"max_updates": 60, "validate_every": 10, "sharding": sharding}
+    run = tmp_path / "killed"
+    started = start(2, *command(corpus, run, make(model, **limits)), restarts=1)
+    wait_until(lambda: bool(checkpoints(run / "latest")))
+    os.kill(others(started, run)[0], signal.SIGKILL)
+    code, out, err = end(started)
+    assert code == 0, err
+    assert "Going on after update" in out
+    torchrun(2, *command(corpus, tmp_path / "whole", make(model, **limits)))
+    assert_equal(run, tmp_path / "whole")
+
+
+@needs_proc
+@pytest.mark.slow
+def test_a_signal_to_one_process_lets_all_save_and_stop(corpus: Corpus, make: MakeConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    started = start(2, *command(corpus, run, make(max_updates=100_000, validate_every=5)))
+    wait_until(lambda: bool(checkpoints(run / "latest")))
+    os.kill(others(started, run)[0], signal.SIGTERM)
+    _, out, _ = end(started)
+    assert "Training ended: stopped by SIGTERM" in out
+    stopped_at = int(checkpoints(run / "latest")[-1].name.removeprefix("update-"))
+    out = torchrun(2, *command(corpus, run, make(max_updates=stopped_at + 1, validate_every=5)))
+    assert f"Going on after update {stopped_at}," in out
+
+
+def others(started, run: Path) -> list[int]:
+    """The workers that are not the first process, which holds the run."""
+    first = int((run / ".lock").read_text())
+    return [pid for pid in workers(started) if pid != first]

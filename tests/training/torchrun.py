@@ -1,0 +1,54 @@
+"""``glassformer`` started by torchrun, as a user starts it, with gloo on the CPU."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LONGEST_S = 300
+
+
+def start(processes: int, *arguments: str | Path, restarts: int = 0) -> "subprocess.Popen[str]":
+    """torchrun with its workers, all of one thread."""
+    return subprocess.Popen(
+        [
+            sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}",
+            f"--max-restarts={restarts}", "-m", "--", "glassformer", *map(str, arguments),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def end(started: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    """Its exit code, standard output and standard error; a hang fails."""
+    try:
+        out, err = started.communicate(timeout=LONGEST_S)
+    finally:
+        started.kill()
+    return started.returncode, out, err
+
+
+def torchrun(processes: int, *arguments: str | Path) -> str:
+    """What it printed, once it has ended well."""
+    code, out, err = end(start(processes, *arguments))
+    assert code == 0, err
+    return out
+
+
+def workers(started: "subprocess.Popen[str]") -> list[int]:
+    """The process numbers of torchrun's workers."""
+    tasks = Path(f"/proc/{started.pid}/task").glob("*/children")
+    children = [int(pid) for task in tasks for pid in task.read_text().split()]
+    return [pid for pid in children if b"glassformer" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Look again and again; what never comes to hold fails."""
+    ends = time.monotonic() + LONGEST_S
+    while not holds():
+        assert time.monotonic() < ends, "it never came to hold"
+        time.sleep(0.05)
