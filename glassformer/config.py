@@ -171,6 +171,9 @@ class TextConfig(Section):
         low=0,
     )  # fmt: skip
     joint: bool = knob(True, "one tokenizer for both sides, or one for each")
+    tokenizer_pairs: int = knob(
+        1_000_000, "most pairs that train a tokenizer, drawn at random from a larger corpus; 0 means all", low=0
+    )
     lowercase: bool = knob(False, "lower-case all text before it is split")
     max_tokens: int = knob(256, "pairs with more tokens on a side, or more than the model takes, are left out", low=1)
     max_ratio: float = knob(
@@ -181,6 +184,7 @@ class TextConfig(Section):
     valid_pairs: int = knob(
         0, "pairs split off for validation when none are given; 0 means a twentieth, from 1 to 1000", low=0
     )
+    workers: int = knob(0, "processes that prepare a large corpus; 0 means one for each core", low=0, high=1024)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,16 +44,23 @@ class Batch:
 
 
 def plan_batches(
-    src_lengths: Lengths, tgt_lengths: Lengths, batch_tokens: int, *, seed: int, epoch: int, bucket: int = 1
+    src_lengths: Lengths,
+    tgt_lengths: Lengths,
+    batch_tokens: int,
+    *,
+    seed: int,
+    epoch: int,
+    window: int = 0,
+    bucket: int = 1,
 ) -> list[Indices]:
     """Every pair's index exactly once, in batches, in the order in which to train on them.
 
     In each batch, rows times the longest side is at most ``batch_tokens``; a single longer pair is a batch of
     its own. Lengths within the same multiple of ``bucket`` tokens count as alike: 1 pads least, more mixes
-    better. Which of the pairs of like length share a batch, and the order of the batches, follow from ``seed``
-    and ``epoch``.
+    better. Which of the pairs of like length share a batch, and the order of the batches, follow from ``seed``,
+    ``epoch`` and ``window``: the number of these pairs among those of a large corpus.
     """
-    random = np.random.Generator(np.random.PCG64([seed, epoch]))
+    random = np.random.Generator(np.random.PCG64([seed, epoch, window]))
     order = _by_length(np.asarray(src_lengths) // bucket, np.asarray(tgt_lengths) // bucket, random)
     longest = np.maximum(src_lengths, tgt_lengths)[order]
     starts = _starts(longest, batch_tokens)

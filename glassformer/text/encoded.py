@@ -7,9 +7,10 @@ stored with </s> at their end and without <s>, and lengths count that </s>. Know
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,19 @@ from glassformer.errors import TextError
 
 Ids = npt.NDArray[np.integer[Any]]
 Lengths = npt.NDArray[np.int32]
+
+
+class Rows(NamedTuple):
+    """The ids of some texts one after the other, each with its </s>, and how many each has."""
+
+    ids: Ids
+    lengths: Lengths
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]], vocab: int) -> Self:
+        """``rows`` of ids below ``vocab``, in as few bits as that takes."""
+        lengths = np.fromiter(map(len, rows), "<i4", len(rows))
+        return cls(np.fromiter(chain.from_iterable(rows), _dtype(vocab), int(lengths.sum())), lengths)
 
 
 class EncodedSide:
@@ -84,24 +98,28 @@ class EncodedWriter:
 
     def __init__(self, directory: Path, vocab: int) -> None:
         self._directory = directory
-        self._dtype = "<u2" if vocab < 2**16 else "<u4"
+        self._vocab = vocab
         self._count = 0
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "encoded.json").unlink(missing_ok=True)
-        self._src = _SideWriter(directory, "src", self._dtype)
-        self._tgt = _SideWriter(directory, "tgt", self._dtype)
+        self._src = _SideWriter(directory, "src")
+        self._tgt = _SideWriter(directory, "tgt")
 
     def append(self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> None:
         """Add pairs: the ids of some sources and of their targets, each with its </s>."""
+        self.append_rows(Rows.of(src, self._vocab), Rows.of(tgt, self._vocab))
+
+    def append_rows(self, src: Rows, tgt: Rows) -> None:
+        """Add pairs whose ids are rows already, made for the same vocabulary."""
         self._src.append(src)
         self._tgt.append(tgt)
-        self._count += len(src)
+        self._count += len(src.lengths)
 
     def close(self) -> None:
         """Finish the files; only now can they be read."""
         self._src.close()
         self._tgt.close()
-        form = {"pairs": self._count, "dtype": self._dtype}
+        form = {"pairs": self._count, "dtype": _dtype(self._vocab)}
         (self._directory / "encoded.json").write_text(json.dumps(form) + "\n", encoding="utf-8")
 
     def __enter__(self) -> Self:
@@ -118,25 +136,26 @@ class EncodedWriter:
 
 
 class _SideWriter:
-    def __init__(self, directory: Path, side: str, dtype: str) -> None:
-        self._dtype = dtype
+    def __init__(self, directory: Path, side: str) -> None:
         self._end = 0
         self._ids, self._offsets, self._lengths = (
             (directory / f"{side}.{part}").open("wb") for part in ("ids", "offsets", "lengths")
         )
         self._offsets.write(np.zeros(1, "<i8").tobytes())
 
-    def append(self, rows: Sequence[Sequence[int]]) -> None:
-        lengths = np.fromiter(map(len, rows), "<i4", len(rows))
-        ends = self._end + np.cumsum(lengths, dtype="<i8")
-        self._end += int(lengths.sum())
-        ids = np.fromiter((number for row in rows for number in row), self._dtype, int(lengths.sum()))
-        for stream, values in ((self._ids, ids), (self._offsets, ends), (self._lengths, lengths)):
+    def append(self, rows: Rows) -> None:
+        ends = self._end + np.cumsum(rows.lengths, dtype="<i8")
+        self._end += len(rows.ids)
+        for stream, values in ((self._ids, rows.ids), (self._offsets, ends), (self._lengths, rows.lengths)):
             stream.write(values.tobytes())
 
     def close(self) -> None:
         for stream in (self._ids, self._offsets, self._lengths):
             stream.close()
+
+
+def _dtype(vocab: int) -> str:
+    return "<u2" if vocab < 2**16 else "<u4"
 
 
 def _mapped(path: Path, dtype: str, count: int) -> npt.NDArray[Any]:

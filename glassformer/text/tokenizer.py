@@ -58,6 +58,10 @@ class Tokenizer:
                     f"turns typed text {token!r} into a control token, expected plain text. Train a tokenizer here."
                 )
 
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        """To another process it goes as its JSON."""
+        return type(self), (self._json,)
+
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
         """Train on ``texts``, streamed once, up to ``vocab_size`` entries with the control tokens counted in.

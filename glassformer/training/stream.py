@@ -1,41 +1,68 @@
 """An endless stream of training batches whose place is two numbers, so that it can go on where it stopped."""
 
 from glassformer.config import TrainConfig
-from glassformer.text.batches import Batch, collate, padding_fraction, plan_batches
+from glassformer.text.batches import Batch, Indices, collate, padding_fraction, plan_batches
 from glassformer.text.encoded import EncodedPairs
+from glassformer.text.windows import count_windows, window_indices
 
 
 class BatchStream:
-    """Epoch after epoch of batches; ``position`` batches of ``epoch`` have been given out."""
+    """Epoch after epoch of batches; ``position`` batches of ``epoch`` have been given out.
+
+    A corpus of more than one window is planned a window at a time, and memory does not grow with it.
+    """
 
     def __init__(self, pairs: EncodedPairs, config: TrainConfig, epoch: int, position: int) -> None:
         self._pairs, self._config = pairs, config
+        self._windows = count_windows(len(pairs))
         self.epoch, self.position = epoch, position
-        self._plan_epoch()
+        self._begin_epoch()
+        while self._is_over and self._window + 1 < self._windows:
+            self._plan_window(self._window + 1)
 
     def next(self) -> Batch:
         """The next batch; a new epoch is planned when this one is over."""
-        if self.position == len(self._plan):
-            self.epoch, self.position = self.epoch + 1, 0
-            self._plan_epoch()
+        while self._is_over:
+            if self._window + 1 < self._windows:
+                self._plan_window(self._window + 1)
+            else:
+                self.epoch, self.position = self.epoch + 1, 0
+                self._begin_epoch()
         self.position += 1
-        return collate(self._pairs, self._plan[self.position - 1])
+        return collate(self._pairs, self._plan[self.position - 1 - self._first])
 
     def __len__(self) -> int:
-        """Batches in this epoch."""
-        return len(self._plan)
+        """Batches in this epoch; with several windows as many as there are if all are like the first."""
+        return self._batches
 
     @property
     def padding_fraction(self) -> float:
-        """The part of this epoch's cells that is padding."""
+        """The part of this window's cells that is padding."""
         return padding_fraction(self._pairs.src_lengths, self._pairs.tgt_lengths, self._plan)
 
-    def _plan_epoch(self) -> None:
-        self._plan = plan_batches(
-            self._pairs.src_lengths,
-            self._pairs.tgt_lengths,
+    @property
+    def _is_over(self) -> bool:
+        """Whether all batches of the window have been given out."""
+        return self.position >= self._first + len(self._plan)
+
+    def _begin_epoch(self) -> None:
+        self._first = 0
+        self._plan: list[Indices] = []
+        self._plan_window(0)
+        pairs_here = sum(len(batch) for batch in self._plan)
+        self._batches = round(len(self._plan) * len(self._pairs) / max(1, pairs_here))
+
+    def _plan_window(self, window: int) -> None:
+        """Plan a window, the first or the one after that which is planned."""
+        self._first, self._window = self._first + len(self._plan), window
+        indices = window_indices(len(self._pairs), window, seed=self._config.seed, epoch=self.epoch)
+        plan = plan_batches(
+            self._pairs.src_lengths[indices],
+            self._pairs.tgt_lengths[indices],
             self._config.batch_tokens,
             seed=self._config.seed,
             epoch=self.epoch,
+            window=window,
             bucket=self._config.bucket,
         )
+        self._plan = [indices[batch] for batch in plan]

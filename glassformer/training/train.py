@@ -18,6 +18,7 @@ from glassformer.training.source import Source
 MAY_CHANGE = {
     "train.max_updates", "train.max_minutes", "train.stop_at", "train.patience", "train.log_every",
     "train.tensorboard", "train.device", "train.save_minutes", "train.average_last", "train.valid_translations",
+    "text.workers",
 }  # fmt: skip
 
 
@@ -68,6 +69,7 @@ def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: 
         run.text,
         source=fingerprint,
         report=log.say,
+        advanced=log.advanced,
     )
 
 
