@@ -217,6 +217,12 @@ class TrainConfig(Section):
     label_smoothing: float = knob(
         0.1, "probability spread evenly over the vocabulary", symbol="ε_ls", low=0.0, high=0.99
     )
+    r_drop: float = knob(
+        0.0,
+        "weight of R-Drop (Liang et al. 2021; there 5): each batch passes twice, at twice the cost, and both passes are "
+        "held together; 0 means one pass",
+        symbol="α", low=0.0, high=100.0,
+    )  # fmt: skip
     precision: Literal["float32", "bf16"] = knob(
         "float32", "arithmetic of forward and backward; weights stay float32"
     )
@@ -335,6 +341,11 @@ class RunConfig:
             raise ConfigError(
                 "model.tie_embeddings: 'all' shares one matrix between both sides, but text.joint is false. "
                 "Set model.tie_embeddings to 'target' or 'none', or text.joint to true."
+            )
+        if self.train.r_drop and not self.model.dropout:
+            raise ConfigError(
+                f"train.r_drop: found {self.train.r_drop} with model.dropout = 0, expected dropout: without it both "
+                "passes are the same. Set model.dropout above 0, or train.r_drop to 0."
             )
         if self.train.warmup == 0:
             object.__setattr__(self, "train", replace(self.train, warmup=WARMUP[self.model.norm]))

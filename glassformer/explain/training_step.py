@@ -5,6 +5,7 @@ It is made on a copy of the model by the functions that training itself calls; n
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -33,9 +34,10 @@ def walk_training(
 ) -> Walk:
     """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
 
-    With ``run``, Adam goes on from the moments of the run's latest checkpoint; without, it begins anew. Raises what
-    ``walk`` raises.
+    With ``run``, Adam goes on from the moments of the run's latest checkpoint; without, it begins anew. One pass is
+    shown, where R-Drop makes two. Raises what ``walk`` raises.
     """
+    train = replace(train, r_drop=0.0)
     sentences = read_sentences(translator, sources, targets)
     model = copy.deepcopy(translator.model).train()
     optimizer = new_optimizer(model, train)

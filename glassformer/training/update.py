@@ -40,7 +40,7 @@ def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: T
     """Add to each gradient that of the mean smoothed loss over the target tokens of all ``batches``."""
     tokens = sum(batch.target_tokens for batch in batches)
     device = next(model.parameters()).device
-    objective = Objective(model, config.label_smoothing)
+    objective = Objective(model, config.label_smoothing, config.r_drop)
     loss_sum = nll_sum = 0.0
     for batch in batches:
         batch = batch.to(device)
