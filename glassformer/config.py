@@ -219,8 +219,8 @@ class TrainConfig(Section):
     )
     r_drop: float = knob(
         0.0,
-        "weight of R-Drop (Liang et al. 2021; there 5): each batch passes twice, at twice the cost, and both passes are "
-        "held together; 0 means one pass",
+        "weight of R-Drop (Liang et al. 2021; there 5): each batch passes twice, at twice the cost, and what comes "
+        "out is held together; 0 means one pass",
         symbol="α", low=0.0, high=100.0,
     )  # fmt: skip
     precision: Literal["float32", "bf16"] = knob(

@@ -20,12 +20,13 @@ def divergence(
     ``p`` is the softmax of ``logits``. The gradient by the first logits is ½ (p1 (d - KL(p1 ‖ p2)) + p1 - p2)
     with d = log p1 - log p2; by the second it is the same with the two exchanged.
     """
-    log_p = logits - log_sums(logits, p)[:, None]
-    log_p1, log_p2, p1, p2 = log_p[::2], log_p[1::2], p[::2], p[1::2]
-    ratio, excess = log_p1 - log_p2, p1 - p2
-    first, second = (p1 * ratio).sum(-1, keepdim=True), -(p2 * ratio).sum(-1, keepdim=True)
-    towards = torch.stack([p1 * (ratio - first) + excess, p2 * (-ratio - second) - excess], 1)
-    return (first + second).squeeze(-1) / 2, towards.flatten(0, 1).div_(2)
+    p1, p2, sums = p[::2], p[1::2], log_sums(logits, p)
+    ratio = (logits[::2] - logits[1::2]).sub_((sums[::2] - sums[1::2])[:, None])
+    first, second = torch.linalg.vecdot(p1, ratio), -torch.linalg.vecdot(p2, ratio)
+    gradient = torch.empty_like(logits)
+    torch.sub(ratio, (first - 1)[:, None], out=gradient[::2]).mul_(p1).sub_(p2)
+    torch.sub((1 - second)[:, None], ratio, out=gradient[1::2]).mul_(p2).sub_(p1)
+    return (first + second) / 2, gradient.div_(2)
 
 
 def plain_divergence(logits: Float[Tensor, "twice tgt vocab"], real: Bool[Tensor, "batch tgt"]) -> Float[Tensor, ""]:
