@@ -6,7 +6,8 @@ The pairs are made up: sentences of 3 to 19 words, each word drawn from 20,000 b
 of its own. Only the files that training needs are written, in a temporary directory (some 0.3 GB for a million
 pairs), and removed. All is done in a process of its own. Ten times a second, memory is read of it and of the
 processes that it starts: what they hold themselves (anonymous), and the pages of files that they look into, which the
-system takes back when it wants to. A size that was measured before is replaced in the JSON; the others stay.
+system takes back when it wants to. Seconds of the clock depend on what else the machine does; those of the processors
+hardly do. A size that was measured before is replaced in the JSON; the others stay.
 """
 
 import argparse
@@ -118,6 +119,15 @@ def family(pid: int) -> list[int]:
     return members
 
 
+def processor_s(pid: int) -> float:
+    """Seconds of processor time that a process had."""
+    try:
+        parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def memory(pid: int) -> dict[str, float]:
     """MB in memory: what the process holds itself, and the pages of files."""
     try:
@@ -129,11 +139,13 @@ def memory(pid: int) -> dict[str, float]:
 
 
 class Stages:
-    """Peaks of memory and seconds of each stage of a process, looked at from outside."""
+    """Peaks of memory, seconds and processor time of each stage of a process and its family, seen from outside."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self._stage, self._began = "start", time.monotonic()
+        self._worked: dict[int, float] = {}  # what each process had when it was seen last
+        self._worked_before = 0.0
         self.peaks: dict[str, dict[str, float]] = {}
 
     def watch(self) -> dict[str, dict[str, float]]:
@@ -153,14 +165,18 @@ class Stages:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             now = time.monotonic()
-            self._peaks()["seconds"] = now - self._began
-            self._stage, self._began = json.loads(line)["stage"], now
+            self._look()
+            worked = sum(self._worked.values())
+            self._peaks().update(seconds=now - self._began, processor_s=worked - self._worked_before)
+            self._stage, self._began, self._worked_before = json.loads(line)["stage"], now, worked
 
     def _peaks(self) -> dict[str, float]:
         return self.peaks.setdefault(self._stage, {"held_mb": 0.0, "of_files_mb": 0.0, "all_processes_mb": 0.0})
 
     def _look(self) -> None:
-        found = [memory(member) for member in family(self._process.pid)]
+        members = family(self._process.pid)
+        self._worked |= {member: max(self._worked.get(member, 0.0), processor_s(member)) for member in members}
+        found = [memory(member) for member in members]
         now = {
             "held_mb": found[0]["RssAnon"],
             "of_files_mb": found[0]["RssFile"],
@@ -191,11 +207,14 @@ def measure(pairs: int, options: argparse.Namespace) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> None:
     """One table for one number of pairs."""
     print(f"\n{result['pairs']:,} pairs: {result['text_mb']:,.0f} MB of text, {result['encoded_mb']:,.0f} MB encoded")
-    print(f"{'stage':18} {'seconds':>9} {'pairs/s':>9} {'held MB':>9} {'all processes':>14} {'of files':>9}")
+    print(
+        f"{'stage':18} {'seconds':>9} {'processor':>9} {'pairs/s':>9} {'held MB':>9} {'all processes':>14} "
+        f"{'of files':>9}"
+    )
     for stage, peak in result["stages"].items():
         rate = f"{result['pairs'] / max(peak['seconds'], 0.1):,.0f}" if stage != "training" else ""
         print(
-            f"{stage:18} {peak['seconds']:9,.1f} {rate:>9} {peak['held_mb']:9,.0f} "
+            f"{stage:18} {peak['seconds']:9,.1f} {peak['processor_s']:9,.1f} {rate:>9} {peak['held_mb']:9,.0f} "
             f"{peak['all_processes_mb']:14,.0f} {peak['of_files_mb']:9,.0f}"
         )
 

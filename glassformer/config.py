@@ -184,7 +184,21 @@ class TextConfig(Section):
     valid_pairs: int = knob(
         0, "pairs split off for validation when none are given; 0 means a twentieth, from 1 to 1000", low=0
     )
+    bpe_dropout: float = knob(
+        0.0,
+        "probability of leaving out a merge when training text is cut into tokens, anew in each epoch (Provilkov et "
+        "al. 2020; there 0.1); 0 means one way for all epochs",
+        symbol="p", low=0.0, high=1.0,
+    )  # fmt: skip
     workers: int = knob(0, "processes that prepare a large corpus; 0 means one for each core", low=0, high=1024)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bpe_dropout and self.tokenizer != "bpe":
+            raise ConfigError(
+                f"text.bpe_dropout: found {self.bpe_dropout} with tokenizer {self.tokenizer!r}, expected 'bpe': the "
+                "others make no merges. Set text.tokenizer to bpe, or text.bpe_dropout to 0."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

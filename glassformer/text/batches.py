@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from glassformer.text.encoded import EncodedPairs
+from glassformer.text.encoded import EncodedPairs, Sides
 from glassformer.text.tokenizer import BOS_ID, PAD_ID
 
 Lengths = npt.NDArray[np.integer[Any]]
@@ -96,7 +96,7 @@ def padding_fraction(src_lengths: Lengths, tgt_lengths: Lengths, plan: list[Indi
     return 1.0 - tokens / cells if cells else 0.0
 
 
-def collate(pairs: EncodedPairs, indices: Indices) -> Batch:
+def collate(pairs: EncodedPairs | Sides, indices: Indices) -> Batch:
     """The padded batch of the pairs at ``indices``, in that order."""
     tgt_out = pairs.tgt_side.padded(indices, PAD_ID)
     shifted = np.concatenate([np.full((len(indices), 1), BOS_ID), tgt_out[:, :-1]], axis=1)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
+
 from glassformer.config import TextConfig
 from glassformer.text.corpus import Pair
 from glassformer.text.encoded import Rows
@@ -57,16 +59,21 @@ class ChunkEncoder:
         for pair in map(Pair, *chunk):
             if not pair.blank:
                 (set_aside if is_set_aside(pair, self.valid_share) else pairs).append(pair)
-        src_ids, tgt_ids = (
-            tokenizer.to_ids_batch([pair[side] for pair in pairs]) for side, tokenizer in enumerate(self.tokenizers)
-        )
-        reasons = [
-            reason_to_leave_out(len(src), len(tgt), self.config) for src, tgt in zip(src_ids, tgt_ids, strict=True)
-        ]
+        src, tgt = (self._side(side, [pair[side] for pair in pairs]) for side in (0, 1))
+        lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
+        reasons = [reason_to_leave_out(*both, self.config) for both in lengths]
         counts = Counter(reason or "kept" for reason in reasons)
-        src, tgt = (self._rows(ids, reasons) for ids in (src_ids, tgt_ids))
-        return EncodedChunk(src, tgt, counts, set_aside)
+        return EncodedChunk(self._rows(src, reasons), self._rows(tgt, reasons), counts, set_aside)
 
-    def _rows(self, ids: Sequence[list[int]], reasons: Sequence[str | None]) -> Rows:
-        kept = ([*row, EOS_ID] for row, reason in zip(ids, reasons, strict=True) if reason is None)
-        return Rows.of(list(kept), self.vocab)
+    def _side(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
+        """The ids of each text and, where words will be cut anew, which of them begin one."""
+        if self.config.bpe_dropout:
+            return self.tokenizers[side].word_starts_batch(texts)
+        return [(ids, []) for ids in self.tokenizers[side].to_ids_batch(texts)]
+
+    def _rows(self, texts: Sequence[tuple[list[int], list[int]]], reasons: Sequence[str | None]) -> Rows:
+        kept = [text for text, reason in zip(texts, reasons, strict=True) if reason is None]
+        rows = Rows.of([[*ids, EOS_ID] for ids, _ in kept], self.vocab)
+        if not self.config.bpe_dropout:
+            return rows
+        return rows._replace(starts=Rows.of([[*starts, 1] for _, starts in kept], vocab=2).ids.astype(np.uint8))

@@ -118,6 +118,16 @@ class Tokenizer:
         encodings = self._library.encode_batch_fast(list(map(without_surrogates, texts)), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
+    def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """The ids of each text, and 1 for each id that begins a word (as the tokenizer's splitter has it), else 0."""
+        encodings = self._library.encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
+        return [(encoding.ids, _changes(encoding.word_ids)) for encoding in encodings]
+
+    @property
+    def json(self) -> str:
+        """What ``save`` writes."""
+        return self._json
+
     def derive(self, text: str) -> Derivation:
         """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step that spells them.
 
@@ -161,6 +171,11 @@ class Tokenizer:
                 "the ids come from another tokenizer or model. Use that tokenizer."
             )
         return numbers
+
+
+def _changes(numbers: Sequence[int | None]) -> list[int]:
+    """1 where a number is another than the one before it, else 0."""
+    return [int(number != before) for before, number in zip([-1, *numbers], numbers, strict=False)]
 
 
 def _kind(text: str) -> str:

@@ -1,9 +1,12 @@
 """An endless stream of training batches whose place is two numbers, so that it can go on where it stopped."""
 
+import numpy as np
+
 from glassformer.config import TrainConfig
 from glassformer.text.batches import Batch, Indices, collate, padding_fraction, plan_batches
-from glassformer.text.encoded import EncodedPairs
+from glassformer.text.encoded import EncodedPairs, Sides
 from glassformer.text.windows import count_windows, window_indices
+from glassformer.training.cutting import Cutting
 
 
 class BatchStream:
@@ -12,8 +15,11 @@ class BatchStream:
     A corpus of more than one window is planned a window at a time, and memory does not grow with it.
     """
 
-    def __init__(self, pairs: EncodedPairs, config: TrainConfig, epoch: int, position: int) -> None:
-        self._pairs, self._config = pairs, config
+    def __init__(
+        self, pairs: EncodedPairs, config: TrainConfig, epoch: int, position: int, cutting: Cutting | None = None
+    ) -> None:
+        """With ``cutting`` the pairs are cut into other tokens in each epoch."""
+        self._pairs, self._config, self._cutting = pairs, config, cutting
         self._windows = count_windows(len(pairs))
         self.epoch, self.position = epoch, position
         self._begin_epoch()
@@ -29,7 +35,7 @@ class BatchStream:
                 self.epoch, self.position = self.epoch + 1, 0
                 self._begin_epoch()
         self.position += 1
-        return collate(self._pairs, self._plan[self.position - 1 - self._first])
+        return collate(self._here, self._plan[self.position - 1 - self._first])
 
     def __len__(self) -> int:
         """Batches in this epoch; with several windows as many as there are if all are like the first."""
@@ -38,7 +44,7 @@ class BatchStream:
     @property
     def padding_fraction(self) -> float:
         """The part of this window's cells that is padding."""
-        return padding_fraction(self._pairs.src_lengths, self._pairs.tgt_lengths, self._plan)
+        return padding_fraction(self._here.src_side.lengths, self._here.tgt_side.lengths, self._plan)
 
     @property
     def _is_over(self) -> bool:
@@ -56,13 +62,17 @@ class BatchStream:
         """Plan a window, the first or the one after that which is planned."""
         self._first, self._window = self._first + len(self._plan), window
         indices = window_indices(len(self._pairs), window, seed=self._config.seed, epoch=self.epoch)
+        if self._cutting is None:
+            self._here, places = Sides(self._pairs.src_side, self._pairs.tgt_side), indices
+        else:
+            self._here, places = self._cutting.sides(self._pairs, indices, self.epoch), np.arange(len(indices))
         plan = plan_batches(
-            self._pairs.src_lengths[indices],
-            self._pairs.tgt_lengths[indices],
+            self._here.src_side.lengths[places],
+            self._here.tgt_side.lengths[places],
             self._config.batch_tokens,
             seed=self._config.seed,
             epoch=self.epoch,
             window=window,
             bucket=self._config.bucket,
         )
-        self._plan = [indices[batch] for batch in plan]
+        self._plan = [places[batch] for batch in plan]
