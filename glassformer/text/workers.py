@@ -31,7 +31,7 @@ def available_cores() -> int:
 
 
 def in_order(work: Callable[[Chunk], Result], chunks: Iterator[Chunk], workers: int) -> Iterator[Result]:
-    """``work`` of each chunk, in their order, with so many processes; ``work`` and chunks must be picklable.
+    """``work`` of each chunk, in their order, with so many processes, to which both can be sent.
 
     Few chunks are held at a time, however many there are. Raises ``TextError`` when a process dies.
     """
