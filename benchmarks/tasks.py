@@ -2,11 +2,11 @@
 
     python benchmarks/tasks.py [--minutes 20] [--max-updates N] [--seeds 1 2 3] [--only 'scan-*'] [--json FILE]
 
-``dates`` and ``phrasebook-de`` are trained as `glassformer train --task` trains them. SCAN's official splits ``length``
-(train on up to 22 actions, test on 24 to 48) and ``addprim_jump`` are trained with each kind of positions and the rest
-of the task's settings, for the same minutes; the last weights are judged, not the best ones, for what is best on the
-trained commands says nothing of the others. All goes through the command line, as a user would go. A result that was
-measured before is replaced in the JSON; the others stay.
+``dates`` and ``phrasebook-de`` are trained as `glassformer train --task` trains them. SCAN's official splits
+``length`` (train on up to 22 actions, test on 24 to 48) and ``addprim_jump`` are trained with each kind of positions
+and the rest of the task's settings, for the same minutes; the last weights are judged, not the best ones, for what is
+best on the trained commands says nothing of the others. All goes through the command line, as a user would go. A
+result that was measured before is replaced in the JSON; the others stay.
 """
 
 import argparse
