@@ -171,6 +171,9 @@ class TextConfig(Section):
         low=0,
     )  # fmt: skip
     joint: bool = knob(True, "one tokenizer for both sides, or one for each")
+    tokenizer_pairs: int = knob(
+        1_000_000, "most pairs that train a tokenizer, drawn at random from a larger corpus; 0 means all", low=0
+    )
     lowercase: bool = knob(False, "lower-case all text before it is split")
     max_tokens: int = knob(256, "pairs with more tokens on a side, or more than the model takes, are left out", low=1)
     max_ratio: float = knob(
@@ -181,6 +184,21 @@ class TextConfig(Section):
     valid_pairs: int = knob(
         0, "pairs split off for validation when none are given; 0 means a twentieth, from 1 to 1000", low=0
     )
+    bpe_dropout: float = knob(
+        0.0,
+        "probability of leaving out a merge when training text is cut into tokens, anew in each epoch (Provilkov et "
+        "al. 2020; there 0.1); 0 means one way for all epochs",
+        symbol="p", low=0.0, high=1.0,
+    )  # fmt: skip
+    workers: int = knob(0, "processes that prepare a large corpus; 0 means one for each core", low=0, high=1024)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bpe_dropout and self.tokenizer != "bpe":
+            raise ConfigError(
+                f"text.bpe_dropout: found {self.bpe_dropout} with tokenizer {self.tokenizer!r}, expected 'bpe': the "
+                "others make no merges. Set text.tokenizer to bpe, or text.bpe_dropout to 0."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +231,12 @@ class TrainConfig(Section):
     label_smoothing: float = knob(
         0.1, "probability spread evenly over the vocabulary", symbol="ε_ls", low=0.0, high=0.99
     )
+    r_drop: float = knob(
+        0.0,
+        "weight of R-Drop (Liang et al. 2021; there 5): each batch passes twice, at twice the cost, and what comes "
+        "out is held together; 0 means one pass",
+        symbol="α", low=0.0, high=100.0,
+    )  # fmt: skip
     precision: Literal["float32", "bf16"] = knob(
         "float32", "arithmetic of forward and backward; weights stay float32"
     )
@@ -334,6 +358,11 @@ class RunConfig:
             raise ConfigError(
                 "model.tie_embeddings: 'all' shares one matrix between both sides, but text.joint is false. "
                 "Set model.tie_embeddings to 'target' or 'none', or text.joint to true."
+            )
+        if self.train.r_drop and not self.model.dropout:
+            raise ConfigError(
+                f"train.r_drop: found {self.train.r_drop} with model.dropout = 0, expected dropout: without it both "
+                "passes are the same. Set model.dropout above 0, or train.r_drop to 0."
             )
         if self.train.warmup == 0:
             object.__setattr__(self, "train", replace(self.train, warmup=WARMUP[self.model.norm]))

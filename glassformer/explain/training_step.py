@@ -5,6 +5,7 @@ It is made on a copy of the model by the functions that training itself calls; n
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -34,16 +35,17 @@ def walk_training(
 ) -> Walk:
     """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
 
-    With ``run``, Adam goes on from the moments of the run's latest checkpoint; without, it begins anew. Raises what
-    ``walk`` raises.
+    With ``run``, Adam goes on from the moments of the run's latest checkpoint; without, it begins anew. One pass is
+    shown, where R-Drop makes two. Raises what ``walk`` raises.
     """
+    train = replace(train, r_drop=0.0)
     sentences = read_sentences(translator, sources, targets)
     model = copy.deepcopy(translator.model).train()
     optimizer = new_optimizer(model, train)
     done = 0
     if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
         done = TrainState.read(latest).update
-        restore_optimizer(Spread(model, train.label_smoothing), optimizer, latest)
+        restore_optimizer(Spread(model, train), optimizer, latest)
     torch.manual_seed(train.seed)
     with tracing(model, only=only, gradients=True) as trace:
         accumulate_gradients(model, [sentences.batch], train)

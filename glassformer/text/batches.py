@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from glassformer.text.encoded import EncodedPairs
+from glassformer.text.encoded import EncodedPairs, Sides
 from glassformer.text.tokenizer import BOS_ID, PAD_ID
 
 Lengths = npt.NDArray[np.integer[Any]]
@@ -44,16 +44,23 @@ class Batch:
 
 
 def plan_batches(
-    src_lengths: Lengths, tgt_lengths: Lengths, batch_tokens: int, *, seed: int, epoch: int, bucket: int = 1
+    src_lengths: Lengths,
+    tgt_lengths: Lengths,
+    batch_tokens: int,
+    *,
+    seed: int,
+    epoch: int,
+    window: int = 0,
+    bucket: int = 1,
 ) -> list[Indices]:
     """Every pair's index exactly once, in batches, in the order in which to train on them.
 
     In each batch, rows times the longest side is at most ``batch_tokens``; a single longer pair is a batch of
     its own. Lengths within the same multiple of ``bucket`` tokens count as alike: 1 pads least, more mixes
-    better. Which of the pairs of like length share a batch, and the order of the batches, follow from ``seed``
-    and ``epoch``.
+    better. Which of the pairs of like length share a batch, and the order of the batches, follow from ``seed``,
+    ``epoch`` and ``window``: the number of these pairs among those of a large corpus.
     """
-    random = np.random.Generator(np.random.PCG64([seed, epoch]))
+    random = np.random.Generator(np.random.PCG64([seed, epoch, window]))
     order = _by_length(np.asarray(src_lengths) // bucket, np.asarray(tgt_lengths) // bucket, random)
     longest = np.maximum(src_lengths, tgt_lengths)[order]
     starts = _starts(longest, batch_tokens)
@@ -89,7 +96,7 @@ def padding_fraction(src_lengths: Lengths, tgt_lengths: Lengths, plan: list[Indi
     return 1.0 - tokens / cells if cells else 0.0
 
 
-def collate(pairs: EncodedPairs, indices: Indices) -> Batch:
+def collate(pairs: EncodedPairs | Sides, indices: Indices) -> Batch:
     """The padded batch of the pairs at ``indices``, in that order."""
     tgt_out = pairs.tgt_side.padded(indices, PAD_ID)
     shifted = np.concatenate([np.full((len(indices), 1), BOS_ID), tgt_out[:, :-1]], axis=1)

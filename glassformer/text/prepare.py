@@ -1,37 +1,33 @@
 """From pairs of text to a directory ready for training: tokenizers, encoded pairs and validation text.
 
 The pairs are streamed, once to count them, once for each tokenizer and once to encode, so memory does not grow
-with the corpus. ``prepared.json`` is written last: a directory that has it is finished, and is used again for
-the same data and settings. Knows nothing of where the pairs come from.
+with the corpus; counting and encoding are spread over processes. ``prepared.json`` is written last: a directory
+that has it is finished, and is used again for the same data and settings. Knows nothing of where the pairs come from.
 """
 
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from glassformer.config import TextConfig
-from glassformer.errors import StorageError, TextError, TokenizerError
+from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
+from glassformer.text.advance import Advance, Advanced, counted
 from glassformer.text.corpus import Pair
 from glassformer.text.encoded import EncodedPairs, EncodedWriter
-from glassformer.text.selection import (
-    Survey,
-    reason_to_leave_out,
-    training_pairs,
-    training_texts,
-    validation_pairs,
-)
-from glassformer.text.tokenizer import EOS_ID, Tokenizer
+from glassformer.text.encoding import ChunkEncoder, chunks
+from glassformer.text.selection import Survey, look_at, training_texts
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.workers import available_cores, in_order
 
 PairSource = Callable[[], Iterator[Pair]]
 Report = Callable[[str], None]
 
 _FORMAT = 1
-_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,10 @@ class PreparedText:
     counts: dict[str, int]
 
 
+def _unseen(advance: Advance, *, due: bool) -> None:
+    """Shows nothing."""
+
+
 def prepare(
     pairs: PairSource,
     valid: PairSource | None,
@@ -60,22 +60,23 @@ def prepare(
     *,
     source: str,
     report: Report,
+    advanced: Advanced = _unseen,
 ) -> PreparedText:
     """Prepare ``pairs`` in ``directory``, or use what a former call with the same ``source`` left there.
 
     ``pairs`` and ``valid`` start a new stream at each call; without ``valid``, validation pairs are split off
-    by a hash of their source. ``source`` is a fingerprint of the data. ``report`` is given a line to show.
-    Raises ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError`` when the
-    vocabulary is too small, ``StorageError`` when the directory cannot be written.
+    by a hash of their source. ``source`` is a fingerprint of the data. ``report`` is given a line to show, and
+    ``advanced`` how far a long preparation is. Raises ``TextError`` when no pair is left to train on or to validate
+    with, ``TokenizerError`` when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
     """
-    form = {"format": _FORMAT, "source": source, "text": config.to_mapping()}
-    ready = _read_finished(directory, form)
+    ready = _read_finished(directory, source, config)
     if ready is not None:
         report(f"Text: using the preparation in {directory} ({_summary(ready.counts, ready.src_tokenizer)}).")
         return ready
     try:
-        counts = _build(pairs, valid, config, directory)
-        _write_atomically(directory / "prepared.json", {**form, "counts": counts})
+        counts = _build(pairs, valid, config, directory, advanced)
+        form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts}
+        _write_atomically(directory / "prepared.json", form)
     except OSError as error:
         raise StorageError(
             f"{directory}: cannot be written: {error.strerror or error}. Free some space or choose another place."
@@ -85,20 +86,24 @@ def prepare(
     return prepared
 
 
-def _build(pairs: PairSource, valid: PairSource | None, config: TextConfig, directory: Path) -> dict[str, int]:
+def _build(
+    pairs: PairSource, valid: PairSource | None, config: TextConfig, directory: Path, advanced: Advanced
+) -> dict[str, int]:
     """Write all files but the last; returns the counts."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "prepared.json").unlink(missing_ok=True)
-    survey = Survey.of(pairs(), config, split=valid is None)
+    workers = config.workers or available_cores()
+    survey = _survey(counted("pairs read", pairs(), None, advanced), config, workers, split=valid is None)
     # Looked at before the long work: a mistake in the validation text is told at once.
-    valid_text = validation_pairs(pairs(), survey) if valid is None else [pair for pair in valid() if not pair.blank]
-    if not valid_text:
-        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
-    tokenizers = _train_tokenizers(pairs, survey, config)
+    given = [] if valid is None else _given_validation(valid)
+    known = partial(counted, total=survey.read, advanced=advanced)
+    tokenizers = _train_tokenizers(lambda: known("tokenizer", pairs()), survey, config)
     for side, tokenizer in zip(("src", "tgt"), tokenizers, strict=True):
         tokenizer.save(directory / f"{side}.tokenizer.json")
-    train_counts = _encode(training_pairs(pairs(), survey), tokenizers, config, directory / "train")
-    valid_counts = _encode(valid_text, tokenizers, config, directory / "valid")
+    encoder = ChunkEncoder(tokenizers, config, survey.valid_share)
+    train_counts, set_aside = _encode(known("encoding", pairs()), encoder, directory / "train", workers)
+    valid_text = given or list(dict.fromkeys(set_aside))
+    valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
     _check_kept(train_counts, valid_counts, config)
     _write_pairs(directory / "valid.jsonl", valid_text)
     return {
@@ -110,9 +115,20 @@ def _build(pairs: PairSource, valid: PairSource | None, config: TextConfig, dire
     }
 
 
+def _survey(pairs: Iterator[Pair], config: TextConfig, workers: int, *, split: bool) -> Survey:
+    return Survey.of(in_order(look_at, chunks(pairs), workers), config, split=split)
+
+
+def _given_validation(valid: PairSource) -> list[Pair]:
+    text = [pair for pair in valid() if not pair.blank]
+    if not text:
+        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
+    return text
+
+
 def _train_tokenizers(pairs: PairSource, survey: Survey, config: TextConfig) -> tuple[Tokenizer, Tokenizer]:
     def trained(*sides: int) -> Tokenizer:
-        texts = training_texts(pairs(), survey, sides)
+        texts = training_texts(pairs(), survey, sides, config.tokenizer_pairs)
         return Tokenizer.train(config.tokenizer, texts, survey.vocab_size(config), lowercase=config.lowercase)
 
     if config.joint:
@@ -122,24 +138,17 @@ def _train_tokenizers(pairs: PairSource, survey: Survey, config: TextConfig) -> 
 
 
 def _encode(
-    pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], config: TextConfig, directory: Path
-) -> dict[str, int]:
-    """Encode the pairs within the length rules into ``directory``; counts of those and of the others."""
+    pairs: Iterable[Pair], encoder: ChunkEncoder, directory: Path, workers: int
+) -> tuple[dict[str, int], list[Pair]]:
+    """Encode into ``directory``; how many pairs were kept or left out and why, and the pairs set aside."""
     counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
-    stream = iter(pairs)
-    with EncodedWriter(directory, max(tokenizer.size for tokenizer in tokenizers)) as writer:
-        while chunk := list(islice(stream, _CHUNK)):
-            src_rows, tgt_rows = (
-                tokenizer.to_ids_batch([pair[side] for pair in chunk]) for side, tokenizer in enumerate(tokenizers)
-            )
-            kept = []
-            for src, tgt in zip(src_rows, tgt_rows, strict=True):
-                reason = reason_to_leave_out(len(src), len(tgt), config)
-                counts[reason or "kept"] += 1
-                if reason is None:
-                    kept.append((src, tgt))
-            writer.append([[*src, EOS_ID] for src, _ in kept], [[*tgt, EOS_ID] for _, tgt in kept])
-    return dict(counts)
+    set_aside: list[Pair] = []
+    with EncodedWriter(directory, encoder.vocab) as writer:
+        for encoded in in_order(encoder, chunks(pairs), workers):
+            writer.append_rows(encoded.src, encoded.tgt)
+            counts.update(encoded.counts)
+            set_aside += encoded.set_aside
+    return dict(counts), set_aside
 
 
 def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig) -> None:
@@ -162,17 +171,19 @@ def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
 
 def read_prepared(directory: Path, config: TextConfig) -> PreparedText | None:
     """What another process prepared in ``directory`` with these settings, of whatever text; None if nothing."""
-    return _read_finished(directory, {"format": _FORMAT, "text": config.to_mapping()})
+    return _read_finished(directory, None, config)
 
 
-def _read_finished(directory: Path, form: dict[str, Any]) -> PreparedText | None:
-    """What a former call finished for the same ``form``, or None when there is nothing to use."""
+def _read_finished(directory: Path, source: str | None, config: TextConfig) -> PreparedText | None:
+    """What a former call finished for the same source, if one is named, and settings; None if there is nothing."""
     try:
         found = json.loads((directory / "prepared.json").read_text(encoding="utf-8"))
-        if {**found, **form} != found:
+        before = TextConfig.from_mapping(found["text"])
+        same_text = replace(before, workers=config.workers) == config
+        if not (same_text and found["source"] == (source or found["source"]) and found["format"] == _FORMAT):
             return None
-        return _read(directory, TextConfig.from_mapping(form["text"]), found["counts"])
-    except (OSError, ValueError, TypeError, KeyError, TextError, TokenizerError):
+        return _read(directory, config, found["counts"])
+    except (OSError, ValueError, TypeError, KeyError, ConfigError, TextError, TokenizerError):
         # Damaged or incomplete: made again from the source, which loses nothing.
         return None
 

@@ -6,8 +6,13 @@ Knows nothing of files.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
-from itertools import accumulate, chain
+from itertools import accumulate
 from math import nextafter
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from glassformer.config import TextConfig
 from glassformer.errors import TextError
@@ -26,19 +31,18 @@ class Survey:
     valid_share: float
 
     @classmethod
-    def of(cls, pairs: Iterable[Pair], config: TextConfig, *, split: bool) -> "Survey":
-        """Count ``pairs`` and, to ``split`` validation pairs off, find the share that gives as many as wanted.
+    def of(cls, looks: Iterable["Look"], config: TextConfig, *, split: bool) -> "Survey":
+        """Count pairs and, to ``split`` validation pairs off, find the share that gives as many as wanted.
 
-        Raises ``TextError`` when nothing is usable, or when there are too few different sources to split.
+        ``looks`` are at all pairs, some at a time. Raises ``TextError`` when nothing is usable, or when there are
+        too few different sources to split.
         """
         smallest = _SmallestSources(config.valid_pairs or _MOST_VALIDATION_PAIRS)
         read = usable = 0
-        for pair in pairs:
-            read += 1
-            if not pair.blank:
-                usable += 1
-                if split:
-                    smallest.add(pair.src)
+        for look in looks:
+            read, usable = read + look.read, usable + len(look.fractions)
+            if split:
+                smallest.add(look.fractions)
         if not usable:
             found = f"{read:,} pairs, all with an empty side" if read else "no pairs"
             raise TextError(f"The training text holds {found}; expected at least one with text on both sides.")
@@ -47,6 +51,19 @@ class Survey:
     def vocab_size(self, config: TextConfig) -> int:
         """The size asked for, or the one that suits so many pairs."""
         return config.vocab_size or min(8000, max(512, self.usable // 6))
+
+
+class Look(NamedTuple):
+    """At some pairs: how many, and where the source of each that has text on both sides falls in [0, 1)."""
+
+    read: int
+    fractions: npt.NDArray[np.float64]
+
+
+def look_at(chunk: tuple[list[str], list[str]]) -> Look:
+    """Look at as many sources and targets."""
+    fractions = [source_fraction(pair.src) for pair in map(Pair, *chunk) if not pair.blank]
+    return Look(len(chunk[0]), np.array(fractions, dtype=np.float64))
 
 
 class _SmallestSources:
@@ -60,8 +77,12 @@ class _SmallestSources:
         self._heap: list[float] = []
         self._pairs: dict[float, int] = {}
 
-    def add(self, src: str) -> None:
-        fraction = source_fraction(src)
+    def add(self, fractions: npt.NDArray[np.float64]) -> None:
+        full = len(self._heap) > self._most
+        for fraction in (fractions[fractions <= -self._heap[0]] if full else fractions).tolist():
+            self._add(fraction)
+
+    def _add(self, fraction: float) -> None:
         if fraction in self._pairs:
             self._pairs[fraction] += 1
         elif len(self._heap) <= self._most:
@@ -93,19 +114,21 @@ class _SmallestSources:
         return nextafter(fractions[max(0, min(count, len(fractions) - 1) - 1)], 1.0)
 
 
-def training_pairs(pairs: Iterable[Pair], survey: Survey) -> Iterator[Pair]:
-    """The pairs with text on both sides that are not set aside for validation."""
-    return (pair for pair in pairs if not pair.blank and not is_validation(pair, survey.valid_share))
+def is_set_aside(pair: Pair, valid_share: float) -> bool:
+    """Whether ``pair`` is for validation; of a share of 0 no hash is taken."""
+    return valid_share > 0.0 and is_validation(pair, valid_share)
 
 
-def validation_pairs(pairs: Iterable[Pair], survey: Survey) -> list[Pair]:
-    """The pairs that are set aside for validation, each once, in their order."""
-    return list(dict.fromkeys(pair for pair in pairs if not pair.blank and is_validation(pair, survey.valid_share)))
+def training_texts(pairs: Iterable[Pair], survey: Survey, sides: tuple[int, ...], most_pairs: int) -> Iterator[str]:
+    """The texts to train a tokenizer on: of sources (0), of targets (1) or of both, without those set aside.
 
-
-def training_texts(pairs: Iterable[Pair], survey: Survey, sides: tuple[int, ...]) -> Iterator[str]:
-    """The texts to train a tokenizer on: of sources (0), of targets (1) or of both."""
-    return chain.from_iterable((pair[side] for side in sides) for pair in training_pairs(pairs, survey))
+    Where more than ``most_pairs`` are usable (0: never), about so many are drawn, the same ones each time.
+    """
+    share = min(1.0, most_pairs / survey.usable) if most_pairs else 1.0
+    draw = Random(0).random
+    for pair in pairs:
+        if draw() < share and not pair.blank and not is_set_aside(pair, survey.valid_share):
+            yield from (pair[side] for side in sides)
 
 
 def reason_to_leave_out(src_tokens: int, tgt_tokens: int, config: TextConfig) -> str | None:

@@ -58,6 +58,10 @@ class Tokenizer:
                     f"turns typed text {token!r} into a control token, expected plain text. Train a tokenizer here."
                 )
 
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        """To another process it goes as its JSON."""
+        return type(self), (self._json,)
+
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
         """Train on ``texts``, streamed once, up to ``vocab_size`` entries with the control tokens counted in.
@@ -114,6 +118,16 @@ class Tokenizer:
         encodings = self._library.encode_batch_fast(list(map(without_surrogates, texts)), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
+    def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """The ids of each text, and 1 for each id that begins a word (as the tokenizer's splitter has it), else 0."""
+        encodings = self._library.encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
+        return [(encoding.ids, _changes(encoding.word_ids)) for encoding in encodings]
+
+    @property
+    def json(self) -> str:
+        """What ``save`` writes."""
+        return self._json
+
     def derive(self, text: str) -> Derivation:
         """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step that spells them.
 
@@ -157,6 +171,11 @@ class Tokenizer:
                 "the ids come from another tokenizer or model. Use that tokenizer."
             )
         return numbers
+
+
+def _changes(numbers: Sequence[int | None]) -> list[int]:
+    """1 where a number is another than the one before it, else 0."""
+    return [int(number != before) for before, number in zip([-1, *numbers], numbers, strict=False)]
 
 
 def _kind(text: str) -> str:

@@ -10,8 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.text.advance import Advance
 from glassformer.training.evaluation import Validation
-from glassformer.training.progress import Progress, clock, validation_line
+from glassformer.training.progress import Progress, advance_line, clock, validation_line
 
 
 class PlainDisplay:
@@ -31,6 +32,11 @@ class PlainDisplay:
     def say(self, line: str) -> None:
         """A line of text that stays."""
         self._console.print(Text(line), soft_wrap=True)
+
+    def advanced(self, advance: Advance, *, due: bool) -> None:
+        """Every ten seconds."""
+        if due:
+            self.say(advance_line(advance))
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         """Every ``train.log_every`` updates."""
@@ -65,6 +71,11 @@ class LiveDisplay:
     def say(self, line: str) -> None:
         """A line of text that stays above the panel."""
         self._live.console.print(Text(line))
+
+    def advanced(self, advance: Advance, *, due: bool) -> None:
+        """A bar, which pulses while nobody knows how many pairs there are."""
+        bar = ProgressBar(total=advance.total, completed=advance.done, pulse=advance.total is None)
+        self._live.update(Panel(Group(Text(advance_line(advance)), bar), title="text", border_style="cyan"))
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         """The panel is drawn anew a few times a second, with the newest numbers."""

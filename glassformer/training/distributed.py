@@ -32,9 +32,9 @@ _SYNC_BUFFERS = next(
 class Spread:
     """A model that learns whole, in a process alone."""
 
-    def __init__(self, model: Transformer, smoothing: float, world: World = ALONE) -> None:
+    def __init__(self, model: Transformer, config: TrainConfig, world: World = ALONE) -> None:
         self.model, self.world = model, world
-        self.objective: nn.Module = Objective(model, smoothing)
+        self.objective: nn.Module = Objective(model, config.label_smoothing, config.r_drop)
 
     def adding(self, *, last: bool) -> AbstractContextManager[object]:
         """The context of one batch's forward and backward; with the ``last`` one the processes' gradients join."""
@@ -68,8 +68,8 @@ class Spread:
 class Replicated(Spread):
     """A model that stands whole in each process; the gradients are averaged while backward goes on."""
 
-    def __init__(self, model: Transformer, smoothing: float, world: World, device: torch.device) -> None:
-        super().__init__(model, smoothing, world)
+    def __init__(self, model: Transformer, config: TrainConfig, world: World, device: torch.device) -> None:
+        super().__init__(model, config, world)
         options: dict[str, Any] = {_SYNC_BUFFERS: False}  # they are tables of positions, which never change
         if device.type != "cpu":
             options["device_ids"] = [device]
@@ -84,11 +84,11 @@ class Replicated(Spread):
 class Sharded(Spread):
     """A model of which each process holds a shard: of every weight, its gradient and its moments."""
 
-    def __init__(self, model: Transformer, smoothing: float, world: World, device: torch.device) -> None:
+    def __init__(self, model: Transformer, config: TrainConfig, world: World, device: torch.device) -> None:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import FSDPModule, fully_shard
 
-        super().__init__(model, smoothing, world)
+        super().__init__(model, config, world)
         self._device, self._mesh = device, init_device_mesh(device.type, (world.size,))
         for layer in (*model.encoder.layers, *model.decoder.layers):
             fully_shard(layer, mesh=self._mesh)
@@ -135,11 +135,11 @@ class Sharded(Spread):
 def spread_over(world: World, model: Transformer, config: TrainConfig, device: torch.device) -> Spread:
     """``model``, made on the CPU and equal in all processes, on ``device`` and spread as ``config.sharding`` says."""
     if world.size > 1 and config.sharding == "full":  # layer by layer on its way to the device
-        return Sharded(model, config.label_smoothing, world, device)
+        return Sharded(model, config, world, device)
     model = model.to(device)
     if world.size > 1:
-        return Replicated(model, config.label_smoothing, world, device)
-    return Spread(model, config.label_smoothing, world)
+        return Replicated(model, config, world, device)
+    return Spread(model, config, world)
 
 
 def whole(tensor: Tensor) -> Tensor:

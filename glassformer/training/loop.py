@@ -15,6 +15,7 @@ from glassformer.text.prepare import PreparedText
 from glassformer.training.average import average_weights, last_checkpoints
 from glassformer.training.check import check_batch
 from glassformer.training.checkpoints import Keeper
+from glassformer.training.cutting import Cutting
 from glassformer.training.distributed import spread_over
 from glassformer.training.evaluation import Validation, validate
 from glassformer.training.memory import keep_freed_memory
@@ -58,7 +59,9 @@ class Trainer:
         self.optimizer = new_optimizer(self.model, config.train)
         self.keeper = Keeper(run, config, text, log.say, self.spread)
         self.state = self.keeper.resume(self.optimizer)
-        self.stream = BatchStream(text.train, config.train, self.state.epoch, self.state.position, world)
+        place = (self.state.epoch, self.state.position)
+        cutting = Cutting.of(config, text)
+        self.stream = BatchStream(text.train, config.train, *place, world=world, cutting=cutting)
         self._saved_at = self.state.update
         self._began = time.monotonic() - self.state.elapsed_s
         self._clock = self._saved_clock = self.state.elapsed_s

@@ -50,13 +50,15 @@ def token_losses(
     targets: Int[Tensor, "*axes"],
     smoothing: float,
 ) -> tuple[Float[Tensor, "*axes"], Float[Tensor, "*axes"]]:
-    """-Σ_t q(t) log p(t) and -log p(target) at each position, in nats, where ``p`` is the softmax of ``logits``.
-
-    log p = logits - log Σ exp logits, and that sum is known from the greatest logit, whose p is never near 0.
-    """
-    log_sum = logits.amax(-1) - p.amax(-1).log()
+    """-Σ_t q(t) log p(t) and -log p(target) at each position, in nats, where ``p`` is the softmax of ``logits``."""
+    log_sum = log_sums(logits, p)
     nll = log_sum - logits.gather(-1, targets[..., None]).squeeze(-1)
     return ((1 - smoothing) * nll + smoothing * (log_sum - logits.mean(-1)) if smoothing else nll), nll
+
+
+def log_sums(logits: Float[Tensor, "*axes vocab"], p: Float[Tensor, "*axes vocab"]) -> Float[Tensor, "*axes"]:
+    """log Σ exp logits, for log p = logits - that; known from the greatest logit, whose p is never near 0."""
+    return logits.amax(-1) - p.amax(-1).log()
 
 
 def p_minus_q(

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 from glassformer.errors import ConfigError
 from glassformer.run_directory import RunDirectory
+from glassformer.text.advance import Advance
 from glassformer.training.evaluation import Validation
 
 
@@ -45,6 +46,14 @@ def validation_line(validation: Validation) -> str:
     )
 
 
+def advance_line(advance: Advance) -> str:
+    """One line for a log."""
+    of = "" if advance.total is None else f" of {advance.total:,}"
+    left = "" if advance.left_s is None else f"  left {clock(advance.left_s)}"
+    rate = f"{advance.pairs_per_s:,.0f} pairs/s  elapsed {clock(advance.elapsed_s)}"
+    return f"{advance.stage}  {advance.done:,}{of} pairs  {rate}{left}"
+
+
 def clock(seconds: float) -> str:
     """75 s as 1:15, 3,675 s as 1:01:15."""
     minutes, rest = divmod(round(seconds), 60)
@@ -58,6 +67,9 @@ class Display(Protocol):
     def say(self, line: str) -> None:
         """A line of text that stays."""
 
+    def advanced(self, advance: Advance, *, due: bool) -> None:
+        """A few times a second while text is prepared; ``due`` every ten seconds."""
+
     def progress(self, progress: Progress, *, due: bool) -> None:
         """Every update; ``due`` every ``train.log_every``."""
 
@@ -69,6 +81,9 @@ class Silence:
     """The display of a process that is not the first one: it shows and writes nothing."""
 
     def say(self, line: str) -> None:
+        """Not shown."""
+
+    def advanced(self, advance: Advance, *, due: bool) -> None:
         """Not shown."""
 
     def progress(self, progress: Progress, *, due: bool) -> None:
@@ -102,6 +117,12 @@ class RunLog:
         """A line for people."""
         self._write_line(line)
         self._display.say(line)
+
+    def advanced(self, advance: Advance, *, due: bool) -> None:
+        """How far the preparation of the text is; written when ``due``."""
+        self._display.advanced(advance, due=due)
+        if due:
+            self._write_line(advance_line(advance))
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         """The numbers of an update; written when ``due``."""

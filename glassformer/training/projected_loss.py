@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from glassformer.model.transformer import Transformer
 from glassformer.trace import is_tracing
 from glassformer.training.loss import p_minus_q, smoothed_loss, token_losses
+from glassformer.training.r_drop import divergence, plain_divergence
 
 # Positions in one part: on a CPU as many as its cache holds the logits of, elsewhere enough to fill the device.
 CPU_PART, DEVICE_PART = 512, 8192
@@ -22,9 +23,9 @@ CPU_PART, DEVICE_PART = 512, 8192
 class Objective(nn.Module):
     """A model and its loss as one module: what an update differentiates, and what is spread over processes."""
 
-    def __init__(self, model: Transformer, smoothing: float) -> None:
+    def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.smoothing, self.r_drop = model, smoothing, r_drop
 
     def forward(
         self,
@@ -32,18 +33,35 @@ class Objective(nn.Module):
         tgt_in_ids: Int[Tensor, "batch tgt"],
         tgt_out_ids: Int[Tensor, "batch tgt"],
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """The smoothed loss and the negative log-likelihood, in nats, summed over real target tokens."""
+        """The smoothed loss and the negative log-likelihood, in nats, summed over real target tokens.
+
+        With R-Drop the batch passes twice, as one batch of two halves: means of both passes, and the divergence.
+        """
+        if self.r_drop:
+            src_ids, tgt_in_ids, tgt_out_ids = (torch.cat([ids, ids]) for ids in (src_ids, tgt_in_ids, tgt_out_ids))
         hidden = self.model.hidden(src_ids, tgt_in_ids)
-        projection, pad_id = self.model.output_projection, self.model.config.pad_id
+        real = tgt_out_ids != self.model.config.pad_id
         if is_tracing() or torch.compiler.is_compiling():
-            loss, nll, _ = smoothed_loss(projection(hidden), tgt_out_ids, pad_id, self.smoothing)
-            return loss, nll
-        real = tgt_out_ids != pad_id
-        linear = projection.linear
+            return self._all_at_once(hidden, tgt_out_ids, real)
+        x, targets = hidden[real], tgt_out_ids[real].long()
+        if self.r_drop:
+            x, targets = _side_by_side(x), _side_by_side(targets)
+        linear = self.model.output_projection.linear
         return ProjectedLoss.apply(  # type: ignore[no-any-return,no-untyped-call]
-            hidden[real], linear.weight, linear.bias, tgt_out_ids[real].long(), self.smoothing,
-            torch.is_grad_enabled(),
-        )  # fmt: skip
+            x, linear.weight, linear.bias, targets, self.smoothing, self.r_drop, torch.is_grad_enabled()
+        )
+
+    def _all_at_once(self, hidden: Tensor, tgt_out_ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.model.output_projection(hidden)
+        loss, nll, _ = smoothed_loss(logits, tgt_out_ids, self.model.config.pad_id, self.smoothing)
+        if not self.r_drop:
+            return loss, nll
+        return (loss + self.r_drop * plain_divergence(logits, real.chunk(2)[0])) / 2, nll / 2
+
+
+def _side_by_side(rows: Tensor) -> Tensor:
+    """The rows of the second half each behind its like in the first."""
+    return torch.stack(rows.chunk(2), 1).flatten(0, 1)
 
 
 class ProjectedLoss(torch.autograd.Function):
@@ -51,17 +69,26 @@ class ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: PLR0917  # autograd knows no keywords
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, learns: bool
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+        r_drop: float,
+        learns: bool,
     ) -> tuple[Tensor, Tensor]:
         """``x`` (position d_model), ``targets`` (position): the smoothed and the plain loss, summed.
 
-        ``learns`` tells whether gradients are wanted: inside, no gradient mode can be seen.
+        With ``r_drop`` every two neighbours are one position, passed twice. ``learns`` tells whether gradients are
+        wanted: inside, no gradient mode can be seen.
         """
         factors, matrix = _factor(x), _factor(weight)
         towards = [torch.zeros_like(tensor) for tensor in (x, weight)] if learns else []
         towards_bias = torch.zeros_like(bias) if learns and bias is not None else None
         loss_sum, nll_sum = (x.new_zeros((), dtype=torch.float32) for _ in range(2))  # no views: FSDP warns of them
         rows = CPU_PART if x.device.type == "cpu" else DEVICE_PART
+        rows += rows % 2 if r_drop else 0
         buffers = x.new_empty(2, min(rows, len(x)), len(weight), dtype=torch.float32)
         for start in range(0, len(x), rows):
             part, aims = factors[start : start + rows], targets[start : start + rows]
@@ -73,23 +100,31 @@ class ProjectedLoss(torch.autograd.Function):
             loss, nll = token_losses(logits, p, aims, smoothing)
             loss_sum += loss.sum()
             nll_sum += nll.sum()
+            apart, towards_apart = divergence(logits, p) if r_drop else (None, None)
+            if apart is not None:
+                loss_sum += r_drop * apart.sum()
             if learns:
                 excess = p_minus_q(p, aims, smoothing)
+                if towards_apart is not None:
+                    excess.add_(towards_apart, alpha=r_drop)
                 if towards_bias is not None:
                     towards_bias += excess.sum(0)
                 excess = excess.to(part.dtype)
                 _multiply(excess, matrix, out=towards[0][start : start + rows])
                 _add_product(excess.t(), part, total=towards[1])
-        ctx.gradients = (*towards, towards_bias)
+        passes = 2 if r_drop else 1
+        ctx.gradients, ctx.passes = (*towards, towards_bias), passes
+        nll_sum /= passes
         ctx.mark_non_differentiable(nll_sum)
-        return loss_sum, nll_sum
+        return loss_sum / passes, nll_sum
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients made in ``forward`` times that of the sum. Can be asked for once."""
         gradients, ctx.gradients = ctx.gradients, None
-        return (*(None if g is None else g.mul_(grads[0]) for g in gradients), None, None, None)
+        scale = grads[0] / ctx.passes
+        return (*(None if g is None else g.mul_(scale) for g in gradients), None, None, None, None)
 
 
 def _factor(x: Tensor) -> Tensor:

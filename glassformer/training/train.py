@@ -21,7 +21,7 @@ from glassformer.world import ALONE, World
 MAY_CHANGE = {
     "train.max_updates", "train.max_minutes", "train.stop_at", "train.patience", "train.log_every",
     "train.tensorboard", "train.device", "train.sharding", "train.save_minutes", "train.average_last",
-    "train.valid_translations",
+    "train.valid_translations", "text.workers",
 }  # fmt: skip
 
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
@@ -104,6 +104,7 @@ def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: 
         run.text,
         source=fingerprint,
         report=log.say,
+        advanced=log.advanced,
     )
 
 

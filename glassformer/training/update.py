@@ -39,7 +39,7 @@ def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
 def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> Losses:
     """Add to each gradient that of the mean smoothed loss over the target tokens of all ``batches``."""
     tokens = sum(batch.target_tokens for batch in batches)
-    losses = add_gradients(Spread(model, config.label_smoothing), batches, tokens, config)
+    losses = add_gradients(Spread(model, config), batches, tokens, config)
     _note_each(model, "gradient", _gradient)
     return losses
 

@@ -1,4 +1,5 @@
 import json
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,19 @@ import pytest
 
 from glassformer.config import TextConfig
 from glassformer.errors import StorageError, TextError, TokenizerError
-from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, prepare, read_pairs
-from glassformer.text.selection import reason_to_leave_out
+from glassformer.text import (
+    EOS_ID,
+    EncodedPairs,
+    EncodedWriter,
+    Pair,
+    PreparedText,
+    advance,
+    encoding,
+    prepare,
+    read_pairs,
+    workers,
+)
+from glassformer.text.selection import Survey, reason_to_leave_out, training_texts
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 WORDS = [
@@ -348,3 +360,88 @@ def test_multi30k_keeps_every_pair(tmp_path):
     )  # fmt: skip
     assert prepared.counts["read"] == 1014
     assert prepared.counts["kept"] + prepared.counts["valid"] == 1014
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*.*"))}
+
+
+def test_however_many_processes_prepare_the_files_are_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "PAIRS_IN_CHUNK", 50)
+    monkeypatch.setattr(workers, "CHUNKS_ALONE", 2)
+    pairs = [*corpus(1500), Pair("", "x"), Pair("cat " * 40, "tac " * 40)]
+    found = []
+    for count in (1, 2, 3):
+        prepared, told = run(tmp_path / str(count), pairs, workers=count, max_tokens=30)
+        assert prepared.counts["read"] == 1502
+        content = files(tmp_path / str(count))
+        content.pop("prepared.json")  # it says how many processes there were to be
+        found.append((content, told))
+    assert found[0] == found[1] == found[2]
+
+
+def test_another_number_of_processes_is_no_reason_to_prepare_again(tmp_path):
+    run(tmp_path / "p", corpus(60), workers=1)
+    _, told = run(tmp_path / "p", corpus(60), workers=2)
+    assert "using the preparation in" in told[0]
+
+
+def test_a_process_that_dies_is_told_in_one_line(monkeypatch):
+    monkeypatch.setattr(workers, "CHUNKS_ALONE", 0)
+    with pytest.raises(TextError, match=r"One of 2 processes .* Set text\.workers to 1"):
+        list(workers.in_order(os._exit, iter([3, 3, 3]), 2))
+
+
+def test_results_come_in_the_order_of_the_chunks_and_few_chunks_are_held(monkeypatch):
+    monkeypatch.setattr(workers, "CHUNKS_ALONE", 3)
+    taken: list[int] = []
+
+    def chunks() -> Iterator[float]:
+        for number in range(40):
+            taken.append(number)
+            yield -float(number)
+
+    for done, result in enumerate(workers.in_order(abs, chunks(), 2)):
+        assert result == done
+        assert len(taken) <= done + 1 + 4
+    assert len(taken) == 40
+
+
+def test_a_tokenizer_is_trained_on_some_of_many_pairs_the_same_ones_each_time(tmp_path):
+    pairs = [Pair(f"word{n}", f"wort{n}") for n in range(1000)]
+    survey = Survey(1000, 1000, 0.0)
+    drawn = [list(training_texts(pairs, survey, (0,), 300)) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert 250 < len(drawn[0]) < 350
+    numbers = [int(text[4:]) for text in drawn[0]]
+    assert numbers == sorted(set(numbers))
+    assert min(numbers) < 30
+    assert max(numbers) > 970
+    for most in (0, 1000, 5000):
+        assert len(list(training_texts(pairs, survey, (0, 1), most))) == 2000
+    prepared, _ = run(tmp_path / "p", pairs, tokenizer="words", vocab_size=3000, tokenizer_pairs=100)
+    assert 2 * 60 < prepared.src_tokenizer.size < 2 * 140
+    assert prepared.counts["kept"] == 950
+
+
+def test_a_long_preparation_tells_how_far_it_is(tmp_path, monkeypatch):
+    for name, value in {
+        "_PAIRS_BETWEEN_LOOKS": 1,
+        "_SECONDS_BETWEEN_VIEWS": 0.0,
+        "SECONDS_BETWEEN_LINES": 1e-5,
+    }.items():
+        monkeypatch.setattr(advance, name, value)
+    told: list[tuple[advance.Advance, bool]] = []
+    pairs = corpus(300)
+    prepare(
+        lambda: iter(pairs), None, TextConfig(), tmp_path / "p",
+        source="s", report=lambda _: None, advanced=lambda advance, *, due: told.append((advance, due)),
+    )  # fmt: skip
+    assert {step.stage for step, _ in told} == {"pairs read", "tokenizer", "encoding"}
+    for stage, total in (("pairs read", None), ("tokenizer", 300), ("encoding", 300)):
+        steps = [step for step, _ in told if step.stage == stage]
+        assert [step.done for step in steps] == sorted(step.done for step in steps)
+        assert {step.total for step in steps} == {total}
+    assert any(due for _, due in told)
+    half = advance.Advance("encoding", 50, 200, 10.0)
+    assert (half.pairs_per_s, half.left_s) == (5.0, 30.0)

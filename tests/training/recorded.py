@@ -1,5 +1,6 @@
 """A display that remembers what it was told."""
 
+from glassformer.text.advance import Advance
 from glassformer.training.evaluation import Validation
 from glassformer.training.progress import Progress
 
@@ -11,9 +12,13 @@ class Lines:
         self.lines: list[str] = []
         self.validations: list[Validation] = []
         self.updates: list[Progress] = []
+        self.advances: list[Advance] = []
 
     def say(self, line: str) -> None:
         self.lines.append(line)
+
+    def advanced(self, advance: Advance, *, due: bool) -> None:
+        self.advances.append(advance)
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         self.updates.append(progress)

@@ -1,0 +1,137 @@
+"""Learn the generated tasks and count exact matches on test pairs that no model has seen; greedy search.
+
+    python benchmarks/tasks.py [--minutes 20] [--max-updates N] [--seeds 1 2 3] [--only 'scan-*'] [--json FILE]
+
+``dates`` and ``phrasebook-de`` are trained as `glassformer train --task` trains them. SCAN's official splits
+``length`` (train on up to 22 actions, test on 24 to 48) and ``addprim_jump`` are trained with each kind of positions
+and the rest of the task's settings, for the same minutes; the last weights are judged, not the best ones, for what is
+best on the trained commands says nothing of the others. All goes through the command line, as a user would go. A
+result that was measured before is replaced in the JSON; the others stay.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from machine import machine
+from positions_scan import POSITIONS, glassformer
+
+from glassformer.tasks import load_task
+
+LAST_WEIGHTS = {"train.patience": 0, "train.validate_every": 1_000_000, "train.average_last": 1}
+PLAIN = ("dates", "phrasebook-de")
+SCAN = ("scan-length", "scan-addprim_jump")
+CSORDAS = "Csordás et al. 2021, arXiv 2108.12284"
+PUBLISHED = {
+    "scan-length": f"below 20 % for a plain Transformer; 100 % with relative positions at a cut of 26 ({CSORDAS})",
+    "scan-addprim_jump": "1 to 3 % for a plain Transformer",
+}
+DEFAULT_JSON = Path(__file__).parent / "results" / "tasks.json"
+
+
+def jobs(only: str) -> list[tuple[str, str]]:
+    """Each task, and the kind of positions that is set for it, if any."""
+    all_jobs = [(name, "") for name in PLAIN] + [(name, positions) for name in SCAN for positions in POSITIONS]
+    return [job for job in all_jobs if fnmatchcase(job[0], only)]
+
+
+def train(run: Path, task: str, positions: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Train one model; how long that was."""
+    changes: dict[str, Any] = {"train.seed": seed}
+    if positions:
+        changes |= {**LAST_WEIGHTS, "model.positions": positions}
+    settings = [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
+    limits = ["--max-minutes", str(options.minutes)]
+    if options.max_updates:
+        limits += ["--max-updates", str(options.max_updates)]
+    glassformer("train", "--task", task, "--run", run, *limits, *settings)
+    if positions:
+        glassformer("average", "--run", run, "--last", "1")
+    counters = json.loads(next((run / "final").glob("update-*/state.json")).read_text())["counters"]
+    return {"updates": counters["update"], "minutes": counters["elapsed_s"] / 60}
+
+
+def judge(run: Path, task: str) -> float:
+    """Exact matches on the task's test pairs, in percent."""
+    test = load_task(task).test
+    files = {side: run / f"test.{side}" for side in ("src", "tgt")}
+    for number, path in enumerate(files.values()):
+        path.write_text("".join(f"{pair[number]}\n" for pair in test), encoding="utf-8")
+    found = run / "found.txt"
+    glassformer(
+        "evaluate",
+        "--src",
+        files["src"],
+        "--ref",
+        files["tgt"],
+        "--out",
+        found,
+        "--run",
+        run,
+        "--beam",
+        "1",
+        "--json",
+    )
+    outputs = found.read_text(encoding="utf-8").split("\n")
+    return 100 * sum(output == pair.tgt for output, pair in zip(outputs, test, strict=False)) / len(test)
+
+
+def measure(task: str, positions: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Train and judge one model for each seed."""
+    seeds = []
+    for seed in options.seeds:
+        with tempfile.TemporaryDirectory() as scratch:
+            run = Path(scratch) / "run"
+            seeds.append(
+                {"seed": seed, **train(run, task, positions, seed, options), "exact_match": judge(run, task)}
+            )
+    return {
+        "task": task,
+        "positions": positions or "as the task has it",
+        "test_pairs": len(load_task(task).test),
+        "exact_match": statistics.median(one["exact_match"] for one in seeds),
+        "seeds": seeds,
+        "published": PUBLISHED.get(task, ""),
+        "machine": machine(),
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    """One row."""
+    every = ", ".join(f"{one['exact_match']:.1f}" for one in result["seeds"])
+    minutes = statistics.median(one["minutes"] for one in result["seeds"])
+    print(
+        f"{result['task']:18} {result['positions']:20} {result['exact_match']:6.1f} %  ({every})  "
+        f"{minutes:5.1f} min  published: {result['published'] or '-'}",
+        flush=True,
+    )
+
+
+def record(path: Path, result: dict[str, Any]) -> None:
+    """Put the result beside those of other tasks and positions."""
+    kept = json.loads(path.read_text())["results"] if path.exists() else []
+    kept = [one for one in kept if (one["task"], one["positions"]) != (result["task"], result["positions"])]
+    path.write_text(json.dumps({"results": [*kept, result]}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=20.0, help="most minutes to train each model (default 20)")
+    parser.add_argument("--max-updates", type=int, default=0, help="most updates; without it as many as the task has")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--only", default="*", metavar="GLOB", help="tasks whose names match")
+    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
+    options = parser.parse_args()
+    for task, positions in jobs(options.only):
+        result = measure(task, positions, options)
+        show(result)
+        record(options.json, result)
+    print(f"written to {options.json}")
+
+
+if __name__ == "__main__":
+    main()

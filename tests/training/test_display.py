@@ -1,0 +1,48 @@
+"""How far a preparation is, in a terminal and elsewhere."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from glassformer.run_directory import RunDirectory
+from glassformer.text.advance import Advance
+from glassformer.training.display import LiveDisplay, PlainDisplay
+from glassformer.training.progress import RunLog, advance_line
+
+HALF = Advance("encoding", 50_000, 200_000, 10.0)
+LINE = "encoding  50,000 of 200,000 pairs  5,000 pairs/s  elapsed 0:10  left 0:30"
+
+
+def test_a_line_says_what_is_known() -> None:
+    assert advance_line(HALF) == LINE
+    assert (
+        advance_line(Advance("pairs read", 2_000, None, 4.0)) == "pairs read  2,000 pairs  500 pairs/s  elapsed 0:04"
+    )
+
+
+def test_where_there_is_no_terminal_lines_come_when_they_are_due() -> None:
+    out = io.StringIO()
+    display = PlainDisplay(Console(file=out, width=120))
+    display.advanced(HALF, due=False)
+    assert not out.getvalue()
+    display.advanced(HALF, due=True)
+    assert out.getvalue() == LINE + "\n"
+
+
+@pytest.mark.parametrize("total", [200_000, None])
+def test_in_a_terminal_a_bar_grows(total: int | None) -> None:
+    out = io.StringIO()
+    with LiveDisplay(Console(file=out, width=120, force_terminal=True)) as display:
+        display.advanced(Advance("encoding", 50_000, total, 10.0), due=False)
+    assert "50,000" in out.getvalue()
+    assert out.getvalue().count("━") > 20
+
+
+def test_the_log_of_the_run_holds_the_lines_that_are_due(tmp_path) -> None:
+    run = RunDirectory(tmp_path)
+    out = io.StringIO()
+    with RunLog(run, PlainDisplay(Console(file=out, width=120)), tensorboard=False) as log:
+        log.advanced(HALF, due=False)
+        log.advanced(HALF, due=True)
+    assert run.log_file.read_text().count(LINE) == out.getvalue().count(LINE) == 1
