@@ -19,12 +19,13 @@ from reference.results import reports, results_page
 from reference.settings import settings_page
 from reference.speed import speed_page
 from reference.steps import steps_page
+from reference.training_cost import training_cost_page
 
 DOCS = Path(__file__).resolve().parent
 LINKED_PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page, "settings.md": settings_page, "steps.md": steps_page,
-    "errors.md": errors_page, "speed.md": speed_page,
+    "errors.md": errors_page, "speed.md": speed_page, "training_cost.md": training_cost_page,
 }  # fmt: skip
 if reports():
     PAGES["results.md"] = results_page
