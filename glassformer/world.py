@@ -7,6 +7,8 @@ alone, and nothing is sent. Numbers and text go over gloo, tensors of a GPU over
 import itertools
 import math
 import os
+import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,6 +17,7 @@ from typing import Any, Self, TypeVar
 
 import torch
 from torch import distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from glassformer.errors import ConfigError, PeerError, WorkerError
@@ -23,6 +26,7 @@ T = TypeVar("T")
 
 # The first process may prepare text for hours; torchrun ends those that wait if it fails.
 _LONGEST_WAIT = timedelta(days=7)
+_LONGEST_START = timedelta(minutes=15)
 # What PyTorch's errors hold when the connection to another process is lost.
 _LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "TCPStore")
 
@@ -146,7 +150,8 @@ class TorchrunWorld(World):
         has_gpus = torch.cuda.is_available() and dist.is_nccl_available()
         if has_gpus and self.local_rank < torch.cuda.device_count():
             torch.cuda.set_device(self.local_rank)
-        self._store, _, _ = next(rendezvous("env://"))
+        store, _, _ = next(rendezvous("env://"))
+        self._store = _of_this_start(store, self.rank, self.size)
         backend = "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
         dist.init_process_group(backend, store=self._store, rank=self.rank, world_size=self.size)
         return self
@@ -170,6 +175,30 @@ class TorchrunWorld(World):
             return int(self._store.add("failed", 1)) == 1
         except RuntimeError:  # the store has ended too
             return True
+
+
+def _of_this_start(store: Store, rank: int, size: int) -> Store:
+    """The store without what stands in it of processes that ``torchrun`` ended and has started anew.
+
+    It keeps one store for all its restarts, and what tells a restart from the one before differs between machines.
+    So the first process answers each of the others by a word that this one has just made up.
+    """
+    own = uuid.uuid4().hex
+    if rank:
+        store.set(f"greeting/{rank}", own)
+        store.wait([own], _LONGEST_START)
+        common = store.get(own).decode()
+        store.set(f"{common}/answered/{rank}", "")
+        return PrefixStore(common, store)
+    ends = time.monotonic() + _LONGEST_START.total_seconds()
+    while not store.check([f"{own}/answered/{other}" for other in range(1, size)]):
+        if time.monotonic() > ends:
+            raise WorkerError(f"found fewer processes than {size} after {_LONGEST_START}, expected all. Start again.")
+        for other in range(1, size):
+            if store.check([f"greeting/{other}"]):
+                store.set(store.get(f"greeting/{other}").decode(), own)
+        time.sleep(0.02)
+    return PrefixStore(own, store)
 
 
 def join_world() -> World:
