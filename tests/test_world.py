@@ -1,9 +1,34 @@
 """A process's place among others, as far as one process by itself can see it; the rest is in training and decoding."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.world import ALONE, TorchrunWorld, join_world
+
+RESTARTED = """
+import os, signal, sys
+from pathlib import Path
+from glassformer.world import join_world
+
+start, made = os.environ["TORCHELASTIC_RESTART_COUNT"], Path(sys.argv[1])
+with join_world() as world:
+    assert world.sum(1.0 + world.rank) == [3.0]
+    with world.first_ahead():
+        if world.is_first:
+            made.write_text(start)
+        assert made.read_text() == start, "went ahead of the first process"
+    if start != "2" and world.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dealt = world.scatter(lambda: ["for the first", "for the second"])
+    found = world.gather(dealt)
+if world.is_first:
+    print(start, found)
+"""
 
 
 def launched(patch: pytest.MonkeyPatch, **places: str) -> None:
@@ -62,3 +87,20 @@ def test_each_process_takes_the_gpu_of_its_number(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     with pytest.raises(ConfigError, match="found 1 GPUs on a machine of more processes"):
         world.device("auto")
+
+
+@pytest.mark.slow
+def test_what_a_killed_start_left_with_torchrun_misleads_no_restart(tmp_path: Path) -> None:
+    """torchrun keeps one store for all restarts: addresses and signs in it may be those of processes long ended."""
+    script = tmp_path / "restarted.py"
+    script.write_text(RESTARTED)
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2",
+            script, tmp_path / "made",
+        ],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "2 ['for the first', 'for the second']\n"
