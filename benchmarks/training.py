@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--dropouts", type=float, nargs="+", default=[0.1, 0.0])
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
     parser.add_argument("--steps", type=int, default=6, help="of each system in each round")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="columns that stand there already stay")
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
@@ -155,6 +155,8 @@ def main() -> None:
         options.systems.remove(system)
     results: dict[str, Any] = {"machine": machine(), "versions": versions(options.systems),
                                "rounds": options.rounds, "columns": {}}  # fmt: skip
+    if options.json and options.json.is_file():
+        results["columns"] = json.loads(options.json.read_text("utf-8"))["columns"]
     for size in options.sizes:
         for precision in options.precisions:
             for dropout in options.dropouts:
