@@ -131,6 +131,10 @@ class ModelConfig(Section):
         return cls.from_mapping({**named_model(name), **changes})
 
 
+# Written out, although they are the defaults: a named model also stands over a task's or a file's sizes.
+_PAPERS_BASE: dict[str, Any] = {
+    "d_model": 512, "n_heads": 8, "d_ff": 2048, "n_encoder_layers": 6, "n_decoder_layers": 6, "norm": "post",
+}  # fmt: skip
 NAMED_MODELS: dict[str, dict[str, Any]] = {
     "tiny": {
         "src_vocab": 8_000, "tgt_vocab": 8_000, "d_model": 128, "n_heads": 4, "d_ff": 256,
@@ -140,10 +144,10 @@ NAMED_MODELS: dict[str, dict[str, Any]] = {
         "src_vocab": 8_000, "tgt_vocab": 8_000, "d_model": 256, "n_heads": 4, "d_ff": 1024,
         "n_encoder_layers": 3, "n_decoder_layers": 3, "norm": "pre",
     },
-    "base": {},
-    "big": {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "dropout": 0.3},
+    "base": {**_PAPERS_BASE},
+    "big": {**_PAPERS_BASE, "d_model": 1024, "n_heads": 16, "d_ff": 4096, "dropout": 0.3},
     "walkthrough": {
-        "src_vocab": 100, "tgt_vocab": 120, "max_length": 200, "tie_embeddings": "none",
+        **_PAPERS_BASE, "src_vocab": 100, "tgt_vocab": 120, "max_length": 200, "tie_embeddings": "none",
         "attention_bias": True, "output_bias": True, "scale_embedding": False,
     },
 }  # fmt: skip

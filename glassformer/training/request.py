@@ -48,12 +48,12 @@ class TrainRequest:
             raise ConfigError(
                 "--run: found nothing, expected the directory to train in, for example --run runs/first."
             )
-        layers: dict[str, dict[str, Any]] = {"model": {"name": "tiny"}}
+        layers: dict[str, dict[str, Any]] = {"model": {"name": model or "tiny"}}
         for layer in (source.task.settings if isinstance(source, TaskSource) else {}, values):
             for section, settings in layer.items():
                 _merge(layers, section, settings)
         if model is not None:
-            layers["model"] = {**layers["model"], **named_model(model)}
+            layers["model"] = {**layers["model"], "name": model, **named_model(model)}
         apply_overrides(layers, overrides)
         return cls(run, source, RunConfig.from_mapping(layers))
 

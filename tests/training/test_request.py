@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.config import NAMED_MODELS, ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.training.request import TrainRequest
 from glassformer.training.source import FileSource, TaskSource
@@ -24,6 +25,22 @@ def test_a_named_model_sets_its_sizes_over_a_tasks_and_leaves_what_the_task_need
     assert request.config.model.d_model == 256
     assert request.config.text.joint is False
     assert request.config.model.tie_embeddings != "all"
+
+
+@pytest.mark.parametrize("name", NAMED_MODELS)
+@pytest.mark.parametrize("named_in_file", [True, False])
+def test_a_named_model_is_the_one_of_that_name(name: str, named_in_file: bool, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('[model]\nname = "tiny"\n' if named_in_file else "")
+    request = TrainRequest.make(run=RUN, data={"src": "a", "tgt": "b"}, config_file=tmp_path / "run.toml", model=name)
+    assert request.config.model == ModelConfig.named(name)
+
+
+def test_a_named_model_stands_over_every_size_of_a_task() -> None:
+    model = TrainRequest.make(run=RUN, data={"task": "dates"}, model="base").config.model
+    base = ModelConfig.base()
+    assert (model.d_model, model.n_heads, model.d_ff, model.n_decoder_layers, model.norm, model.d_k) == (
+        base.d_model, base.n_heads, base.d_ff, base.n_decoder_layers, base.norm, base.d_k
+    )  # fmt: skip
 
 
 def test_paths_in_a_file_are_taken_from_its_own_directory(tmp_path: Path) -> None:
