@@ -119,7 +119,7 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
     print(f"\n{size}, {precision}, dropout {dropout:g}: {statistics.mean(tokens):.0f} target tokens a batch")
     per_token = {system: [spent / count for spent, count in zip(row, counts, strict=True)]
                  for system, row in seconds.items()}  # fmt: skip
-    result: dict[str, Any] = {"tokens_per_s": {}, "ratios": {}, "share_of_ceiling": {},
+    result: dict[str, Any] = {"rounds": options.rounds, "tokens_per_s": {}, "ratios": {}, "share_of_ceiling": {},
                               "ceiling_multiply_adds_per_s": statistics.median(rates)}  # fmt: skip
     for system, row in per_token.items():
         speed = result["tokens_per_s"][system] = spread([1 / value for value in row])
@@ -154,7 +154,7 @@ def main() -> None:
         print(f"{SYSTEMS[system][0]} is not installed, and left out.")
         options.systems.remove(system)
     results: dict[str, Any] = {"machine": machine(), "versions": versions(options.systems),
-                               "rounds": options.rounds, "columns": {}}  # fmt: skip
+                               "columns": {}}  # fmt: skip
     if options.json and options.json.is_file():
         results["columns"] = json.loads(options.json.read_text("utf-8"))["columns"]
     for size in options.sizes:

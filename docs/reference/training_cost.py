@@ -36,6 +36,7 @@ def _steps() -> Iterator[str]:
     if results is None:
         return
     columns = results["columns"]
+    rounds = " and ".join(sorted({str(column["rounds"]) for column in columns.values()}))
     versions = ", ".join(
         f"{name} {version}" for name, version in results["versions"].items() if name != "glassformer"
     )
@@ -43,7 +44,7 @@ def _steps() -> Iterator[str]:
         f"Measured with `benchmarks/training.py` on {_where(results)}; peers: {versions}. A step is forward, "
         "smoothed loss, backward and a fused Adam, on the same batches of some 1,660 target tokens, sentences of "
         "like length with few cells of padding, vocabulary 10,000; all have the same sizes and norm after each "
-        f"sublayer. Medians of {results['rounds']} rounds, in which the systems take turns. nn.Transformer and "
+        f"sublayer. Medians of {rounds} rounds, in which the systems take turns. nn.Transformer and "
         "x-transformers drop out attention weights too, so that the columns without dropout are the even comparison "
         "with them."
     )
