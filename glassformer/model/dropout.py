@@ -49,5 +49,5 @@ class Dropout(nn.Module):
         """1 where an element is kept, else 0; ``dropped`` of 2^16 are not."""
         draws = torch.empty(-(-x.numel() // _PER_DRAW), dtype=torch.int64).random_(-(2**63), None)
         numbers = draws.view(torch.int16)[: x.numel()].view(x.shape)
-        # Straight to the type of x: by way of bool it takes three times as long.
+        # Straight to the type of x, not by way of bool: one pass instead of two.
         return torch.ge(numbers, dropped - _STEPS // 2, out=torch.empty_like(x))

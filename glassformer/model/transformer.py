@@ -112,7 +112,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch tgt vocab"]:
         """The logits of the given target positions; with a cache they follow those of the calls before."""
         hidden = self._decode(tgt_in_ids, memory, memory_mask, cache)
-        return self.output_projection(hidden)  # type: ignore[no-any-return]
+        return self.output_projection(hidden)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
 
     def _decode(
         self, tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor, cache: DecoderCache | None
@@ -125,7 +125,8 @@ class Transformer(nn.Module):
         look_ahead = causal_mask(n_tgt, start + n_tgt, tgt_in_ids.device)
         look_ahead = tap(self, "causal_mask", look_ahead, "one one query key")
         x = self.tgt_embedding(tgt_in_ids, start)
-        return self.decoder(x, memory, unless_all(look_ahead), unless_all(memory_mask), cache)  # type: ignore[no-any-return]
+        masks = (unless_all(look_ahead), unless_all(memory_mask))
+        return self.decoder(x, memory, *masks, cache)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for one batch of translations."""

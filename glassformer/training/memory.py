@@ -10,7 +10,7 @@ def keep_freed_memory() -> None:
     """Let glibc keep what is freed for the next allocation, rather than return it to the system; elsewhere nothing.
 
     The tensors of an update have the same sizes time after time. By default each large one is mapped anew and its
-    pages are cleared as they are touched, which takes a fifth of a training step on a CPU. The process keeps its
+    pages are cleared as they are touched, which takes a good part of a training step on a CPU. The process keeps its
     largest size until it ends.
     """
     if sys.platform != "linux":

@@ -47,6 +47,7 @@ class Objective(nn.Module):
         if self.r_drop:
             x, targets = _side_by_side(x), _side_by_side(targets)
         linear = self.model.output_projection.linear
+        # torch leaves apply without types
         return ProjectedLoss.apply(  # type: ignore[no-any-return,no-untyped-call]
             x, linear.weight, linear.bias, targets, self.smoothing, self.r_drop, torch.is_grad_enabled()
         )
