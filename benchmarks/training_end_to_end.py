@@ -1,18 +1,20 @@
-"""From raw text to a validation loss: ``glassformer train`` beside Hugging Face's Seq2SeqTrainer, by the clock.
+"""From raw text to a validation loss by the clock: ``glassformer train``, Hugging Face's Seq2SeqTrainer, JoeyNMT.
 
     python benchmarks/training_end_to_end.py [--src FILE --tgt FILE --valid-src FILE --valid-tgt FILE] [--size small]
-                                             [--minutes 5] [--rounds 2] [--json FILE]
+                                             [--minutes 5] [--every 100] [--rounds 1] [--json FILE]
 
-Both train a Transformer of the same sizes from random weights on the same pairs with the same vocabulary, norm after
+All train a Transformer of the same sizes from random weights on the same pairs with the same vocabulary, norm after
 each sublayer, Adam, label smoothing 0.1 and the rate 5e-4 with an inverse square root after 500 updates of warm-up;
-MarianMT has the dropout that glassformer has. glassformer gathers 4,096 cells of sentences of like length for an
-update, as it does by default with half as many; the trainer is given the same number of sentences an update on
-average, in random order and padded to the longest, as its documentation sets it up. Without files the pairs are the
-generated task phrasebook-de.
+all drop out what glassformer does, JoeyNMT also inside attention and feed-forward, as its configuration has it.
+glassformer gathers 4,096 cells of sentences of like length for an update, as it does by default with half as many;
+JoeyNMT as many cells of sentences in random order; the Seq2SeqTrainer has the same number of sentences an update on
+average, in random order and padded to the longest: each as its documentation sets it up. Without files the pairs are
+the generated task phrasebook-de.
 
 The clock of glassformer is the whole of its training: validation, translations of 200 sentences and saving included.
-For the trainer it stands still while the script measures the validation loss, and nothing is saved. Each runs for the
-given minutes, in turn, on all cores; printed is when each first fell below some losses, and the updates by then.
+For the others it stands still while the script measures the validation loss, and nothing is saved. Each runs for the
+given minutes, in turn, on all cores; printed is when each first fell below some losses, and the updates by then. A
+system that is not installed is left out: ``pip install '.[bench]'``; JoeyNMT with --no-deps and what it then misses.
 """
 
 import argparse
@@ -23,27 +25,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from machine import machine
-from training_systems import marian
+from training_systems import joeynmt_sizes, marian
 
 from glassformer.config import ModelConfig
 from glassformer.errors import GlassformerError
 from glassformer.model.evaluating import evaluating
 from glassformer.run_directory import RunDirectory
-from glassformer.text.batches import collate, plan_batches
+from glassformer.text.batches import Batch, collate, plan_batches
 from glassformer.text.encoded import EncodedPairs
 from glassformer.training.display import display_for
 from glassformer.training.request import TrainRequest
 from glassformer.training.train import train
 
-CELLS, UPDATES_BETWEEN, WARM_UP, RATE = 4096, 100, 500, 5e-4
+CELLS, WARM_UP, RATE = 4096, 500, 5e-4
 LOSSES = (5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.25, 2.0, 1.9, 1.8)
-SYSTEMS = {"glassformer": "glassformer train", "hf": "Seq2SeqTrainer"}
+SYSTEMS = {"glassformer": "glassformer train", "hf": "Seq2SeqTrainer", "joeynmt": "JoeyNMT"}
+MODULES = {"hf": "transformers", "joeynmt": "joeynmt"}
 Curve = list[tuple[float, int, float]]  # seconds, updates, nats per token
 
 
@@ -58,7 +62,7 @@ def glassformer_curve(options: argparse.Namespace, run: Path) -> Curve:
         overrides=[
             "model.norm=post", "text.tokenizer=bpe", "text.vocab_size=8000", "text.joint=true",
             f"train.batch_tokens={CELLS}", "train.schedule=inverse_sqrt", f"train.peak_rate={RATE}",
-            f"train.warmup={WARM_UP}", f"train.validate_every={UPDATES_BETWEEN}", "train.patience=0",
+            f"train.warmup={WARM_UP}", f"train.validate_every={options.every}", "train.patience=0",
             "train.metric=loss", "train.log_every=50", "train.max_updates=1000000",
             f"train.max_minutes={options.minutes}",
         ],
@@ -89,11 +93,15 @@ def hf_curve(options: argparse.Namespace, run: Path) -> Curve:
             adam_epsilon=1e-9, max_steps=1_000_000, save_strategy="no", report_to=[], use_cpu=True, seed=1,
             disable_tqdm=True, logging_steps=1_000_000,
         )  # fmt: skip
-        clock = _Clock(model, EncodedPairs(run / "text" / "valid"), config.model, options.minutes)
+        clock = Clock(valid_loss(model, hf_logits, RunDirectory(run)), options)
+
+        def on_step_end(_: Any, __: Any, state: Any, control: Any, **___: Any) -> None:
+            control.should_training_stop = clock.is_over_after(state.global_step)
+
         trainer = Seq2SeqTrainer(
             model=model, args=arguments, train_dataset=_Pairs(pairs),
             data_collator=DataCollatorForSeq2Seq(_Padding(), model=model),
-            callbacks=[type("Measure", (TrainerCallback,), {"on_step_end": clock.on_step_end})()],
+            callbacks=[type("Measure", (TrainerCallback,), {"on_step_end": on_step_end})()],
         )  # fmt: skip
         clock.start()
         trainer.train()
@@ -129,39 +137,121 @@ class _Padding:
         return {"input_ids": ids, "attention_mask": (ids != 0).long()}
 
 
-class _Clock:
+def joeynmt_curve(options: argparse.Namespace, run: Path) -> Curve:
+    """Validation losses of JoeyNMT's own training on the same pairs, whose tokens it reads as words."""
+    from joeynmt.config import parse_global_args
+    from joeynmt.prediction import prepare
+    from joeynmt.training import TrainManager
+
+    directory = RunDirectory(run)
+    config, _ = directory.read_config()
+    with tempfile.TemporaryDirectory() as place:
+        arguments = parse_global_args(
+            joeynmt_settings(config.model, directory, Path(place), options.every), mode="train"
+        )
+        model, train_data, valid_data, _ = prepare(arguments, rank=0, mode="train")
+        manager = TrainManager(
+            model=model, rank=0, model_dir=arguments.model_dir, device=arguments.device, autocast=arguments.autocast,
+            seed=1, train_args=arguments.train, dev_args=arguments.test,
+        )  # fmt: skip
+        clock = Clock(valid_loss(model, joeynmt_log_probs, directory), options)
+
+        def validate(_: Any) -> None:
+            manager.stats.is_max_update = clock.is_over_after(manager.stats.steps)
+
+        manager._validate = validate  # of itself it would translate and save, outside its own clock
+        clock.start()
+        manager.train_and_validate(train_data=train_data, valid_data=valid_data)
+    return clock.curve
+
+
+def joeynmt_settings(config: ModelConfig, run: RunDirectory, place: Path, every: int) -> dict[str, Any]:
+    """What its configuration file would hold; the texts are written to ``place``."""
+    for split in ("train", "valid"):
+        pairs = EncodedPairs(run.text / split)
+        for name, ids_of in (("src", pairs.src), ("trg", pairs.tgt)):
+            lines = (" ".join(f"t{token}" for token in ids_of(i) if token > config.eos_id) for i in range(len(pairs)))
+            (place / f"{split}.{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    words = "".join(f"t{token}\n" for token in range(config.eos_id + 1, config.src_vocab))
+    (place / "words").write_text(words, encoding="utf-8")
+    side: dict[str, Any] = {"level": "word", "voc_file": str(place / "words")}
+    return {
+        "name": "end to end", "model_dir": str(place), "use_cuda": False,
+        "data": {"train": str(place / "train"), "dev": str(place / "valid"), "dataset_type": "plain",
+                 "src": {"lang": "src", **side}, "trg": {"lang": "trg", **side}},
+        "testing": {},
+        "training": {
+            "optimizer": "adam", "adam_betas": [0.9, 0.98], "learning_rate": RATE, "learning_rate_min": 1e-9,
+            "learning_rate_warmup": WARM_UP, "scheduling": "warmupinversesquareroot", "label_smoothing": 0.1,
+            "batch_size": CELLS, "batch_type": "token", "normalization": "tokens", "epochs": 1_000_000,
+            "logging_freq": every, "validation_freq": every, "shuffle": True,
+        },
+        "model": joeynmt_sizes(config),
+    }  # fmt: skip
+
+
+def hf_logits(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    """Of every target position."""
+    mask = (batch.src_ids != 0).long()
+    return model(  # type: ignore[no-any-return]  # Module.__call__ is untyped
+        input_ids=batch.src_ids, attention_mask=mask, decoder_input_ids=batch.tgt_in_ids
+    ).logits
+
+
+def joeynmt_log_probs(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    """The same in nats, in our numbering: in its own, one id for what is unknown comes first."""
+    src, trg_in, trg = (ids + 1 for ids in (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids))
+    src_mask, trg_mask = ((ids != 1)[:, None] for ids in (src, trg_in))
+    _, log_probs, _, _ = model(
+        return_type="loss", src=src, trg_input=trg_in, trg=trg, src_mask=src_mask, trg_mask=trg_mask,
+        src_length=src_mask.sum(-1).flatten(),
+    )  # fmt: skip
+    return log_probs[..., 1:]  # type: ignore[no-any-return]
+
+
+def valid_loss(
+    model: torch.nn.Module, logits_of: Callable[[torch.nn.Module, Batch], torch.Tensor], run: RunDirectory
+) -> Callable[[], float]:
+    """What measures the mean negative log-likelihood of the validation pairs, in nats per token."""
+    pairs = EncodedPairs(run.text / "valid")
+    plan = plan_batches(pairs.src_lengths, pairs.tgt_lengths, CELLS, seed=0, epoch=0)
+
+    def measure() -> float:
+        total, tokens = 0.0, 0
+        with evaluating(model), torch.no_grad():
+            for places in plan:
+                batch = collate(pairs, places)
+                logits = logits_of(model, batch).flatten(0, 1)
+                targets = batch.tgt_out_ids.flatten()
+                total += float(
+                    torch.nn.functional.cross_entropy(logits, targets.long(), ignore_index=0, reduction="sum")
+                )
+                tokens += batch.target_tokens
+        return total / tokens
+
+    return measure
+
+
+class Clock:
     """The seconds of training alone, and the validation loss each so many updates."""
 
-    def __init__(self, model: torch.nn.Module, valid: EncodedPairs, config: ModelConfig, minutes: float) -> None:
-        self._model, self._valid, self._config, self._minutes = model, valid, config, minutes
+    def __init__(self, loss: Callable[[], float], options: argparse.Namespace) -> None:
+        self._loss, self._minutes, self._every = loss, options.minutes, options.every
         self.curve: Curve = []
         self._spent = 0.0
 
     def start(self) -> None:
+        """Training begins."""
         self._since = time.perf_counter()
 
-    def on_step_end(self, _: Any, state: Any, control: Any, **__: Any) -> None:
-        if state.global_step % UPDATES_BETWEEN:
-            return
+    def is_over_after(self, update: int) -> bool:
+        """Whether the time is up; measures where it is due."""
+        if update % self._every:
+            return False
         self._spent += time.perf_counter() - self._since
-        self.curve.append((self._spent, state.global_step, self._loss()))
-        control.should_training_stop = self._spent > 60 * self._minutes
+        self.curve.append((self._spent, update, self._loss()))
         self._since = time.perf_counter()
-
-    def _loss(self) -> float:
-        total, tokens = 0.0, 0
-        with evaluating(self._model), torch.no_grad():
-            for places in plan_batches(self._valid.src_lengths, self._valid.tgt_lengths, CELLS, seed=0, epoch=0):
-                batch = collate(self._valid, places)
-                logits = self._model(
-                    input_ids=batch.src_ids, attention_mask=(batch.src_ids != 0).long(),
-                    decoder_input_ids=batch.tgt_in_ids,
-                ).logits  # fmt: skip
-                losses = torch.nn.functional.cross_entropy(
-                    logits.flatten(0, 1), batch.tgt_out_ids.flatten(), ignore_index=0, reduction="sum"
-                )
-                total, tokens = total + float(losses), tokens + batch.target_tokens
-        return total / tokens
+        return bool(self._spent > 60 * self._minutes)
 
 
 def text_of(options: argparse.Namespace) -> str:
@@ -187,10 +277,13 @@ def report(curves: dict[str, list[Curve]]) -> list[dict[str, Any]]:
                 "seconds": statistics.median(value[0] for value in found if value),
                 "updates": statistics.median(value[1] for value in found if value),
             }
-        row["ratio"] = row["hf"]["seconds"] / row["glassformer"]["seconds"]
+        row["ratios"] = {
+            name: row[name]["seconds"] / row["glassformer"]["seconds"] for name in curves if name != "glassformer"
+        }
         print(f"  loss below {loss:4.2f}   " + "   ".join(
-            f"{SYSTEMS[name]} {row[name]['seconds']:6.0f} s, {row[name]['updates']:5.0f} updates" for name in curves
-        ) + f"   {row['ratio']:.2f} x")  # fmt: skip
+            f"{SYSTEMS[name]} {row[name]['seconds']:6.0f} s, {row[name]['updates']:5.0f} updates"
+            + (f", {row['ratios'][name]:.2f} x" if name in row["ratios"] else "") for name in curves
+        ))  # fmt: skip
         rows.append(row)
     return rows
 
@@ -201,19 +294,23 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--size", choices=["tiny", "small", "base"], default="small")
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--every", type=int, default=100, help="updates from one validation to the next")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--curve", nargs=2, metavar=("SYSTEM", "RUN"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.curve:
         system, run = options.curve
-        curve = (glassformer_curve if system == "glassformer" else hf_curve)(options, Path(run))
-        print(json.dumps(curve))
+        arms = {"glassformer": glassformer_curve, "hf": hf_curve, "joeynmt": joeynmt_curve}
+        print(json.dumps(arms[system](options, Path(run))))
         return
-    curves: dict[str, list[Curve]] = {system: [] for system in SYSTEMS}
+    systems = [name for name in SYSTEMS if name not in MODULES or find_spec(MODULES[name])]
+    for name in set(SYSTEMS) - set(systems):
+        print(f"{SYSTEMS[name]} is not installed, and left out.")
+    curves: dict[str, list[Curve]] = {system: [] for system in systems}
     for turn in range(options.rounds):
         with tempfile.TemporaryDirectory() as place:
-            for system in SYSTEMS:
+            for system in systems:
                 command = [sys.executable, __file__, *sys.argv[1:], "--curve", system, f"{place}/run"]
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=dict(os.environ))
                 curves[system].append(json.loads(done.stdout.splitlines()[-1]))

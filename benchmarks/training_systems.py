@@ -145,9 +145,8 @@ class _JoeyVocabulary:
         return VOCAB
 
 
-def joeynmt_step(config: ModelConfig, precision: str) -> Step:
-    """JoeyNMT's model with its own loss, which writes the smoothed distribution out."""
-    from joeynmt.model import build_model
+def joeynmt_sizes(config: ModelConfig) -> dict[str, Any]:
+    """The part of its configuration that describes the model."""
 
     def half(layers: int) -> dict[str, Any]:
         return {
@@ -156,15 +155,19 @@ def joeynmt_step(config: ModelConfig, precision: str) -> Step:
             "embeddings": {"embedding_dim": config.d_model, "scale": True, "dropout": config.dropout},
         }  # fmt: skip
 
+    return {
+        "encoder": half(config.n_encoder_layers), "decoder": half(config.n_decoder_layers), "tied_embeddings": True,
+        "tied_softmax": True, "initializer": "xavier_uniform", "embed_initializer": "xavier_uniform",
+        "bias_initializer": "zeros",
+    }  # fmt: skip
+
+
+def joeynmt_step(config: ModelConfig, precision: str) -> Step:
+    """JoeyNMT's model with its own loss, which writes the smoothed distribution out."""
+    from joeynmt.model import build_model
+
     vocabulary: Any = _JoeyVocabulary()
-    model = build_model(
-        {
-            "encoder": half(config.n_encoder_layers), "decoder": half(config.n_decoder_layers),
-            "tied_embeddings": True, "tied_softmax": True, "initializer": "xavier_uniform",
-            "embed_initializer": "xavier_uniform", "bias_initializer": "zeros",
-        },
-        src_vocab=vocabulary, trg_vocab=vocabulary,
-    ).train()  # fmt: skip
+    model = build_model(joeynmt_sizes(config), src_vocab=vocabulary, trg_vocab=vocabulary).train()
     model.loss_function = ("crossentropy", 0.1)
     optimizer = _adam(model)
 

@@ -196,6 +196,17 @@ def _fail(message: str, code: int) -> NoReturn:
 def main() -> None:
     """Run the command line; every error a person can cause is one line on standard error."""
     try:
+        _run()
+    except SystemExit as end:
+        if "TORCHELASTIC_RUN_ID" in os.environ:  # one of torchrun's processes
+            from glassformer.world import leave
+
+            leave(end.code)
+        raise
+
+
+def _run() -> None:
+    try:
         app()
     except PeerError as error:
         raise SystemExit(error.exit_code) from None

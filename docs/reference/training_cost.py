@@ -15,7 +15,7 @@ STEP_SYSTEMS = {
 
 
 def training_cost_page() -> str:
-    return page("What training costs", *_steps(), *_end_to_end(), *_paper())
+    return page("What training costs", *_steps(), *_loop(), *_end_to_end(), *_paper())
 
 
 def _read(name: str) -> dict[str, Any] | None:
@@ -82,6 +82,21 @@ def _ratios(columns: dict[str, Any]) -> Iterator[list[str]]:
                 title,
                 *(f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})" if row else "" for row in rows),
             ]
+
+
+def _loop() -> Iterator[str]:
+    results = _read("training_loop.json")
+    if results is None:
+        return
+    between = results["without_validations"]
+    yield "## What the loop adds to the steps"
+    yield (
+        f"`benchmarks/training_loop.py`, same machine: of the seconds of a `glassformer train` of "
+        f"{code(results['size'])} on {results['text']}, {results['updates']:,} updates with validation, translations "
+        f"of 200 sentences and saving once an epoch, bare steps on the same batches take "
+        f"**{100 * results['share']:.1f} %**. Between validations it is {100 * between['median']:.1f} % (95 of 100 "
+        f"redrawn: {100 * between['low']:.1f} to {100 * between['high']:.1f})."
+    )
 
 
 def _end_to_end() -> Iterator[str]:

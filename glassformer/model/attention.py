@@ -4,6 +4,7 @@ Knows nothing of layers, of padding or of time: masks, memory and cache are argu
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
 from glassformer.model.cache import AttentionCache
+from glassformer.model.packing import Packed, Rows
 from glassformer.model.positions import RelativePositions, RotaryPositions
 from glassformer.trace import is_tracing, tap
 
@@ -87,13 +89,15 @@ class MultiHeadAttention(nn.Module):
         self,
         query: Float[Tensor, "batch query d_model"],
         memory: Float[Tensor, "batch memory d_model"],
-        mask: Mask,
+        mask: Mask | Packed,
         cache: AttentionCache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
         """Let each query position gather from the positions of ``memory`` that ``mask`` allows (True = may attend).
 
         In self-attention ``memory`` is ``query``. With a cache, the keys and values of earlier calls take part.
         """
+        if isinstance(mask, Packed):
+            return self._attend_packed(query, memory, mask)
         start = cache.length if cache is not None else 0
         stacked = self._stacked(query)
         q = self._project("q", query, stacked)
@@ -122,6 +126,29 @@ class MultiHeadAttention(nn.Module):
             heads = tap(self, "weighted_values", heads, "batch heads query d_v")
             heads = heads + self.relative.heads(weights)
         return heads
+
+    def _attend_packed(self, query: Tensor, memory: Tensor, packed: Packed) -> Float[Tensor, "one row d_model"]:
+        """The same for rows without padding, with one product for all that is projected from the same rows."""
+        if query is memory:
+            q, k, v = self._heads_of_rows("qkv", query, packed.queries)
+        else:
+            (q,) = self._heads_of_rows("q", query, packed.queries)
+            k, v = self._heads_of_rows("kv", memory, packed.keys)
+        if self.rotary is not None:
+            q, k = self.rotary(q, 0), self.rotary(k, 0)
+        attend = fused_attention if self._takes_one_kernel() else self.attend
+        return self.w_o(packed.queries.joined(attend(q, k, v, packed.mask)))  # type: ignore[no-any-return]
+
+    def _heads_of_rows(self, names: str, x: Tensor, rows: Rows) -> Sequence[Tensor]:
+        """The projections of ``x`` that are named, cut into heads, in the padded form."""
+        linears = [getattr(self, f"w_{name}") for name in names]
+        weight = torch.cat([linear.weight for linear in linears])
+        bias = torch.cat([linear.bias for linear in linears]) if linears[0].bias is not None else None
+        product = nn.functional.linear(x, weight, bias)
+        if self.widths[0] == self.widths[2]:
+            return rows.heads(product, self.n_heads, len(names)).unbind()
+        parts = torch.split(product, [len(linear.weight) for linear in linears], dim=-1)
+        return [rows.heads(part, self.n_heads)[0] for part in parts]
 
     def _takes_one_kernel(self) -> bool:
         """Whether ``fused_attention`` stands in: not while a trace records, unless that is wanted.

@@ -10,6 +10,7 @@ from glassformer.config import ModelConfig
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.cache import LayerCache
 from glassformer.model.norm import AddAndNorm
+from glassformer.model.packing import Packed
 from glassformer.trace import tap
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -52,7 +53,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_add_norm = AddAndNorm(config)
 
     def forward(
-        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"] | None
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"] | Packed | None
     ) -> Float[Tensor, "batch src d_model"]:
         """One pass through the left half of figure 1."""
         query = self.self_attention_add_norm.before(x)
@@ -78,8 +79,8 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Bool[Tensor, "#batch 1 tgt tgt_so_far"] | None,
-        memory_mask: Bool[Tensor, "batch 1 1 src"] | None,
+        causal_mask: Bool[Tensor, "#batch 1 tgt tgt_so_far"] | Packed | None,
+        memory_mask: Bool[Tensor, "batch 1 1 src"] | Packed | None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """One pass through the right half of figure 1."""

@@ -14,6 +14,7 @@ from glassformer.model.inputs import check_cache, check_ids, check_memory, check
 from glassformer.model.layers import DecoderLayer, EncoderLayer
 from glassformer.model.masks import causal_mask, padding_mask, unless_all
 from glassformer.model.norm import LayerNorm
+from glassformer.model.packing import Packed, Rows
 from glassformer.trace import tap
 
 
@@ -26,7 +27,7 @@ class Encoder(nn.Module):
         self.final_norm = LayerNorm(config) if config.norm == "pre" else None
 
     def forward(
-        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"] | None
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"] | Packed | None
     ) -> Float[Tensor, "batch src d_model"]:
         """The memory that cross-attention reads."""
         for layer in self.layers:
@@ -48,8 +49,8 @@ class Decoder(nn.Module):
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Bool[Tensor, "#batch 1 tgt tgt_so_far"] | None,
-        memory_mask: Bool[Tensor, "batch 1 1 src"] | None,
+        causal_mask: Bool[Tensor, "#batch 1 tgt tgt_so_far"] | Packed | None,
+        memory_mask: Bool[Tensor, "batch 1 1 src"] | Packed | None,
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """What the output projection turns into logits."""
@@ -92,6 +93,29 @@ class Transformer(nn.Module):
         check_pair(src_ids, tgt_in_ids)
         memory, src_mask = self.encode(src_ids)
         return self._decode(tgt_in_ids, memory, src_mask, None)
+
+    def hidden_rows(
+        self,
+        src_ids: Int[Tensor, "batch src"],
+        tgt_in_ids: Int[Tensor, "batch tgt"],
+        kept: Bool[Tensor, "batch tgt"],
+    ) -> Float[Tensor, "one row d_model"]:
+        """The ``hidden`` of the target positions that are ``kept``, one after the other, computed without padding.
+
+        Up to rounding it is the same. In every row the first positions are kept, up to some length; each batch
+        holds at least one source token and one kept position. Nothing is shown to a trace.
+        """
+        check_pair(src_ids, tgt_in_ids)
+        check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
+        check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config)
+        n_tgt = tgt_in_ids.shape[1]
+        src, tgt = Rows(src_ids != self.config.pad_id), Rows(kept)
+        src_mask = unless_all(padding_mask(src_ids, self.config.pad_id))
+        look_ahead = unless_all(causal_mask(n_tgt, n_tgt, tgt_in_ids.device))
+        memory = self.encoder(src.pack(self.src_embedding(src_ids)), Packed(src, src, src_mask))
+        x = tgt.pack(self.tgt_embedding(tgt_in_ids))
+        masks = (Packed(tgt, tgt, look_ahead), Packed(tgt, src, src_mask))
+        return self.decoder(x, memory, *masks)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
 
     def encode(
         self, src_ids: Int[Tensor, "batch src"]

@@ -39,11 +39,10 @@ class Objective(nn.Module):
         """
         if self.r_drop:
             src_ids, tgt_in_ids, tgt_out_ids = (torch.cat([ids, ids]) for ids in (src_ids, tgt_in_ids, tgt_out_ids))
-        hidden = self.model.hidden(src_ids, tgt_in_ids)
         real = tgt_out_ids != self.model.config.pad_id
         if is_tracing() or torch.compiler.is_compiling():
-            return self._all_at_once(hidden, tgt_out_ids, real)
-        x, targets = hidden[real], tgt_out_ids[real].long()
+            return self._all_at_once(self.model.hidden(src_ids, tgt_in_ids), tgt_out_ids, real)
+        x, targets = self._hidden(src_ids, tgt_in_ids, real), tgt_out_ids[real].long()
         if self.r_drop:
             x, targets = _side_by_side(x), _side_by_side(targets)
         linear = self.model.output_projection.linear
@@ -51,6 +50,13 @@ class Objective(nn.Module):
         return ProjectedLoss.apply(  # type: ignore[no-any-return,no-untyped-call]
             x, linear.weight, linear.bias, targets, self.smoothing, self.r_drop, torch.is_grad_enabled()
         )
+
+    def _hidden(self, src_ids: Tensor, tgt_in_ids: Tensor, real: Tensor) -> Float[Tensor, "row d_model"]:
+        """The projection's input at real positions; without padding on a CPU, where looking costs no wait."""
+        is_prefix = real.device.type == "cpu" and bool((real[:, 1:] <= real[:, :-1]).all())
+        if is_prefix and bool(real.any()) and bool((src_ids != self.model.config.pad_id).any()):
+            return self.model.hidden_rows(src_ids, tgt_in_ids, real)[0]
+        return self.model.hidden(src_ids, tgt_in_ids)[real]
 
     def _all_at_once(self, hidden: Tensor, tgt_out_ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.model.output_projection(hidden)

@@ -85,3 +85,13 @@ def test_while_a_trace_records_all_logits_are_seen() -> None:
         loss, _ = objective(SRC, TGT_IN, TGT_OUT)
     assert trace["output_projection.logits"].shape == (3, 5, 13)
     torch.testing.assert_close(loss, expected)
+
+
+def test_a_gap_in_a_target_and_a_batch_of_no_source_are_computed_in_the_padded_form() -> None:
+    """The plain lines let later positions attend to the gap: so they must here."""
+    model, gap = new_model(), TGT_OUT.clone()
+    gap[0, 1] = 0
+    for src, tgt_out in ((SRC, gap), (torch.zeros_like(SRC), TGT_OUT)):
+        expected, expected_nll, _ = smoothed_loss(model(src, TGT_IN), tgt_out, 0, 0.1)
+        loss, nll = Objective(model, 0.1)(src, TGT_IN, tgt_out)
+        torch.testing.assert_close((loss, nll), (expected, expected_nll))

@@ -1,0 +1,167 @@
+"""How much of its time ``glassformer train`` spends in bare training steps: data, logging, validation, saving beside.
+
+    python benchmarks/training_loop.py [--src FILE --tgt FILE --valid-src FILE --valid-tgt FILE] [--size tiny]
+                                       [--epochs 1] [--json FILE]
+
+A training as the command does it, with its default settings, is interrupted after every ten updates: while its clock
+stands still, ten bare steps are timed (forward, loss, backward, norm of the gradient, Adam), of a second model of the
+same sizes on the very batches of the training's next ten updates, which lie in memory. So both see the machine in the
+same moods. Measured are whole epochs, each with the validation, the translations and the saving that it brings. The
+first ten updates are left out. Without files the pairs are the generated task phrasebook-de.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from machine import machine, ratio
+
+from glassformer.config import RunConfig
+from glassformer.errors import GlassformerError
+from glassformer.model import Transformer
+from glassformer.run_directory import RunDirectory
+from glassformer.text.advance import Advance
+from glassformer.text.prepare import PreparedText, read_prepared
+from glassformer.training.evaluation import Validation
+from glassformer.training.progress import Progress
+from glassformer.training.request import TrainRequest
+from glassformer.training.stream import BatchStream, Share
+from glassformer.training.train import train
+from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+
+STRETCH = 10  # updates between two interruptions
+
+
+class Bare:
+    """Steps of a model of its own on the batches of a training, in the same order."""
+
+    def __init__(self, config: RunConfig, text: PreparedText, updates: int) -> None:
+        stream = BatchStream(text.train, config.train, 1, 0)
+        self._shares = [stream.next_update() for _ in range(updates)]
+        self._settings = config.train
+        self._model = Transformer(config.model).train()
+        self._optimizer = new_optimizer(self._model, config.train)
+
+    def seconds(self, first: int) -> float:
+        """Of ``STRETCH`` steps, from update ``first`` on, counted from 0."""
+        start = time.perf_counter()
+        for share in self._shares[first : first + STRETCH]:
+            self._step(share)
+        return time.perf_counter() - start
+
+    def _step(self, share: Share) -> None:
+        accumulate_gradients(self._model, share.batches, self._settings)
+        clip_gradients(self._model, self._settings)
+        adam_step(self._model, self._optimizer, 1e-4)
+
+
+class Meter:
+    """The display of a training: it shows nothing, and interrupts the training to time bare steps."""
+
+    def __init__(self, run: RunDirectory, updates: int) -> None:
+        self._run, self._updates = run, updates
+        self._bare: Bare | None = None
+        self._since = 0.0
+        self.loop: list[float] = []
+        self.steps: list[float] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return None
+
+    def say(self, line: str) -> None:
+        """Not shown."""
+
+    def advanced(self, advance: Advance, *, due: bool) -> None:
+        """Not shown."""
+
+    def validated(self, validation: Validation, *, best: bool) -> None:
+        """Its time counts as the loop's."""
+
+    def progress(self, progress: Progress, *, due: bool) -> None:
+        """After every update: at the end of a stretch, time the bare steps of the next one."""
+        if progress.update % STRETCH:
+            return
+        now = time.perf_counter()
+        if self._bare is None:
+            config, _ = self._run.read_config()
+            text = read_prepared(self._run.text, config.text)
+            assert text is not None
+            self._bare = Bare(config, text, self._updates + STRETCH)
+            self._bare.seconds(0)
+        elif len(self.loop) < len(self.steps):
+            self.loop.append(now - self._since)
+        if len(self.loop) * STRETCH < self._updates:
+            self.steps.append(self._bare.seconds(progress.update))
+        self._since = time.perf_counter()
+
+
+def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
+    """Some epochs of a training."""
+    names = ("src", "tgt", "valid_src", "valid_tgt")
+    files = {name: str(getattr(options, name)) for name in names} if options.src else {"task": "phrasebook-de"}
+    request = TrainRequest.make(run=run, data=files, model=options.size, overrides=["train.patience=0"])
+    # One update finds out how long an epoch is; another training then goes through whole ones.
+    train(run / "first", request.source, _until(request.config, 1), Meter(RunDirectory(run / "first"), 0))
+    config, _ = RunDirectory(run / "first").read_config()
+    text = read_prepared(run / "first" / "text", config.text)
+    assert text is not None
+    epoch = len(BatchStream(text.train, config.train, 1, 0)) // STRETCH * STRETCH
+    if not epoch:
+        raise SystemExit(f"found epochs of fewer than {STRETCH} updates: give more text.")
+    updates = epoch * options.epochs
+    meter = Meter(RunDirectory(run / "second"), updates)
+    settings = replace(request.config.train, validate_every=epoch, max_updates=updates + 2 * STRETCH)
+    train(run / "second", request.source, replace(request.config, train=settings), meter)
+    text_name = options.src.parent.name if options.src else "phrasebook-de"
+    return {
+        "machine": machine(), "size": options.size, "text": text_name,
+        "updates": updates, "validations": options.epochs, "loop_s": sum(meter.loop), "steps_s": sum(meter.steps),
+        "share": sum(meter.steps) / sum(meter.loop), "without_validations": between(meter.loop, meter.steps, epoch),
+    }  # fmt: skip
+
+
+def between(loop: Sequence[float], steps: Sequence[float], epoch: int) -> dict[str, float]:
+    """The same share of those stretches in which nothing is validated: data, logging and the rest."""
+    plain = [at for at in range(len(loop)) if (at + 1) % (epoch // STRETCH)]
+    return ratio([loop[at] for at in plain], [steps[at] for at in plain])
+
+
+def _until(config: RunConfig, updates: int) -> RunConfig:
+    return replace(config, train=replace(config.train, max_updates=updates))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("src", "tgt", "valid-src", "valid-tgt"):
+        parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--size", choices=["tiny", "small", "base"], default="tiny")
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        results = measure(options, Path(place))
+    print(
+        f"{options.size}: {results['updates']} updates and {results['validations']} validations in "
+        f"{results['loop_s']:.0f} s, their bare steps in {results['steps_s']:.0f} s: "
+        f"{100 * results['share']:.1f} %; between validations {100 * results['without_validations']['median']:.1f} %"
+    )
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except GlassformerError as error:
+        raise SystemExit(f"error: {error}") from error

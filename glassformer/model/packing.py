@@ -1,0 +1,101 @@
+"""Batches without padding: the tokens of all sentences laid end to end, as the rows of one sequence.
+
+What acts on each position alone, which is nearly all of a Transformer's work, then has no padding to act on.
+Attention acts on sentences: it copies its rows into the padded form and back. Knows nothing of layers.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+class Rows:
+    """Where the ``kept`` positions of a padded batch stand once the others are left out; at least one is kept."""
+
+    def __init__(self, kept: Bool[Tensor, "batch position"]) -> None:
+        self.batch, self.positions = kept.shape
+        flat = kept.flatten()
+        self._cells = flat.nonzero().squeeze(1)  # of each row, among (batch position)
+        self._left_out = (~flat).nonzero().squeeze(1)
+        self._rows = (flat.cumsum(0) - 1).clamp_(min=0)  # of each cell; one that is left out has another's
+        self._moves: dict[tuple[int, int], _Moves] = {}
+
+    def pack(self, x: Float[Tensor, "batch position width"]) -> Float[Tensor, "one row width"]:
+        """The rows of ``x``."""
+        return x.flatten(0, 1).index_select(0, self._cells)[None]
+
+    def heads(
+        self, x: Float[Tensor, "one row width"], n_heads: int, parts: int = 1
+    ) -> Float[Tensor, "part batch heads position d"]:
+        """Each row cut into ``parts``, each part into heads, and all laid into the padded form.
+
+        Where a position was left out stands another's vector: as a key a mask must hide it, and as a query
+        ``joined`` drops it.
+        """
+        moves = self._moves_of(n_heads, parts)
+        vectors = x.reshape(-1, x.shape[-1] // (n_heads * parts))
+        moved: Tensor = _Moved.apply(vectors, moves.out, moves.back, None)  # type: ignore[no-untyped-call]
+        return moved.view(parts, self.batch, n_heads, self.positions, -1)
+
+    def joined(self, heads: Float[Tensor, "batch heads position d"]) -> Float[Tensor, "one row width"]:
+        """The heads of each row side by side."""
+        moves = self._moves_of(heads.shape[1], 1)
+        vectors = heads.reshape(-1, heads.shape[-1])
+        moved: Tensor = _Moved.apply(vectors, moves.back, moves.out, moves.left_out)  # type: ignore[no-untyped-call]
+        return moved.view(1, len(self._cells), -1)
+
+    def _moves_of(self, n_heads: int, parts: int) -> "_Moves":
+        if (n_heads, parts) not in self._moves:
+            part, head = (torch.arange(count, device=self._rows.device) for count in (parts, n_heads))
+            rows = self._rows.view(self.batch, 1, self.positions)
+            out = (rows * parts + part[:, None, None, None]) * n_heads + head[:, None]
+            back, left_out = (self._places(cells, part, head) for cells in (self._cells, self._left_out))
+            self._moves[n_heads, parts] = _Moves(out.flatten(), back, left_out)
+        return self._moves[n_heads, parts]
+
+    def _places(self, cells: Tensor, part: Tensor, head: Tensor) -> Int[Tensor, " place"]:
+        """Where in (part batch heads position) the vectors of ``cells`` stand, in the order (cell part head)."""
+        sentence, position = cells[:, None, None] // self.positions, cells[:, None, None] % self.positions
+        sentence = part[:, None] * self.batch + sentence
+        return ((sentence * len(head) + head) * self.positions + position).flatten()
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Which rows are an attention's queries, and which its keys; ``mask`` is that of the padded form."""
+
+    queries: Rows
+    keys: Rows
+    mask: Bool[Tensor, "#batch 1 #query #key"] | None
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """Where each vector in the padded form comes ``out`` of the rows, and the way ``back``."""
+
+    out: Tensor
+    back: Tensor
+    left_out: Tensor
+
+
+class _Moved(torch.autograd.Function):
+    """Vectors at other places: whole vectors are copied, forward and backward, and none is added to another."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, come_from: Tensor, went_to: Tensor, went_nowhere: Tensor | None) -> Tensor:
+        """Vector i of the result is number ``come_from[i]`` of ``x``."""
+        ctx.went_to, ctx.went_nowhere = went_to, went_nowhere
+        return x.index_select(0, come_from)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Number i of ``x`` went to ``went_to[i]``; the gradient of those that ``went_nowhere`` is zero."""
+        gradient = grads[0].index_select(0, ctx.went_to)
+        if ctx.went_nowhere is not None:
+            gradient.index_fill_(0, ctx.went_nowhere, 0.0)
+        return gradient, None, None, None
