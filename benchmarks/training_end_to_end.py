@@ -4,7 +4,7 @@
                                              [--minutes 5] [--every 100] [--rounds 1] [--json FILE]
 
 All train a Transformer of the same sizes from random weights on the same pairs with the same vocabulary, norm after
-each sublayer, Adam, label smoothing 0.1 and the rate 5e-4 with an inverse square root after 500 updates of warm-up;
+each sublayer, Adam, label smoothing 0.1 and the rate 1e-3 with an inverse square root after 200 updates of warm-up;
 all drop out what glassformer does, JoeyNMT also inside attention and feed-forward, as its configuration has it.
 glassformer gathers 4,096 cells of sentences of like length for an update, as it does by default with half as many;
 JoeyNMT as many cells of sentences in random order; the Seq2SeqTrainer has the same number of sentences an update on
@@ -44,8 +44,8 @@ from glassformer.training.display import display_for
 from glassformer.training.request import TrainRequest
 from glassformer.training.train import train
 
-CELLS, WARM_UP, RATE = 4096, 500, 5e-4
-LOSSES = (5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.25, 2.0, 1.9, 1.8)
+CELLS, WARM_UP, RATE = 4096, 200, 1e-3
+LOSSES = (7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.25, 2.0, 1.9, 1.8)
 SYSTEMS = {"glassformer": "glassformer train", "hf": "Seq2SeqTrainer", "joeynmt": "JoeyNMT"}
 MODULES = {"hf": "transformers", "joeynmt": "joeynmt"}
 Curve = list[tuple[float, int, float]]  # seconds, updates, nats per token
@@ -63,7 +63,7 @@ def glassformer_curve(options: argparse.Namespace, run: Path) -> Curve:
             "model.norm=post", "text.tokenizer=bpe", "text.vocab_size=8000", "text.joint=true",
             f"train.batch_tokens={CELLS}", "train.schedule=inverse_sqrt", f"train.peak_rate={RATE}",
             f"train.warmup={WARM_UP}", f"train.validate_every={options.every}", "train.patience=0",
-            "train.metric=loss", "train.log_every=50", "train.max_updates=1000000",
+            "train.metric=loss", f"train.log_every={options.every}", "train.max_updates=1000000",
             f"train.max_minutes={options.minutes}",
         ],
     )  # fmt: skip

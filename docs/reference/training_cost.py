@@ -105,13 +105,15 @@ def _end_to_end() -> Iterator[str]:
         return
     names = {"glassformer": "glassformer train", "hf": "Seq2SeqTrainer", "joeynmt": "JoeyNMT"}
     shown = [name for name in names if name in results["curves"]]
+    rounds, every = len(results["curves"]["glassformer"]), results["curves"]["glassformer"][0][0][1]
     yield "## From text to a validation loss"
     yield (
         f"`benchmarks/training_end_to_end.py`, same machine: {code(results['size'])} with norm after each sublayer, "
         f"on {results['text']}, for {results['minutes']:g} minutes each. glassformer's clock includes validation, "
         "translating 200 sentences each time, and saving; that of the others, set up as their documentation does "
         "with batches of sentences in random order, only their updates. Seconds and updates until the loss, in nats "
-        "per token, was first below; in brackets how many times as long as glassformer that took."
+        "per token, was first below, in brackets how many times as long as glassformer that took. The loss is "
+        f"measured every {every} updates, and the table is as coarse as that; rounds: {rounds}."
     )
     rows = ([f"{row['loss']:g}", *(_reached(row, name) for name in shown)] for row in results["reached"])
     yield table(["validation loss below", *(names[name] for name in shown)], rows)
