@@ -33,6 +33,7 @@ from typing import Any
 import torch
 from machine import machine
 from training_systems import joeynmt_sizes, marian
+from training_text import add_files, data_of, text_of
 
 from glassformer.config import ModelConfig
 from glassformer.errors import GlassformerError
@@ -55,10 +56,8 @@ def glassformer_curve(options: argparse.Namespace, run: Path) -> Curve:
     """Validations of a whole ``glassformer train``."""
     from rich.console import Console
 
-    names = ("src", "tgt", "valid_src", "valid_tgt")
-    files = {name: str(getattr(options, name)) for name in names} if options.src else {"task": "phrasebook-de"}
     request = TrainRequest.make(
-        run=run, data=files, model=options.size,
+        run=run, data=data_of(options), model=options.size,
         overrides=[
             "model.norm=post", "text.tokenizer=bpe", "text.vocab_size=8000", "text.joint=true",
             f"train.batch_tokens={CELLS}", "train.schedule=inverse_sqrt", f"train.peak_rate={RATE}",
@@ -254,11 +253,6 @@ class Clock:
         return bool(self._spent > 60 * self._minutes)
 
 
-def text_of(options: argparse.Namespace) -> str:
-    """What was trained on."""
-    return f"the pairs of {options.src.parent.name}" if options.src else "the generated task phrasebook-de"
-
-
 def first_below(curve: Curve, loss: float) -> tuple[float, int] | None:
     """When, in seconds, and after how many updates the loss was first below."""
     return next(((seconds, update) for seconds, update, found in curve if found < loss), None)
@@ -290,8 +284,7 @@ def report(curves: dict[str, list[Curve]]) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("src", "tgt", "valid-src", "valid-tgt"):
-        parser.add_argument(f"--{name}", type=Path)
+    add_files(parser)
     parser.add_argument("--size", choices=["tiny", "small", "base"], default="small")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--every", type=int, default=100, help="updates from one validation to the next")

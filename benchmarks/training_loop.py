@@ -17,19 +17,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from machine import machine, ratio
+from training_text import add_files, data_of, text_of
 
 from glassformer.config import RunConfig
 from glassformer.errors import GlassformerError
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
-from glassformer.text.advance import Advance
 from glassformer.text.prepare import PreparedText, read_prepared
-from glassformer.training.evaluation import Validation
-from glassformer.training.progress import Progress
+from glassformer.training.progress import Progress, Silence
 from glassformer.training.request import TrainRequest
 from glassformer.training.stream import BatchStream, Share
 from glassformer.training.train import train
@@ -61,7 +59,7 @@ class Bare:
         adam_step(self._model, self._optimizer, 1e-4)
 
 
-class Meter:
+class Meter(Silence):
     """The display of a training: it shows nothing, and interrupts the training to time bare steps."""
 
     def __init__(self, run: RunDirectory, updates: int) -> None:
@@ -70,23 +68,6 @@ class Meter:
         self._since = 0.0
         self.loop: list[float] = []
         self.steps: list[float] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        return None
-
-    def say(self, line: str) -> None:
-        """Not shown."""
-
-    def advanced(self, advance: Advance, *, due: bool) -> None:
-        """Not shown."""
-
-    def validated(self, validation: Validation, *, best: bool) -> None:
-        """Its time counts as the loop's."""
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         """After every update: at the end of a stretch, time the bare steps of the next one."""
@@ -108,9 +89,7 @@ class Meter:
 
 def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
     """Some epochs of a training."""
-    names = ("src", "tgt", "valid_src", "valid_tgt")
-    files = {name: str(getattr(options, name)) for name in names} if options.src else {"task": "phrasebook-de"}
-    request = TrainRequest.make(run=run, data=files, model=options.size, overrides=["train.patience=0"])
+    request = TrainRequest.make(run=run, data=data_of(options), model=options.size, overrides=["train.patience=0"])
     # One update finds out how long an epoch is; another training then goes through whole ones.
     train(run / "first", request.source, _until(request.config, 1), Meter(RunDirectory(run / "first"), 0))
     config, _ = RunDirectory(run / "first").read_config()
@@ -123,9 +102,8 @@ def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
     meter = Meter(RunDirectory(run / "second"), updates)
     settings = replace(request.config.train, validate_every=epoch, max_updates=updates + 2 * STRETCH)
     train(run / "second", request.source, replace(request.config, train=settings), meter)
-    text_name = options.src.parent.name if options.src else "phrasebook-de"
     return {
-        "machine": machine(), "size": options.size, "text": text_name,
+        "machine": machine(), "size": options.size, "text": text_of(options),
         "updates": updates, "validations": options.epochs, "loop_s": sum(meter.loop), "steps_s": sum(meter.steps),
         "share": sum(meter.steps) / sum(meter.loop), "without_validations": between(meter.loop, meter.steps, epoch),
     }  # fmt: skip
@@ -143,8 +121,7 @@ def _until(config: RunConfig, updates: int) -> RunConfig:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("src", "tgt", "valid-src", "valid-tgt"):
-        parser.add_argument(f"--{name}", type=Path)
+    add_files(parser)
     parser.add_argument("--size", choices=["tiny", "small", "base"], default="tiny")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE")

@@ -137,7 +137,8 @@ class MultiHeadAttention(nn.Module):
         if self.rotary is not None:
             q, k = self.rotary(q, 0), self.rotary(k, 0)
         attend = fused_attention if self._takes_one_kernel() else self.attend
-        return self.w_o(packed.queries.joined(attend(q, k, v, packed.mask)))  # type: ignore[no-any-return]
+        merged = packed.queries.joined(attend(q, k, v, packed.mask))
+        return self.w_o(merged)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
 
     def _heads_of_rows(self, names: str, x: Tensor, rows: Rows) -> Sequence[Tensor]:
         """The projections of ``x`` that are named, cut into heads, in the padded form."""

@@ -38,15 +38,13 @@ class Rows:
         """
         moves = self._moves_of(n_heads, parts)
         vectors = x.reshape(-1, x.shape[-1] // (n_heads * parts))
-        moved: Tensor = _Moved.apply(vectors, moves.out, moves.back, None)  # type: ignore[no-untyped-call]
-        return moved.view(parts, self.batch, n_heads, self.positions, -1)
+        return _moved(vectors, moves.out, moves.back, None).view(parts, self.batch, n_heads, self.positions, -1)
 
     def joined(self, heads: Float[Tensor, "batch heads position d"]) -> Float[Tensor, "one row width"]:
         """The heads of each row side by side."""
         moves = self._moves_of(heads.shape[1], 1)
         vectors = heads.reshape(-1, heads.shape[-1])
-        moved: Tensor = _Moved.apply(vectors, moves.back, moves.out, moves.left_out)  # type: ignore[no-untyped-call]
-        return moved.view(1, len(self._cells), -1)
+        return _moved(vectors, moves.back, moves.out, moves.left_out).view(1, len(self._cells), -1)
 
     def _moves_of(self, n_heads: int, parts: int) -> "_Moves":
         if (n_heads, parts) not in self._moves:
@@ -80,6 +78,11 @@ class _Moves:
     out: Tensor
     back: Tensor
     left_out: Tensor
+
+
+def _moved(x: Tensor, come_from: Tensor, went_to: Tensor, went_nowhere: Tensor | None) -> Tensor:
+    # torch leaves apply without types
+    return _Moved.apply(x, come_from, went_to, went_nowhere)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class _Moved(torch.autograd.Function):
