@@ -19,18 +19,23 @@ from glassformer.text.encoded import EncodedPairs
 from glassformer.text.prepare import PreparedText
 from glassformer.training.precision import autocast
 from glassformer.training.projected_loss import Objective
+from glassformer.training.sameness import position_similarity
 from glassformer.training.scores import Scores, score
 from glassformer.world import ALONE, World
 
 
 @dataclass(frozen=True)
 class Validation:
-    """One validation: mean loss per token (nats, not smoothed), and the scores of translated sentences."""
+    """One validation: mean loss per token (nats, not smoothed), and the scores of translated sentences.
+
+    ``position_similarity`` is the mean cosine between the encoder's outputs at two positions of a source.
+    """
 
     update: int
     loss: float
     scores: Scores
     sample: tuple[str, str, str]
+    position_similarity: float
 
     @property
     def perplexity(self) -> float:
@@ -94,6 +99,7 @@ def validate(
     """
     with evaluating(model):
         loss = validation_loss(model, text.valid, config, device, world)
+        similarity = position_similarity(model, text.valid, device)
     if not math.isfinite(loss):
         raise DivergedError(
             f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
@@ -104,4 +110,4 @@ def validate(
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
     shown = update % len(pairs)
     sample = world.from_first(lambda: (pairs[shown].src, outputs[shown], pairs[shown].tgt))
-    return Validation(update, loss, scores, sample)
+    return Validation(update, loss, scores, sample, similarity)

@@ -20,6 +20,7 @@ from glassformer.training.distributed import spread_over
 from glassformer.training.evaluation import Validation, validate
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.progress import Display, Progress
+from glassformer.training.sameness import TOO_ALIKE, warning
 from glassformer.training.schedule import learning_rate
 from glassformer.training.signals import StopSignals
 from glassformer.training.stream import BatchStream
@@ -65,6 +66,7 @@ class Trainer:
         self._saved_at = self.state.update
         self._began = time.monotonic() - self.state.elapsed_s
         self._clock = self._saved_clock = self.state.elapsed_s
+        self._warned = False
         self._window_start, self._window_tokens = time.monotonic(), 0
 
     def fit(self) -> str:
@@ -166,6 +168,7 @@ class Trainer:
         best = self.state.best is None or value > self.state.best
         self.state = replace(self.state, validated_update=self.state.update)
         self.log.validated(validation, best=best)
+        self._warn_of_alike_positions(validation.position_similarity)
         if best:
             self.state = replace(self.state, best=value, best_update=self.state.update, stale_validations=0)
             self.keeper.save_weights(self.state, self.run.best, keep=1)
@@ -173,6 +176,12 @@ class Trainer:
             self.state = replace(self.state, stale_validations=self.state.stale_validations + 1)
         self.keeper.save_weights(self.state, self.run.history, keep=self.config.train.average_last)
         self._save()
+
+    def _warn_of_alike_positions(self, similarity: float) -> None:
+        """Once, when the learning rate has been at its highest and the encoder has not begun to tell words apart."""
+        if similarity > TOO_ALIKE and self.state.update >= self.config.train.warmup and not self._warned:
+            self.log.say(warning(self.state.update, similarity))
+            self._warned = True
 
     def _measure(self) -> Validation:
         with self.spread.whole_model() as model:

@@ -21,7 +21,7 @@ def test_the_recipe_is_the_one_that_was_published() -> None:
                   "dropout": 0.3, "norm": "post", "tie_embeddings": "all", "attention_bias": True,
                   "positions": "sinusoidal", "activation": "relu"},
         "text": {"tokenizer": "bpe", "vocab_size": 10_000 + 256 + 4, "joint": True, "lowercase": False},
-        "train": {"batch_tokens": 4096, "accumulate": 1, "max_updates": 8000, "patience": 10, "average_last": 10,
+        "train": {"batch_tokens": 2048, "accumulate": 2, "max_updates": 8000, "patience": 10, "average_last": 10,
                   "schedule": "inverse_sqrt", "peak_rate": 5e-3, "warmup": 2000, "adam_beta1": 0.9,
                   "adam_beta2": 0.98, "adam_eps": 1e-8, "label_smoothing": 0.1, "validate_every": 0, "metric": "loss"},
         "decode": {"beam": 5, "max_length_b": 200},
