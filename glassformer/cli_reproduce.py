@@ -20,9 +20,12 @@ def reproduce(
         Path | None,
         typer.Option(metavar="DIR", help="Where the recipe's files are; data/ and ../shared/data/ if not given"),
     ] = None,
+    variant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A variant of the recipe; the list of all recipes names them")
+    ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where to train, a directory for each seed; runs/RECIPE if not given"),
+        typer.Option(metavar="DIR", help="Where to train, a directory for each seed; if not given runs/RECIPE"),
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="N,N,...", help="The seeds to train with")] = "1,2,3",
     report: Annotated[
@@ -53,8 +56,9 @@ def reproduce(
     from glassformer.training.display import display_for
 
     chosen = read_recipe(recipe)
-    place = run or Path("runs") / chosen.name
-    order = Order(chosen, find_files(chosen, data), place, _seeds(seeds), tuple(set_ or ()))
+    other = chosen.variant(variant) if variant else None
+    place = run or Path("runs") / ".".join(filter(None, [chosen.name, variant]))
+    order = Order(chosen, find_files(chosen, data), place, _seeds(seeds), tuple(set_ or ()), other)
     with display_for(Console()) as display:
         results = reproduce_recipe(order, display)
     if not isinstance(results, dict):
@@ -73,6 +77,7 @@ def _recipe_lines() -> Iterator[str]:
         yield f"{name}: {recipe.title}"
         for test in recipe.tests:
             yield from (f"    {row.score:.2f} {row.way} on {test.name}, {row.source}" for row in test.published[:1])
+        yield from (f"    --variant {one.name}: {one.why}" for one in recipe.variants)
         yield f"    {recipe.path}"
 
 

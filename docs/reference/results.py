@@ -28,7 +28,9 @@ def results_page() -> str:
 
 def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
     recipe = report["recipe"]
-    yield f"## {recipe['title']}"
+    yield f"## {recipe['title']}" + (f": {variant['name']}" if (variant := report["variant"]) else "")
+    if variant:
+        yield f"{variant['why'].rstrip('.')}."
     yield (
         f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) says every setting, and where one "
         f"has another form than in the published one. {_where(report)} All figures: "

@@ -9,6 +9,8 @@ from glassformer.training.progress import clock
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Trainings, then for each test set its scores, what others published, and what chance does."""
     yield f"{report['recipe']['name']}: {report['recipe']['title']}"
+    if report["variant"]:
+        yield f"Variant {report['variant']['name']}: {report['variant']['why']}"
     if report["changed"]:
         yield f"Settings that were changed: {', '.join(report['changed'])}"
     yield ""

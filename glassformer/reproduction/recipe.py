@@ -16,8 +16,8 @@ SHELF = Path(__file__).parents[1] / "recipes"
 FORMS = ("tokenised", "raw")
 DATA_FILES = ("src", "tgt", "valid_src", "valid_tgt")
 
-_PLAIN: dict[Any, Any] = {str: str, float: (int, float)}
-_WORDS: dict[Any, str] = {str: "text between quotes", float: "a number"}
+_PLAIN: dict[Any, Any] = {str: str, float: (int, float), list[str]: list}
+_WORDS: dict[Any, str] = {str: "text between quotes", float: "a number", list[str]: "texts between brackets"}
 
 Table = TypeVar("Table")
 
@@ -31,6 +31,15 @@ class Published:
     way: str
     source: str
     details: str = ""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The same recipe with some settings changed, each as section.key=value, and why somebody would."""
+
+    name: str
+    why: str
+    changes: list[str]
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,17 @@ class Recipe:
     licence: str
     data: Mapping[str, str]
     tests: tuple[Test, ...]
+    variants: tuple[Variant, ...] = ()
+
+    def variant(self, name: str) -> Variant:
+        """One of the variants by its name; ``ConfigError`` where there is none of that name."""
+        known = {variant.name: variant for variant in self.variants}
+        if name not in known:
+            raise ConfigError(
+                f"--variant: {self.name} has none named {name!r}.{nearest(name, known)} "
+                f"Known: {', '.join(known) or 'none'}."
+            )
+        return known[name]
 
     def needed_files(self) -> list[str]:
         """Without these there is nothing to train on, to translate, or to compare with."""
@@ -107,7 +127,11 @@ def _recipe(path: Path, values: dict[str, Any], data: dict[str, Any]) -> Recipe:
     if missing := [key for key in DATA_FILES if not isinstance(data.get(key), str)]:
         raise ConfigError(f"{path.name}: data: found no {', '.join(missing)}, expected {', '.join(DATA_FILES)}.")
     files = {key: data[key] for key in DATA_FILES}
-    own = {"name": path.stem, "path": path, "data": files, "tests": tuple(tests)}
+    variants = [
+        _made(Variant, f"{where}.variants[{number}]", row)
+        for number, row in enumerate(_rows(f"{where}.variants", values.get("variants", [])), 1)
+    ]
+    own = {"name": path.stem, "path": path, "data": files, "tests": tuple(tests), "variants": tuple(variants)}
     recipe = _made(Recipe, where, {**values, **own})
     if recipe.form not in FORMS:
         raise ConfigError(f"{where}.form: found {recipe.form!r}, expected one of {', '.join(FORMS)}.")
@@ -129,6 +153,12 @@ def _rows(where: str, found: object) -> list[dict[str, Any]]:
     return [dict(row) for row in found]
 
 
+def _fits(value: object, kind: Any) -> bool:
+    return isinstance(value, _PLAIN.get(kind, object)) and (
+        kind != list[str] or all(isinstance(one, str) for one in value)
+    )
+
+
 def _made(kind: type[Table], where: str, values: dict[str, Any]) -> Table:
     """A dataclass of plain values; a key that it lacks or does not have is refused."""
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
@@ -138,6 +168,6 @@ def _made(kind: type[Table], where: str, values: dict[str, Any]) -> Table:
     for key, field in known.items():
         if key not in values and field.default is MISSING:
             raise ConfigError(f"{where}.{key}: found nothing, expected a value.")
-        if key in values and not isinstance(values[key], _PLAIN.get(field.type, object)):
+        if key in values and not _fits(values[key], field.type):
             raise ConfigError(f"{where}.{key}: found {values[key]!r}, expected {_WORDS[field.type]}.")
     return kind(**values)

@@ -26,7 +26,8 @@ def make_report(order: Order, results: Mapping[int, SeedResult]) -> dict[str, An
     settings, _ = order.run_of(order.seeds[0]).read_config()
     return {
         "recipe": {"name": recipe.name, "title": recipe.title, "form": recipe.form},
-        "changed": list(order.overrides),
+        "variant": None if order.variant is None else {"name": order.variant.name, "why": order.variant.why},
+        "changed": order.changes,
         "settings": settings.to_mapping(),
         "files": {name: _sha256(place) for name, place in sorted(order.files.items())},
         "machine": machine(),

@@ -14,7 +14,7 @@ from pathlib import Path
 from glassformer.checkpoint import newest_valid
 from glassformer.decoding.translator import Translator
 from glassformer.errors import StorageError
-from glassformer.reproduction.recipe import Recipe
+from glassformer.reproduction.recipe import Recipe, Variant
 from glassformer.run_directory import RunDirectory
 from glassformer.text.lines import read_lines
 from glassformer.training.progress import Display
@@ -25,13 +25,20 @@ from glassformer.training.train import Outcome, train
 
 @dataclass(frozen=True)
 class Order:
-    """What to do. ``files`` are the places of the recipe's files; ``overrides`` are settings, section.key=value."""
+    """What to do. ``files`` are the places of the recipe's files; ``overrides`` are settings, section.key=value,
+    set after those of the ``variant``."""
 
     recipe: Recipe
     files: dict[str, Path]
     run: Path
     seeds: tuple[int, ...]
     overrides: tuple[str, ...] = ()
+    variant: Variant | None = None
+
+    @property
+    def changes(self) -> list[str]:
+        """All settings that are not the recipe's own."""
+        return [*(self.variant.changes if self.variant else ()), *self.overrides]
 
     def run_of(self, seed: int) -> RunDirectory:
         """Where one seed is trained."""
@@ -44,7 +51,7 @@ class Order:
             run=self.run_of(seed).path,
             data=data,
             config_file=self.recipe.path,
-            overrides=[*self.overrides, f"train.seed={seed}"],
+            overrides=[*self.changes, f"train.seed={seed}"],
         )
 
 

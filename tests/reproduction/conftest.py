@@ -34,6 +34,11 @@ score = 12.5
 way = "tokenised"
 source = "nobody"
 
+[[recipe.variants]]
+name = "shorter"
+why = "half the updates"
+changes = ["train.max_updates=15", "model.norm=post"]
+
 [data]
 src = "train.tok.en.gz"
 tgt = "train.tok.de.gz"

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import ConfigError
+from glassformer.reproduction.data import find_files
 from glassformer.reproduction.recipe import SHELF, read_recipe, recipe_names
+from glassformer.reproduction.reproduce import Order
 from glassformer.training.request import TrainRequest
 
 
@@ -68,6 +70,7 @@ def test_a_copy_beside_the_data_is_a_training_that_could_begin(name: str, tmp_pa
         ('language = "de"', "language = 3", r"recipe.language: found 3, expected text"),
         ('form = "tokenised"', 'form = "spoken"', r"recipe.form: found 'spoken', expected one of tokenised, raw"),
         ('\ntokenised = "test', '\nraw = "test', "not TOML|expected its file of references"),
+        ('changes = ["', 'changes = [3, "', r"recipe.variants.1..changes: found .*, expected texts between brackets"),
         ("score = 12.5", 'score = "12.5"', "recipe.tests.1..published.score: found '12.5', expected a number"),
         ("[[recipe.tests]]", "[recipe.tests]", r"recipe.tests: found .*, expected tables"),
         ('valid_src = "val.tok.en.gz"\n', "", "data: found no valid_src"),
@@ -80,6 +83,24 @@ def test_an_odd_recipe_is_refused_in_words(phrases: Path, old: str, new: str, me
     odd.write_text(text.replace(old, new, 1).replace('raw = "test.de"\n', ""), encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
         read_recipe(str(odd))
+
+
+def test_a_variant_changes_the_recipe_s_settings_and_what_is_set_by_hand_comes_after(phrases: Path) -> None:
+    recipe = read_recipe(str(phrases / "phrases.toml"))
+    order = Order(
+        recipe, find_files(recipe, phrases), Path("r"), (7,), ("train.max_updates=9",), recipe.variant("shorter")
+    )
+    config = order.request(7).config
+    assert (config.model.norm, config.train.max_updates, config.train.seed) == ("post", 9, 7)
+    with pytest.raises(ConfigError, match=r"phrases has none named 'short'. Did you mean 'shorter'\? Known: shorter"):
+        recipe.variant("short")
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_variant_is_a_training_that_could_begin(name: str) -> None:
+    recipe = read_recipe(name)
+    for variant in recipe.variants:
+        TrainRequest.make(run=Path("r"), config_file=recipe.path, overrides=variant.changes)
 
 
 def test_a_name_that_there_is_not_is_answered_with_the_nearest() -> None:
