@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from reference.markdown import code, page, table
@@ -17,13 +18,31 @@ def reports() -> list[Path]:
 
 def results_page() -> str:
     found = {path.parent.name: json.loads(path.read_text("utf-8")) for path in reports()}
+    head = ["recipe", "norm", "dropout", "vocabulary", "updates", "target tokens", "minutes", "seeds", "score",
+            "published", "chrF"]  # fmt: skip
     return page(
         "Published results, done again",
         "Each is one command, `glassformer reproduce RECIPE`: it trains with some seeds, translates the test set and "
         "scores it. Beside each score stands sacrebleu's signature, which says how it was counted. Multi30k is for "
         "non-commercial research and education: neither its text nor weights trained on it are here, only numbers.",
+        table(head, (row for name, report in found.items() for row in _overview(name, report))),
         *(block for name, report in found.items() for block in _recipe(name, report)),
     )
+
+
+def _overview(name: str, report: dict[str, Any]) -> Iterator[list[str]]:
+    """A row for each test set; of the trainings, the mean."""
+    model, text = report["settings"]["model"], report["settings"]["text"]
+    updates, tokens, seconds = (
+        fmean(row[key] for row in report["trainings"].values()) for key in ("updates", "target_tokens", "elapsed_s")
+    )
+    for test in report["tests"].values():
+        main, chrf = test["ways"][test["main"]], test["ways"]["chrF"]
+        yield [
+            name, model["norm"], str(model["dropout"]), f"{text['vocab_size']:,}", f"{updates:,.0f}",
+            f"{tokens:,.0f}", f"{seconds / 60:.0f}", ", ".join(main["seeds"]), f"{test['main']} {main['mean']:.2f}",
+            *([f"{row['score']:.2f}" for row in test["published"][:1]] or ["-"]), f"{chrf['mean']:.2f}",
+        ]  # fmt: skip
 
 
 def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
@@ -91,15 +110,16 @@ def _test(name: str, test: dict[str, Any]) -> Iterator[str]:
     yield table(["seed", test["main"], "95 of 100 lie within"],
                 ([seed, f"{row['mean']:.2f}", f"± {row['interval']:.2f}"]
                  for seed, row in bootstrap["redrawn"].items()))  # fmt: skip
-    yield table(["seeds", "difference", "p"],
-                ([f"{row['first']} and {row['second']}", f"{row['difference']:+.2f}", f"{row['p']:.3f}"]
-                 for row in bootstrap["pairs"]))  # fmt: skip
+    if bootstrap["pairs"]:
+        yield table(["seeds", "difference", "p"],
+                    ([f"{row['first']} and {row['second']}", f"{row['difference']:+.2f}", f"{row['p']:.3f}"]
+                     for row in bootstrap["pairs"]))  # fmt: skip
 
 
 def _beside_others(test: dict[str, Any], main: dict[str, Any]) -> Iterator[list[str]]:
     spread = "" if main["deviation"] is None else f" ± {main['deviation']:.2f}"
     seeds = "; ".join(_in_full(row) for row in main["seeds"].values())
-    yield [f"glassformer, seeds {', '.join(main['seeds'])}", f"{main['mean']:.2f}{spread}", seeds]
+    yield [f"glassformer, seed {', '.join(main['seeds'])}", f"{main['mean']:.2f}{spread}", seeds]
     for row in test["published"]:
         details = f"{row['details']}; " if row["details"] else ""
         yield [row["system"], f"{row['score']:.2f}", f"{details}{row['source']}"]
