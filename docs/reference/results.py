@@ -119,7 +119,11 @@ def _test(name: str, test: dict[str, Any]) -> Iterator[str]:
 def _beside_others(test: dict[str, Any], main: dict[str, Any]) -> Iterator[list[str]]:
     spread = "" if main["deviation"] is None else f" ± {main['deviation']:.2f}"
     seeds = "; ".join(_in_full(row) for row in main["seeds"].values())
-    yield [f"glassformer, seed {', '.join(main['seeds'])}", f"{main['mean']:.2f}{spread}", seeds]
+    yield [
+        f"glassformer, seed{'s' * (len(main['seeds']) > 1)} {', '.join(main['seeds'])}",
+        f"{main['mean']:.2f}{spread}",
+        seeds,
+    ]
     for row in test["published"]:
         details = f"{row['details']}; " if row["details"] else ""
         yield [row["system"], f"{row['score']:.2f}", f"{details}{row['source']}"]

@@ -36,7 +36,7 @@ def captured_pass(
     steps: list[Step] = []
 
     def values(src_ids: Tensor, tgt_in_ids: Tensor) -> list[Tensor]:
-        with _LooksAtIds():  # type: ignore[no-untyped-call]
+        with _LooksAtIds():  # type: ignore[no-untyped-call]  # torch leaves it without types
             steps[:] = recorded_pass(model, src_ids, tgt_in_ids)
         return [step.value for step in steps]
 

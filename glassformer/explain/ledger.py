@@ -32,7 +32,7 @@ class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
     """Counts the operations that compute, under the number of steps that ``trace`` held when each was done."""
 
     def __init__(self, trace: Trace) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own is untyped
         self.trace = trace
         self.before: dict[int, Counter[str]] = {}
 

@@ -99,12 +99,12 @@ def validate(
     """
     with evaluating(model):
         loss = validation_loss(model, text.valid, config, device, world)
-        similarity = position_similarity(model, text.valid, device)
     if not math.isfinite(loss):
         raise DivergedError(
             f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
             "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
         )
+    similarity = position_similarity(model, text.valid, device)
     pairs = text.valid_text[: config.train.valid_translations or None]
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)

@@ -85,7 +85,7 @@ def test_an_odd_recipe_is_refused_in_words(phrases: Path, old: str, new: str, me
         read_recipe(str(odd))
 
 
-def test_a_variant_changes_the_recipe_s_settings_and_what_is_set_by_hand_comes_after(phrases: Path) -> None:
+def test_a_variant_changes_settings_and_what_is_set_by_hand_comes_after(phrases: Path) -> None:
     recipe = read_recipe(str(phrases / "phrases.toml"))
     order = Order(
         recipe, find_files(recipe, phrases), Path("r"), (7,), ("train.max_updates=9",), recipe.variant("shorter")

@@ -151,7 +151,7 @@ def test_the_page_is_made_of_the_reports_and_of_nothing_else(
     write_report(reproduced[0], report, tmp_path / "phrases")
     page = results.results_page()
     way = report["tests"]["held_out"]["ways"]["tokenised"]
-    assert f"| glassformer, seed 1, 2 | {way['mean']:.2f} ± {way['deviation']:.2f} |" in page
+    assert f"| glassformer, seeds 1, 2 | {way['mean']:.2f} ± {way['deviation']:.2f} |" in page
     assert "| A guess | 12.50 | nobody |" in page
     for seed in ("1", "2"):
         assert f"../benchmarks/results/phrases/seed-{seed}.metrics.jsonl" in page
