@@ -88,7 +88,9 @@ def render(name: str) -> Run:
     notebook = jupytext.read(HERE / f"{name}.py")
     notebook.cells.append(_cell(_LAST_CELL))
     started = time.monotonic()
-    NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": HERE}}).execute()
+    NotebookClient(
+        notebook, timeout=600, kernel_name="python3", coalesce_streams=True, resources={"metadata": {"path": HERE}}
+    ).execute()
     seconds = time.monotonic() - started
     statements = _statements(notebook.cells.pop())
     exporter = MarkdownExporter()

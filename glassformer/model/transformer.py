@@ -168,12 +168,22 @@ class Transformer(nn.Module):
                 module.fused, module.fused_in_traces = on, in_traces
 
     def _initialise(self) -> None:
-        """Xavier uniform for matrices, zeros for biases; embeddings of variance 1 once scaled."""
+        """Xavier uniform for matrices, zeros for biases; embeddings of variance 1 once scaled.
+
+        Queries, keys and values begin 1/√2 as large as Xavier has it for each of them, which is what it has for the
+        three as one matrix: torch.nn.MultiheadAttention and fairseq begin so. With larger ones, a post-norm encoder
+        that learned at a high rate made its outputs at all positions equal (``training/sameness.py`` measures that).
+        """
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
+        with torch.no_grad():
+            for module in self.modules():
+                if isinstance(module, MultiHeadAttention):
+                    for projection in (module.w_q, module.w_k, module.w_v):
+                        projection.weight.mul_(math.sqrt(0.5))
         small = self.config.scale_embedding or self.config.tie_embeddings != "none"
         std = 1 / math.sqrt(self.config.d_model) if small else 1.0
         for embedding in (self.src_embedding, self.tgt_embedding):

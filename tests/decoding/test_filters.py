@@ -121,7 +121,7 @@ def drawn_counts(model, options: DecodeConfig) -> Counter:
 
 def test_samples_are_as_frequent_as_the_filters_say_and_no_other_filter_says(make_model):
     model = make_model(bias={EOS: 0.5})
-    model.output_projection.linear.weight *= 0.2  # so that each filter leaves several
+    model.output_projection.linear.weight *= 0.15  # so that each filter leaves several
     settings = [DecodeConfig(sample=True, n_best=1000, seed=11, **options) for options in FILTERS]
     expected = [outcomes_of_two_steps(model, options) for options in settings]
     assert min(map(len, expected)) > 5

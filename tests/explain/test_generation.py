@@ -94,11 +94,11 @@ def test_the_outputs_are_seen_to_grow(searched):
 
 def test_a_table_says_what_the_search_did(searched):
     (table,) = tokens_of(searched)["Token 4"]
-    assert table.title == "2  I am in love with you  (read: ], ])"
+    assert table.title == "2  I am in love with you  (read: ], liebe)"
     assert table.headers == ("Σ log P", "P(next)", "outcome", "hypothesis")
-    assert [row[2] for row in table.rows] == ["lives on as 1", "ends, score -5.456", "lives on as 2", "dropped"]
-    assert table.rows[1][-1] == "] ] ] </s>"
-    assert table.caption == "ended so far, by score: -4.496 ] ] </s>, -5.456 ] ] ] </s>; done"
+    assert [row[2] for row in table.rows] == ["ends, score -4.861", "lives on as 1", "lives on as 2", "dropped"]
+    assert table.rows[0][-1] == "] ] ] </s>"
+    assert table.caption == "ended so far, by score: -3.889 ] ] </s>, -4.861 ] ] ] </s>; done"
     recorded = [step for step in searched.steps if step.address == "search.candidate_log_probs"][-1]
     assert [row[0] for row in table.rows] == recorded.value[0].tolist()
     assert searched.sentences.targets[1] == "] ]"
@@ -155,11 +155,11 @@ def test_a_sentence_that_is_finished_is_told_of_with_a_word(searched, printed):
 
 def test_steps_of_the_search_say_in_words_what_they_hold(searched):
     after = {(step.name, step.call): step for step in searched.steps if step.address.startswith("search.")}
-    assert step_lines(after["candidate_ids", 1], 1)[2] == "  -3.973  </s>  after hypothesis 1"
+    assert step_lines(after["candidate_ids", 1], 1)[2] == "  -3.423  </s>  after hypothesis 1"
     likeliest = step_lines(after["next_log_probs", 1], 1)
     assert likeliest[0] == "row 1"
     assert likeliest[6] == "row 2"
-    assert step_lines(after["ended_scores", 3], 1) == ("  -4.496  ] ] </s>",), "without the padding behind it"
+    assert step_lines(after["ended_scores", 3], 1) == ("  -3.889  ] ] </s>",), "without the padding behind it"
     assert step_lines(after["log_probs", 0], 0) == ("   0.000  (nothing yet)",)
     assert step_lines(after["candidate_ids", 3], 0) == ()
 

@@ -111,6 +111,19 @@ def test_a_new_model_neither_whispers_nor_shouts(scale_embedding, tie):
         assert torch.count_nonzero(embedding.tokens.weight[0]) == 0, "the vector of padding starts at zero"
 
 
+def test_attention_begins_as_large_as_torchs_packed_projections_and_its_output():
+    ours, theirs = Transformer(ModelConfig.base()), nn.MultiheadAttention(512, 8)
+    assert theirs.in_proj_weight is not None
+    attention = [module for module in ours.modules() if isinstance(module, MultiHeadAttention)]
+    assert len(attention) == 18
+    for module in attention:
+        for projection in (module.w_q, module.w_k, module.w_v):
+            largest = projection.weight.abs().max().item()
+            assert largest == pytest.approx(theirs.in_proj_weight.abs().max().item(), rel=0.01)
+            assert largest == pytest.approx(math.sqrt(6 / (512 + 3 * 512)), rel=0.01)
+        assert module.w_o.weight.abs().max().item() == pytest.approx(math.sqrt(6 / (512 + 512)), rel=0.01)
+
+
 def test_dropout_works_in_training_and_rests_in_evaluation(small_model, src_ids, tgt_ids):
     model = small_model(dropout=0.3)
     assert torch.equal(model(src_ids, tgt_ids), model(src_ids, tgt_ids))
