@@ -21,6 +21,7 @@ from machine import machine
 from positions_scan import POSITIONS, glassformer
 
 from glassformer.tasks import load_task
+from glassformer.text.corpus import Pair
 
 LAST_WEIGHTS = {"train.patience": 0, "train.validate_every": 1_000_000, "train.average_last": 1}
 PLAIN = ("dates", "phrasebook-de")
@@ -55,44 +56,31 @@ def train(run: Path, task: str, positions: str, seed: int, options: argparse.Nam
     return {"updates": counters["update"], "minutes": counters["elapsed_s"] / 60}
 
 
-def judge(run: Path, task: str) -> float:
-    """Exact matches on the task's test pairs, in percent."""
-    test = load_task(task).test
-    files = {side: run / f"test.{side}" for side in ("src", "tgt")}
+def judge(run: Path, pairs: list[Pair]) -> float:
+    """Exact matches on some pairs, in percent."""
+    files = {side: run / f"judged.{side}" for side in ("src", "tgt")}
     for number, path in enumerate(files.values()):
-        path.write_text("".join(f"{pair[number]}\n" for pair in test), encoding="utf-8")
+        path.write_text("".join(f"{pair[number]}\n" for pair in pairs), encoding="utf-8")
     found = run / "found.txt"
-    glassformer(
-        "evaluate",
-        "--src",
-        files["src"],
-        "--ref",
-        files["tgt"],
-        "--out",
-        found,
-        "--run",
-        run,
-        "--beam",
-        "1",
-        "--json",
-    )
+    asked = ("--src", files["src"], "--ref", files["tgt"], "--out", found, "--run", run, "--beam", "1", "--json")
+    glassformer("evaluate", *asked)
     outputs = found.read_text(encoding="utf-8").split("\n")
-    return 100 * sum(output == pair.tgt for output, pair in zip(outputs, test, strict=False)) / len(test)
+    return 100 * sum(output == pair.tgt for output, pair in zip(outputs, pairs, strict=False)) / len(pairs)
 
 
 def measure(task: str, positions: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Train and judge one model for each seed."""
-    seeds = []
+    """Train one model for each seed; judge it on test pairs, and on validation pairs, which are as the trained."""
+    pairs, seeds = load_task(task), []
     for seed in options.seeds:
         with tempfile.TemporaryDirectory() as scratch:
             run = Path(scratch) / "run"
-            seeds.append(
-                {"seed": seed, **train(run, task, positions, seed, options), "exact_match": judge(run, task)}
-            )
+            trained = train(run, task, positions, seed, options)
+            judged = {"exact_match": judge(run, pairs.test), "valid_exact_match": judge(run, pairs.valid)}
+            seeds.append({"seed": seed, **trained, **judged})
     return {
         "task": task,
         "positions": positions or "as the task has it",
-        "test_pairs": len(load_task(task).test),
+        "test_pairs": len(pairs.test),
         "exact_match": statistics.median(one["exact_match"] for one in seeds),
         "seeds": seeds,
         "published": PUBLISHED.get(task, ""),

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from reference.markdown import code, page, table
+from reference.tasks import task_results
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
@@ -26,6 +27,7 @@ def results_page() -> str:
         "scores it. Beside each score stands sacrebleu's signature, which says how it was counted. Multi30k is for "
         "non-commercial research and education: neither its text nor weights trained on it are here, only numbers.",
         table(head, (row for name, report in found.items() for row in _overview(name, report))),
+        *task_results(),
         *(block for name, report in found.items() for block in _recipe(name, report)),
     )
 

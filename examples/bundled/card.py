@@ -169,6 +169,13 @@ def _sizes(sizes: dict[str, int]) -> str:
     return f"Its weights take {weights / 1e6:.2f} MB, its tokenizers {tokenizers / 1e6:.2f} MB."
 
 
+# What changed in the code after the weights were made; empty once they are made anew.
+SINCE = (
+    "Since then the first weights of queries, keys and values are 1/√2 as large: these commands give somewhat other\n"
+    "weights now."
+)
+
+
 def _training(facts: CardFacts) -> str:
     counters, state = facts.state["counters"], facts.state
     tokens, minutes = counters["target_tokens"], counters["elapsed_s"] / 60
@@ -177,7 +184,7 @@ def _training(facts: CardFacts) -> str:
     where = f"{device}, {state['threads']} threads, PyTorch {state['torch']}"
     return (
         f"Training made {counters['update']:,} updates on {tokens:,} target tokens in {minutes:.0f} minutes by the\n"
-        f"clock ({where}), with one seed.\n{' '.join(chosen[-2:])}"
+        f"clock ({where}), with one seed.\n{' '.join(chosen[-2:])}\n{SINCE}"
     )
 
 

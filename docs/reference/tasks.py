@@ -1,0 +1,42 @@
+"""What models learned of the generated tasks, from the results that benchmarks/tasks.py left."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reference.markdown import code, table
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "tasks.json"
+
+
+def task_results() -> Iterator[str]:
+    """A section of the page of results; nothing where nothing was measured."""
+    if not RESULTS.is_file():
+        return
+    found = json.loads(RESULTS.read_text("utf-8"))["results"]
+    machine = found[0]["machine"]
+    yield "## The generated tasks"
+    yield (
+        "Exact matches, in percent of test pairs that no model has seen; greedy search. Each model has the settings "
+        f"of {code('glassformer train --task NAME')} and, where a kind of positions is named, that kind. Of SCAN the "
+        "last weights are judged, not the best ones, for what is best on the trained commands says nothing of the "
+        "others. Validation pairs are like the trained ones: they tell how well that was learned. A training ended "
+        f"after the minutes, if it had not ended by itself. Trained on {machine['processor']}, threads: "
+        f"{machine['threads']}, no GPU, PyTorch {machine['torch']}. Remade by "
+        f"{code('python benchmarks/tasks.py')}; all figures: [tasks.json](../benchmarks/results/{RESULTS.name})."
+    )
+    head = ["task", "positions", "seeds", "updates", "minutes", "test pairs", "exact match", "on validation",
+            "published"]  # fmt: skip
+    yield table(head, map(_row, found))
+
+
+def _row(result: dict[str, Any]) -> list[str]:
+    seeds = result["seeds"]
+    return [
+        code(result["task"]), result["positions"], ", ".join(str(one["seed"]) for one in seeds),
+        ", ".join(f"{one['updates']:,}" for one in seeds), ", ".join(f"{one['minutes']:.0f}" for one in seeds),
+        f"{result['test_pairs']:,}", ", ".join(f"{one['exact_match']:.1f}" for one in seeds),
+        ", ".join(f"{one['valid_exact_match']:.1f}" if "valid_exact_match" in one else "-" for one in seeds),
+        result["published"] or "-",
+    ]  # fmt: skip
