@@ -57,6 +57,8 @@ def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
         f"has another form than in the published one. {_where(report)} All figures: "
         f"[the report]({_place(name)}/report.json) and {_logs(name, report)}."
     )
+    if since := report.get("since"):  # written into the report by hand once the code has changed
+        yield since
     if report["changed"]:
         yield f"Changed from the recipe: {', '.join(map(code, report['changed']))}."
     head = ["seed", "updates", "epochs", "target tokens", "minutes", "tokens a second", "validation loss", "kept"]

@@ -26,6 +26,7 @@ def task_results() -> Iterator[str]:
         f"{machine['threads']}, no GPU, PyTorch {machine['torch']}. Remade by "
         f"{code('python benchmarks/tasks.py')}; all figures: [tasks.json](../benchmarks/results/{RESULTS.name})."
     )
+    yield " ".join(sorted({one["since"] for one in found if "since" in one}))
     head = ["task", "positions", "seeds", "updates", "minutes", "test pairs", "exact match", "on validation",
             "published"]  # fmt: skip
     yield table(head, map(_row, found))
