@@ -274,10 +274,10 @@ class TrainConfig(Section):
                 f"train.peak_rate: found {self.peak_rate} with schedule {self.schedule!r}. noam takes none: its peak "
                 "follows from d_model and warmup. To choose the peak, set train.schedule=inverse_sqrt with it."
             )
-        if self.warmup + self.cooldown > self.max_updates and self.cooldown:
+        if self.cooldown > (most := max(0, self.max_updates - self.warmup)):
             raise ConfigError(
                 f"train.cooldown: found {self.cooldown} of train.max_updates = {self.max_updates}, of which "
-                f"train.warmup takes {self.warmup}; expected at most {max(0, self.max_updates - self.warmup)}."
+                f"train.warmup takes {self.warmup}; expected at most {most}."
             )
 
 
