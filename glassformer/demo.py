@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import torch
 from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
@@ -18,6 +19,7 @@ from glassformer.training.display import display_for
 from glassformer.training.evaluation import translate_and_score
 from glassformer.training.request import TrainRequest
 from glassformer.training.source import TaskSource
+from glassformer.training.threads import fewer_threads, threads_of
 from glassformer.training.train import train
 
 LANGUAGES_SHOWN = 6
@@ -50,7 +52,11 @@ def demo(run: Path, max_minutes: float, console: Console) -> bool:
     console.print(
         Text(f"{task.summary}.\nAn encoder-decoder Transformer, from random weights, one character a token.\n")
     )
-    with display_for(console) as display:
+    fewer = fewer_threads(request.config.model.d_model, request.config.model.d_ff)
+    threads = fewer.threads if fewer else torch.get_num_threads()
+    if fewer:
+        console.print(Text(f"Other programs use the cores: it trains with {threads} thread(s), which is faster.\n"))
+    with display_for(console) as display, threads_of(threads):
         outcome = train(request.run, request.source, request.config, display)
     if outcome.final is None:
         return False

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from glassformer.config import RunConfig
 from glassformer.decoding.sources import check_tokenizers
 from glassformer.errors import RunError
@@ -15,6 +17,7 @@ from glassformer.training.evaluation import Validation
 from glassformer.training.loop import Trainer
 from glassformer.training.progress import Display, RunLog, Silence
 from glassformer.training.source import Source
+from glassformer.training.threads import fewer_threads
 from glassformer.world import ALONE, World
 
 # Settings that say how long, how fast or how loudly to train, and so may change when a run goes on.
@@ -158,3 +161,15 @@ def _say_what_begins(trainer: Trainer, log: Display) -> None:
         f"Model: {n_weights:,} parameters on {trainer.device}{processes}. Text: {len(trainer.text.train):,} pairs in "
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
     )
+    if trainer.device.type == "cpu" and trainer.world.size == 1:
+        _say_what_hinders(trainer, log)
+
+
+def _say_what_hinders(trainer: Trainer, log: Display) -> None:
+    fewer = fewer_threads(trainer.config.model.d_model, trainer.config.model.d_ff)
+    if fewer:
+        log.say(
+            f"Other programs use the cores: {torch.get_num_threads()} threads wait for one another, and "
+            f"{fewer.threads} would be {fewer.gain:.1f} times as fast. To go on so: Ctrl-C, then the same command "
+            f"after OMP_NUM_THREADS={fewer.threads}."
+        )
