@@ -55,7 +55,7 @@ def demo(run: Path, max_minutes: float, console: Console) -> bool:
     fewer = fewer_threads(request.config.model.d_model, request.config.model.d_ff)
     threads = fewer.threads if fewer else torch.get_num_threads()
     if fewer:
-        console.print(Text(f"Other programs use the cores: it trains with {threads} thread(s), which is faster.\n"))
+        console.print(Text(f"It trains with {threads} of {torch.get_num_threads()} threads, which is faster now.\n"))
     with display_for(console) as display, threads_of(threads):
         outcome = train(request.run, request.source, request.config, display)
     if outcome.final is None:

@@ -1,4 +1,8 @@
-"""How many threads pay. Threads that wait for one another stall when another program has one of their cores."""
+"""How many threads pay.
+
+They wait for one another after each product: too many divide those of a small model too finely, and all stall when
+another program has the core of one.
+"""
 
 import time
 from collections.abc import Iterator
@@ -24,11 +28,12 @@ def fewer_threads(d_model: int, d_ff: int) -> Fewer | None:
     """Measure for a second whether fewer threads would be faster now; None where they would not.
 
     What is measured is a feed-forward sublayer of these widths with as many threads as PyTorch has, one less, half of
-    them, and one. On two idle cores two threads take 0.6 times as long as one; beside two other programs, 2 to 8
-    times as long.
+    them, a quarter and so on. On two idle cores two threads take 0.6 times as long as one; beside two other programs,
+    2 to 8 times as long.
     """
     threads = torch.get_num_threads()
-    took = dict.fromkeys(sorted({threads, max(1, threads - 1), max(1, threads // 2), 1}), 0.0)
+    halves = (threads >> times for times in range(threads.bit_length()))
+    took = dict.fromkeys(sorted({max(1, threads - 1), *halves}), 0.0)
     if len(took) == 1:
         return None
     x, w_1, w_2 = torch.ones(_ROWS, d_model), torch.ones(d_model, d_ff), torch.ones(d_ff, d_model)

@@ -169,7 +169,7 @@ def _say_what_hinders(trainer: Trainer, log: Display) -> None:
     fewer = fewer_threads(trainer.config.model.d_model, trainer.config.model.d_ff)
     if fewer:
         log.say(
-            f"Other programs use the cores: {torch.get_num_threads()} threads wait for one another, and "
-            f"{fewer.threads} would be {fewer.gain:.1f} times as fast. To go on so: Ctrl-C, then the same command "
-            f"after OMP_NUM_THREADS={fewer.threads}."
+            f"{torch.get_num_threads()} threads wait for one another: the model is small for them, or other programs "
+            f"use the cores. {fewer.threads} would be {fewer.gain:.1f} times as fast; to go on so, Ctrl-C, then the "
+            f"same command after OMP_NUM_THREADS={fewer.threads}."
         )
