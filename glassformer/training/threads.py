@@ -28,8 +28,7 @@ def fewer_threads(d_model: int, d_ff: int) -> Fewer | None:
     """Measure for a second whether fewer threads would be faster now; None where they would not.
 
     What is measured is a feed-forward sublayer of these widths with as many threads as PyTorch has, one less, half of
-    them, a quarter and so on. On two idle cores two threads take 0.6 times as long as one; beside two other programs,
-    2 to 8 times as long.
+    them, a quarter and so on.
     """
     threads = torch.get_num_threads()
     halves = (threads >> times for times in range(threads.bit_length()))
@@ -47,10 +46,6 @@ def fewer_threads(d_model: int, d_ff: int) -> Fewer | None:
                     _feed_forward(x, w_1, w_2)
                 took[count] += time.perf_counter() - start
         rounds += 1
-    return _fewer(took, threads)
-
-
-def _fewer(took: dict[int, float], threads: int) -> Fewer | None:
     fastest = min(took, key=lambda count: took[count])
     gain = took[threads] / took[fastest]
     return Fewer(fastest, gain) if gain > _NOISE else None
