@@ -170,6 +170,6 @@ def _say_what_hinders(trainer: Trainer, log: Display) -> None:
     if fewer:
         log.say(
             f"{torch.get_num_threads()} threads wait for one another: the model is small for them, or other programs "
-            f"use the cores. In a test of a second, {fewer.threads} made a feed-forward layer {fewer.gain:.1f} times as "
-            f"fast; to train so, Ctrl-C, then the same command after OMP_NUM_THREADS={fewer.threads}."
+            f"use the cores. In a test of a second, {fewer.threads} made a feed-forward layer {fewer.gain:.1f} times "
+            f"as fast; to train so, Ctrl-C, then the same command after OMP_NUM_THREADS={fewer.threads}."
         )
