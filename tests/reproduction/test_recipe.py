@@ -12,12 +12,14 @@ from glassformer.reproduction.reproduce import Order
 from glassformer.training.request import TrainRequest
 
 
-def settings_of(name: str) -> dict[str, dict[str, object]]:
-    return TrainRequest.make(run=Path("r"), config_file=SHELF / f"{name}.toml").config.to_mapping()
+def settings_of(name: str, variant: str | None = None) -> dict[str, dict[str, object]]:
+    changes = read_recipe(name).variant(variant).changes if variant else []
+    request = TrainRequest.make(run=Path("r"), config_file=SHELF / f"{name}.toml", overrides=changes)
+    return request.config.to_mapping()
 
 
-def test_the_recipe_is_the_one_that_was_published() -> None:
-    settings = settings_of("multi30k-en-de")
+def test_its_variant_published_is_what_was_published() -> None:
+    settings = settings_of("multi30k-en-de", "published")
     expected = {
         "model": {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4,
                   "dropout": 0.3, "norm": "post", "tie_embeddings": "all", "attention_bias": True,
@@ -25,11 +27,21 @@ def test_the_recipe_is_the_one_that_was_published() -> None:
         "text": {"tokenizer": "bpe", "vocab_size": 10_000 + 256 + 4, "joint": True, "lowercase": False},
         "train": {"batch_tokens": 2048, "accumulate": 2, "max_updates": 8000, "patience": 10, "average_last": 10,
                   "schedule": "inverse_sqrt", "peak_rate": 5e-3, "warmup": 2000, "adam_beta1": 0.9,
-                  "adam_beta2": 0.98, "adam_eps": 1e-8, "label_smoothing": 0.1, "validate_every": 0, "metric": "loss"},
+                  "adam_beta2": 0.98, "adam_eps": 1e-8, "label_smoothing": 0.1, "validate_every": 0, "metric": "loss",
+                  "cooldown": 0},
         "decode": {"beam": 5, "max_length_b": 200},
     }  # fmt: skip
     for section, values in expected.items():
         assert values.items() <= settings[section].items(), section
+
+
+def test_the_recipe_has_the_published_sizes_text_and_search() -> None:
+    own, published = settings_of("multi30k-en-de"), settings_of("multi30k-en-de", "published")
+    assert {section: own[section] for section in ("text", "decode")} == {
+        section: published[section] for section in ("text", "decode")
+    }
+    differing = {name for name, value in own["model"].items() if value != published["model"][name]}
+    assert differing == {"norm", "positions"}
 
 
 def test_the_length_penalty_bends_as_fairseqs_does_at_the_mean_length() -> None:
