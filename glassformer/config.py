@@ -228,11 +228,12 @@ class TrainConfig(Section):
         0, "updates of linear warm-up; 0 means 4000, as in the paper, with norm post, and 500 with norm pre",
         symbol="warmup_steps", low=0,
     )  # fmt: skip
-    cooldown: int = knob(
-        0,
-        "of max_updates, the last ones, over which the rate falls in a straight line to nothing; 0 means none",
-        low=0,
-    )
+    cooldown: float = knob(
+        0.0,
+        "share of the training, its last part, over which the rate falls in a straight line to nothing; 0 means "
+        "none, as in the paper",
+        low=0.0, high=0.9,
+    )  # fmt: skip
     adam_beta1: float = knob(0.9, "decay of Adam's first moment", symbol="β1", low=0.0, high=1.0)
     adam_beta2: float = knob(0.98, "decay of Adam's second moment", symbol="β2", low=0.0, high=1.0)
     adam_eps: float = knob(1e-9, "added to Adam's denominator", symbol="ε", low=0.0, high=1.0)
@@ -273,11 +274,6 @@ class TrainConfig(Section):
             raise ConfigError(
                 f"train.peak_rate: found {self.peak_rate} with schedule {self.schedule!r}. noam takes none: its peak "
                 "follows from d_model and warmup. To choose the peak, set train.schedule=inverse_sqrt with it."
-            )
-        if self.cooldown > (most := max(0, self.max_updates - self.warmup)):
-            raise ConfigError(
-                f"train.cooldown: found {self.cooldown} of train.max_updates = {self.max_updates}, of which "
-                f"train.warmup takes {self.warmup}; expected at most {most}."
             )
 
 

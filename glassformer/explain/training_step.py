@@ -17,8 +17,9 @@ from glassformer.decoding import Translator
 from glassformer.explain.sentences import read_sentences
 from glassformer.explain.walk import Walk, made_walk
 from glassformer.run_directory import RunDirectory
-from glassformer.trace import tracing
+from glassformer.trace import note, tracing
 from glassformer.training.distributed import Spread
+from glassformer.training.limits import cooldown_factor
 from glassformer.training.schedule import learning_rate
 from glassformer.training.state import TrainState, restore_optimizer
 from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
@@ -42,14 +43,17 @@ def walk_training(
     sentences = read_sentences(translator, sources, targets)
     model = copy.deepcopy(translator.model).train()
     optimizer = new_optimizer(model, train)
-    done = 0
+    state = TrainState()
     if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
-        done = TrainState.read(latest).update
+        state = TrainState.read(latest)
         restore_optimizer(Spread(model, train), optimizer, latest)
+    number = state.update + 1
     torch.manual_seed(train.seed)
     with tracing(model, only=only, gradients=True) as trace:
         accumulate_gradients(model, [sentences.batch], train)
         clip_gradients(model, train)
-        adam_step(model, optimizer, learning_rate(done + 1, train, model.config.d_model))
+        cooldown = cooldown_factor(state, number)
+        note("update.cooldown", torch.tensor(cooldown, dtype=torch.float64), "")
+        adam_step(model, optimizer, learning_rate(number, train, model.config.d_model) * cooldown)
     trace.steps = [step for step in (*sentences.steps, *trace) if fnmatchcase(step.address, only)]
     return made_walk(translator, sentences, trace, only=only, kind="training", train=train)

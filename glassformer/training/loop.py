@@ -18,11 +18,13 @@ from glassformer.training.checkpoints import Keeper
 from glassformer.training.cutting import Cutting
 from glassformer.training.distributed import spread_over
 from glassformer.training.evaluation import Validation, validate
+from glassformer.training.limits import begin_cooldown, cooldown_factor, forget_cooldown, reason_to_end, share_done
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.progress import Display, Progress
 from glassformer.training.sameness import TOO_ALIKE, warning
 from glassformer.training.schedule import learning_rate
 from glassformer.training.signals import StopSignals
+from glassformer.training.state import TrainState
 from glassformer.training.stream import BatchStream
 from glassformer.training.update import adam_step, add_gradients, clip_gradients, new_optimizer
 from glassformer.world import ALONE, World
@@ -59,7 +61,7 @@ class Trainer:
         self.spread = spread_over(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
         self.keeper = Keeper(run, config, text, log.say, self.spread)
-        self.state = self.keeper.resume(self.optimizer)
+        self.state = self._limits_reconsidered(self.keeper.resume(self.optimizer))
         place = (self.state.epoch, self.state.position)
         cutting = Cutting.of(config, text)
         self.stream = BatchStream(text.train, config.train, *place, world=world, cutting=cutting)
@@ -73,6 +75,7 @@ class Trainer:
         """Update until a limit, patience or a signal ends it, and save; the reason is returned."""
         with StopSignals() as signals:
             while (reason := self._reason_to_end(signals)) is None:
+                self._begin_cooldown()
                 self._report(self._update())
                 if self._validation_due():
                     self._validate()
@@ -110,11 +113,12 @@ class Trainer:
         losses = add_gradients(self.spread, share.batches, share.tokens, settings)
         norm = clip_gradients(self.model, settings)
         self._refuse_divergence(losses.loss, norm)
-        rate = learning_rate(self.state.update + 1, settings, self.config.model.d_model)
+        number = self.state.update + 1
+        rate = learning_rate(number, settings, self.config.model.d_model) * cooldown_factor(self.state, number)
         adam_step(self.model, self.optimizer, rate)
         self.state = replace(
             self.state,
-            update=self.state.update + 1,
+            update=number,
             epoch=self.stream.epoch,
             position=self.stream.position,
             elapsed_s=time.monotonic() - self._began,
@@ -132,18 +136,24 @@ class Trainer:
         )
 
     def _reason_to_end(self, signals: StopSignals) -> str | None:
-        settings, state = self.config.train, self.state
         if stopped_by := self._agree(signals):
             return f"stopped by {signal.Signals(stopped_by).name}; the same command goes on"
-        if state.update >= settings.max_updates:
-            return f"reached train.max_updates = {settings.max_updates}"
-        if settings.max_minutes and self._clock >= 60 * settings.max_minutes:
-            return f"reached train.max_minutes = {settings.max_minutes:g}"
-        if settings.stop_at and settings.metric != "loss" and (state.best or 0.0) >= settings.stop_at:
-            return f"{settings.metric} reached {state.best:.1f} (train.stop_at)"
-        if settings.patience and state.stale_validations >= settings.patience:
-            return f"no better {settings.metric} in {state.stale_validations} validations (train.patience)"
-        return None
+        return reason_to_end(self.config.train, self.state, self._clock)
+
+    def _limits_reconsidered(self, resumed: TrainState) -> TrainState:
+        state = forget_cooldown(self.config.train, resumed)
+        if state != resumed:
+            self.log.say(f"The cooldown was for {resumed.cooldown_cause}: the learning rate goes back to its curve.")
+        return state
+
+    def _begin_cooldown(self) -> None:
+        before, self.state = self.state, begin_cooldown(self.config.train, self.state, self._clock)
+        if self.state != before:
+            length = self.state.cooldown_to - self.state.update
+            self.log.say(
+                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates the "
+                "learning rate falls to nothing."
+            )
 
     def _agree(self, signals: StopSignals) -> int:
         """Set all processes' clocks by the first one's; the number of a signal that any of them received, or 0."""
@@ -197,7 +207,7 @@ class Trainer:
     def _report(self, update: Update) -> None:
         self._window_tokens += update.tokens
         seconds = time.monotonic() - self._window_start
-        share = self._share_done()
+        share = share_done(self.config.train, self.state)
         elapsed = self.state.elapsed_s
         progress = Progress(
             update=self.state.update,
@@ -215,9 +225,3 @@ class Trainer:
         self.log.progress(progress, due=due)
         if due:
             self._window_start, self._window_tokens = time.monotonic(), 0
-
-    def _share_done(self) -> float:
-        """The part of the training that is done, by whichever limit comes first."""
-        settings = self.config.train
-        by_time = self.state.elapsed_s / (60 * settings.max_minutes) if settings.max_minutes else 0.0
-        return min(1.0, max(self.state.update / settings.max_updates, by_time))

@@ -16,11 +16,16 @@ from glassformer.world import ALONE, World
 
 OPTIMIZER = "optimizer"
 RANDOM = "random"
+_COOLDOWN = {"cooldown_from", "cooldown_to", "cooldown_cause"}
 
 
 @dataclass(frozen=True)
 class TrainState:
-    """Counters of a training. ``position`` counts the epoch's batches that are done; higher ``best`` is better."""
+    """Counters of a training. ``position`` counts the epoch's batches that are done; higher ``best`` is better.
+
+    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown begins and ends, 0 before it is
+    settled; ``cooldown_cause`` is the limit that it leads to.
+    """
 
     update: int = 0
     epoch: int = 1
@@ -31,6 +36,9 @@ class TrainState:
     best: float | None = None
     best_update: int = 0
     stale_validations: int = 0
+    cooldown_from: int = 0
+    cooldown_to: int = 0
+    cooldown_cause: str = ""
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -38,10 +46,10 @@ class TrainState:
 
     @classmethod
     def read(cls, checkpoint: Path) -> Self:
-        """The counters saved with a checkpoint."""
+        """The counters saved with a checkpoint; one from before there were cooldowns has none."""
         values = read_json(checkpoint / "state.json").get("counters", {})
         known = {field.name for field in fields(cls)}
-        if values.keys() != known:
+        if values.keys() | _COOLDOWN != known:
             raise CheckpointError(
                 f"{checkpoint}/state.json: found counters {sorted(values)}, expected {sorted(known)}."
             )

@@ -21,6 +21,6 @@ GIVEN: dict[str, tuple[str, ...]] = {
     ),
     "dropout": ("kept",),
     "search": ("uniforms", "demanded_prefixes", "required_ids", "banned_ids"),
-    "update": ("count_before",),
+    "update": ("count_before", "cooldown"),
     "weight": ("gradient", "value_before", "first_moment_before", "second_moment_before"),
 }  # fmt: skip

@@ -54,7 +54,7 @@ def _clipped_gradient(scope: Scope) -> Tensor:
 def _rate(scope: Scope) -> Tensor:
     count = int(scope.at_call("update.count_before", 0)) + 1
     rate = learning_rate(count, _settings(scope), scope.config.d_model)
-    return torch.tensor(rate, dtype=torch.float64)
+    return rate * scope.at("update.cooldown")
 
 
 def _first_moment(scope: Scope) -> Tensor:

@@ -36,7 +36,13 @@ _UPDATE: Table = {
     "gradient_norm": Story(
         "Norm of the gradient", "Of all weights together, before clipping.", "‖g‖₂", _NOT_IN_PAPER
     ),
-    "rate": Story("Learning rate", "Of this update, from the schedule.", "equation 3", "5.3"),
+    "cooldown": Story(
+        "Cooldown",
+        "What it leaves of the learning rate: all before it, nearly nothing at its end.",
+        "c",
+        _NOT_IN_PAPER,
+    ),
+    "rate": Story("Learning rate", "Of this update, from the schedule.", "c · equation 3", "5.3"),
     "count_before": Story("Updates before", "How many updates the moments have seen.", "t − 1", _ADAM),
     "count": Story("Number of this update", "Adam corrects its moments by it.", "t", _ADAM),
 }

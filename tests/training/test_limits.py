@@ -1,0 +1,138 @@
+"""When a training ends, and how its rate falls before."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from recorded import Lines
+
+from glassformer.checkpoint import checkpoints, read_tensors
+from glassformer.config import RunConfig, TrainConfig
+from glassformer.errors import ConfigError
+from glassformer.training.limits import begin_cooldown, cooldown_factor, forget_cooldown, reason_to_end, share_done
+from glassformer.training.progress import Progress
+from glassformer.training.schedule import learning_rate
+from glassformer.training.source import FileSource
+from glassformer.training.state import TrainState
+from glassformer.training.train import train
+
+Corpus = tuple[Path, Path]
+MakeConfig = Callable[..., RunConfig]
+
+
+def cooled(settings: TrainConfig, clock_s: float = 0.0, **counters: int) -> TrainState:
+    return begin_cooldown(settings, TrainState(**counters), clock_s)
+
+
+def test_the_last_quarter_of_the_updates_falls_in_a_straight_line_to_nothing() -> None:
+    settings = TrainConfig(max_updates=4000, cooldown=0.25)
+    assert cooled(settings, update=2999) == TrainState(update=2999)
+    state = cooled(settings, update=3000)
+    assert (state.cooldown_from, state.cooldown_to) == (3000, 4000)
+    factors = [cooldown_factor(state, update) for update in range(1, 4001)]
+    assert factors[:3000] == [1.0] * 3000
+    assert [before - after for before, after in pairwise(factors[2999:])] == pytest.approx([1 / 1001] * 1000)
+    assert factors[-1] == pytest.approx(1 / 1001)
+    assert cooldown_factor(state, 4001) > 0  # one step more, as in a walk through a finished run
+
+
+def test_the_last_quarter_of_the_minutes_takes_as_many_updates_as_fit() -> None:
+    settings = TrainConfig(max_minutes=20, cooldown=0.25)
+    assert cooled(settings, 899, update=600).cooldown_to == 0
+    state = cooled(settings, 900, update=600)
+    assert (state.cooldown_from, state.cooldown_to, state.cooldown_cause) == (600, 800, "train.max_minutes = 20")
+    assert begin_cooldown(settings, replace(state, update=700), 1190) == replace(state, update=700)
+    assert reason_to_end(settings, replace(state, update=799), 1190) is None
+    assert "train.max_minutes = 20" in str(reason_to_end(settings, replace(state, update=800), 1190))
+    assert reason_to_end(settings, replace(state, update=799), 1200) == "reached train.max_minutes = 20"
+
+
+def test_the_nearest_limit_decides() -> None:
+    settings = TrainConfig(max_minutes=20, max_updates=700, cooldown=0.25)
+    assert cooled(settings, 600, update=525).cooldown_to == 700
+    assert cooled(replace(settings, max_updates=10_000), 900, update=525).cooldown_to == 700
+
+
+def test_patience_that_has_run_out_is_followed_by_a_quarter_of_the_whole() -> None:
+    settings = TrainConfig(patience=3, cooldown=0.25)
+    assert cooled(settings, update=900, stale_validations=2).cooldown_to == 0
+    state = cooled(settings, update=900, stale_validations=3)
+    assert (state.cooldown_to, state.cooldown_cause) == (1200, "train.patience = 3")
+    assert reason_to_end(settings, replace(state, update=1199, stale_validations=9), 0) is None
+    assert "train.patience = 3" in str(reason_to_end(settings, replace(state, update=1200), 0))
+    assert cooled(replace(settings, max_updates=1000), update=900, stale_validations=3).cooldown_to == 1000
+    assert cooled(settings, update=1, stale_validations=3).cooldown_to == 2
+
+
+def test_without_a_cooldown_patience_ends_the_training() -> None:
+    settings, state = TrainConfig(patience=3, cooldown=0), TrainState(update=900, stale_validations=3)
+    assert begin_cooldown(settings, state, 0) == state
+    assert "train.patience" in str(reason_to_end(settings, state, 0))
+
+
+def test_a_cooldown_for_a_limit_that_is_no_longer_set_is_forgotten() -> None:
+    settings = TrainConfig(max_minutes=20, cooldown=0.25)
+    state = cooled(settings, 900, update=600)
+    assert forget_cooldown(settings, state) == state
+    assert forget_cooldown(replace(settings, max_minutes=40), state) == TrainState(update=600)
+
+
+def test_the_share_that_is_done_counts_the_end_of_the_cooldown() -> None:
+    settings = TrainConfig(patience=3, cooldown=0.25)
+    state = cooled(settings, update=900, stale_validations=3)
+    assert share_done(settings, state) == pytest.approx(0.75)
+
+
+def test_a_share_beyond_the_whole_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"train\.cooldown: found 1\.5"):
+        RunConfig.from_mapping({"train": {"cooldown": 1.5}})
+
+
+def rates(config: RunConfig, lines: Lines) -> list[float]:
+    """What the cooldown left of each update's rate."""
+    return [
+        row.learning_rate / learning_rate(row.update, config.train, config.model.d_model) for row in lines.updates
+    ]
+
+
+def test_a_training_cools_down_and_says_so(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    config = small_config(max_updates=20, cooldown=0.25)
+    train(tmp_path / "run", FileSource(*corpus), config, lines)
+    assert rates(config, lines) == pytest.approx([1.0] * 15 + [5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
+    (said,) = [line for line in lines.lines if line.startswith("The cooldown begins")]
+    assert "train.max_updates = 20: over the next 5 updates" in said
+
+
+def test_a_training_stopped_in_its_cooldown_goes_on_to_the_very_same_weights(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    class Impatient(Lines):
+        def progress(self, progress: Progress, *, due: bool) -> None:
+            super().progress(progress, due=due)
+            if progress.update == 17:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    config, source = small_config(max_updates=20, cooldown=0.25), FileSource(*corpus)
+    train(tmp_path / "whole", source, config, Lines())
+    assert train(tmp_path / "parts", source, config, Impatient()).final is None
+    assert train(tmp_path / "parts", source, config, Lines()).updates == 20
+    whole, parts = (read_tensors(checkpoints(tmp_path / name / "latest")[-1], "model") for name in ("whole", "parts"))
+    assert all(bool((value == parts[name]).all()) for name, value in whole.items())
+
+
+def test_a_training_that_is_to_last_longer_goes_back_to_its_curve(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    source = FileSource(*corpus)
+    train(tmp_path / "run", source, small_config(max_updates=12, cooldown=0.25), Lines())
+    config = small_config(max_updates=20, cooldown=0.25)
+    train(tmp_path / "run", source, config, lines)
+    assert rates(config, lines)[:3] == [1.0] * 3
+    assert rates(config, lines)[-1] == pytest.approx(1 / 6)
+    assert any("goes back to its curve" in line for line in lines.lines)
