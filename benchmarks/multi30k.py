@@ -1,69 +1,114 @@
-"""Train ``tiny`` En-De on Multi30k for some minutes, translate test_2016_flickr, print cased BLEU and the speed.
+"""Train ``tiny`` En-De on Multi30k for some minutes, in several ways; cased BLEU on test_2016_flickr, and the speed.
 
-    python benchmarks/multi30k.py --data DIR [--minutes 20] [--run DIR] [--json FILE]
+    python benchmarks/multi30k.py --data DIR [--minutes 20] [--only 'cool*'] [--seeds 1] [--jobs 2] [--json FILE]
 
-DIR holds train.en.gz, train.de.gz, val.* and test_2016_flickr.* (raw text). Both steps go through the command line,
-as a user would go. The data are for non-commercial research: weights trained on them are not to be distributed.
+DIR holds train.en.gz, train.de.gz, val.* and test_2016_flickr.* (raw text). Each way is the defaults with some
+settings changed; ``--jobs`` trainings run side by side and share the cores evenly. All goes through the command line,
+as a user would go. A result that was measured before is replaced in the JSON; the others stay. The data are for
+non-commercial research: weights trained on them are not to be distributed.
 """
 
 import argparse
 import json
+import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from machine import machine
 
 # Fewer epochs than the published recipe's 85 call for less dropout than its 0.3.
-DROPOUT = 0.15
+COMMON = ["model.dropout=0.15"]
+COOLED = ["train.cooldown=0.25"]
+WAYS = {
+    "defaults": [],
+    "cooldown": COOLED,
+    "cooldown, rotary": [*COOLED, "model.positions=rotary"],
+    "cooldown, small updates": [*COOLED, "train.batch_tokens=1024"],
+    "cooldown, rotary, small updates": [*COOLED, "model.positions=rotary", "train.batch_tokens=1024"],
+}
+DEFAULT_JSON = Path(__file__).parent / "results" / "multi30k.json"
 
 
-def glassformer(*arguments: str | Path) -> str:
+def glassformer(threads: int, *arguments: str | Path) -> str:
     """The standard output of one command, which must succeed."""
     command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 
 
-def measure(data: Path, run: Path, minutes: float) -> dict[str, Any]:
+def measure(way: str, seed: int, options: argparse.Namespace, run: Path) -> dict[str, Any]:
     """Train and evaluate; numbers are read from what the commands print and write."""
+    threads = max(1, (os.cpu_count() or 1) // options.jobs)
     files = {"--src": "train.en.gz", "--tgt": "train.de.gz", "--valid-src": "val.en.gz", "--valid-tgt": "val.de.gz"}
-    places = [part for option, name in files.items() for part in (option, data / name)]
-    settings = ["--model", "tiny", "--max-minutes", str(minutes), "--set", f"model.dropout={DROPOUT}"]
-    printed = glassformer("train", *places, "--run", run, *settings)
-    test = ["--src", data / "test_2016_flickr.en.gz", "--ref", data / "test_2016_flickr.de.gz"]
-    scores = json.loads(glassformer("evaluate", *test, "--run", run, "--beam", "5", "--json"))
+    places = [part for option, name in files.items() for part in (option, options.data / name)]
+    changes = [*COMMON, *WAYS[way], f"train.seed={seed}"]
+    settings = ["--model", "tiny", "--max-minutes", str(options.minutes)]
+    settings += [part for change in changes for part in ("--set", change)]
+    printed = glassformer(threads, "train", *places, "--run", run, *settings)
+    test = ["--src", options.data / "test_2016_flickr.en.gz", "--ref", options.data / "test_2016_flickr.de.gz"]
+    scores = json.loads(glassformer(threads, "evaluate", *test, "--run", run, "--beam", "5", "--json"))
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    speeds = sorted(record["tokens_per_s"] for record in records if "tokens_per_s" in record)
     return {
-        "minutes": minutes,
+        "way": way,
+        "changed": changes,
+        "seed": seed,
+        "minutes": options.minutes,
         "test_2016_flickr": scores,
+        "valid_loss": float(re.findall(r"on validation: loss ([\d.]+)", printed)[0]),
         "updates": max(record["update"] for record in records),
-        "target_tokens_per_s": {
-            "median": speeds[len(speeds) // 2],
-            "lower_quartile": speeds[len(speeds) // 4],
-            "upper_quartile": speeds[3 * len(speeds) // 4],
-        },
+        "target_tokens": int(re.findall(r"updates, ([\d,]+) target tokens", printed)[0].replace(",", "")),
+        "target_tokens_per_s": quartiles([record["tokens_per_s"] for record in records if "tokens_per_s" in record]),
         "padding_percent": float(re.findall(r"([\d.]+) % padding", printed)[0]),
-        "machine": machine(),
+        "beside": options.jobs - 1,
+        "machine": {**machine(), "threads": threads},
     }
+
+
+def quartiles(speeds: list[float]) -> dict[str, float]:
+    """Of the log's lines."""
+    low, median, high = statistics.quantiles(speeds, n=4)
+    return {"median": median, "lower_quartile": low, "upper_quartile": high}
+
+
+def record(path: Path, result: dict[str, Any]) -> None:
+    """Put the result beside those of other ways and seeds."""
+    kept = json.loads(path.read_text())["results"] if path.exists() else []
+    kept = [one for one in kept if (one["way"], one["seed"]) != (result["way"], result["seed"])]
+    path.write_text(json.dumps({"results": [*kept, result]}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--run", type=Path)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--minutes", type=float, default=20.0, help="of each training (default 20)")
+    parser.add_argument("--only", default="*", metavar="GLOB", help="ways whose names match")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--jobs", type=int, default=1, help="trainings side by side (default 1)")
+    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        result = measure(options.data, options.run or Path(scratch) / "run", options.minutes)
-    text = json.dumps(result, indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
+    writing = Lock()
+
+    def do(way: str, seed: int) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            result = measure(way, seed, options, Path(scratch) / "run")
+        with writing:
+            print(json.dumps(result, indent=1), flush=True)
+            record(options.json, result)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        waiting = [
+            pool.submit(do, way, seed) for seed in options.seeds for way in WAYS if fnmatchcase(way, options.only)
+        ]
+        for one in waiting:
+            one.result()
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@
 ``dates`` and ``phrasebook-de`` are trained as `glassformer train --task` trains them. SCAN's official splits
 ``length`` (train on up to 22 actions, test on 24 to 48) and ``addprim_jump`` are trained with each kind of positions
 and the rest of the task's settings, for the same minutes; the last weights are judged, not the best ones, for what is
-best on the trained commands says nothing of the others. All goes through the command line, as a user would go. A
-result that was measured before is replaced in the JSON; the others stay.
+best on the trained commands says nothing of the others. All goes through the command line, as a user would go. Each
+seed is written to the JSON when it is done, in place of what was measured for it before; the others stay, unless an
+older state of the code measured them, which stands with them as "since".
 """
 
 import argparse
 import json
-import statistics
 import tempfile
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -68,21 +68,18 @@ def judge(run: Path, pairs: list[Pair]) -> float:
     return 100 * sum(output == pair.tgt for output, pair in zip(outputs, pairs, strict=False)) / len(pairs)
 
 
-def measure(task: str, positions: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Train one model for each seed; judge it on test pairs, and on validation pairs, which are as the trained."""
-    pairs, seeds = load_task(task), []
-    for seed in options.seeds:
-        with tempfile.TemporaryDirectory() as scratch:
-            run = Path(scratch) / "run"
-            trained = train(run, task, positions, seed, options)
-            judged = {"exact_match": judge(run, pairs.test), "valid_exact_match": judge(run, pairs.valid)}
-            seeds.append({"seed": seed, **trained, **judged})
+def measure(task: str, positions: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Train one model; judge it on test pairs, and on validation pairs, which are as the trained."""
+    pairs = load_task(task)
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Path(scratch) / "run"
+        trained = train(run, task, positions, seed, options)
+        judged = {"exact_match": judge(run, pairs.test), "valid_exact_match": judge(run, pairs.valid)}
     return {
         "task": task,
         "positions": positions or "as the task has it",
         "test_pairs": len(pairs.test),
-        "exact_match": statistics.median(one["exact_match"] for one in seeds),
-        "seeds": seeds,
+        "seeds": [{"seed": seed, **trained, **judged}],
         "published": PUBLISHED.get(task, ""),
         "machine": machine(),
     }
@@ -90,20 +87,26 @@ def measure(task: str, positions: str, options: argparse.Namespace) -> dict[str,
 
 def show(result: dict[str, Any]) -> None:
     """One row."""
-    every = ", ".join(f"{one['exact_match']:.1f}" for one in result["seeds"])
-    minutes = statistics.median(one["minutes"] for one in result["seeds"])
+    (one,) = result["seeds"]
     print(
-        f"{result['task']:18} {result['positions']:20} {result['exact_match']:6.1f} %  ({every})  "
-        f"{minutes:5.1f} min  published: {result['published'] or '-'}",
+        f"{result['task']:18} {result['positions']:20} seed {one['seed']}  {one['exact_match']:6.1f} %  "
+        f"{one['updates']:,} updates, {one['minutes']:5.1f} min  published: {result['published'] or '-'}",
         flush=True,
     )
 
 
 def record(path: Path, result: dict[str, Any]) -> None:
-    """Put the result beside those of other tasks and positions."""
+    """Put the result beside those of other tasks, positions and seeds."""
     kept = json.loads(path.read_text())["results"] if path.exists() else []
-    kept = [one for one in kept if (one["task"], one["positions"]) != (result["task"], result["positions"])]
-    path.write_text(json.dumps({"results": [*kept, result]}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    place = next((i for i, one in enumerate(kept) if _what(one) == _what(result)), len(kept))
+    before = kept[place]["seeds"] if place < len(kept) and "since" not in kept[place] else []
+    done = {one["seed"]: one for one in [*before, *result["seeds"]]}
+    kept[place : place + 1] = [{**result, "seeds": [done[seed] for seed in sorted(done)]}]
+    path.write_text(json.dumps({"results": kept}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _what(result: dict[str, Any]) -> tuple[str, str]:
+    return result["task"], result["positions"]
 
 
 def main() -> None:
@@ -114,10 +117,11 @@ def main() -> None:
     parser.add_argument("--only", default="*", metavar="GLOB", help="tasks whose names match")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     options = parser.parse_args()
-    for task, positions in jobs(options.only):
-        result = measure(task, positions, options)
-        show(result)
-        record(options.json, result)
+    for seed in options.seeds:
+        for task, positions in jobs(options.only):
+            result = measure(task, positions, seed, options)
+            show(result)
+            record(options.json, result)
     print(f"written to {options.json}")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from reference.markdown import code, page, table
 from reference.tasks import task_results
+from reference.ways import way_results
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
@@ -27,6 +28,7 @@ def results_page() -> str:
         "scores it. Beside each score stands sacrebleu's signature, which says how it was counted. Multi30k is for "
         "non-commercial research and education: neither its text nor weights trained on it are here, only numbers.",
         table(head, (row for name, report in found.items() for row in _overview(name, report))),
+        *way_results(),
         *task_results(),
         *(block for name, report in found.items() for block in _recipe(name, report)),
     )
