@@ -135,7 +135,7 @@ class MultiHeadAttention(nn.Module):
             (q,) = self._heads_of_rows("q", query, packed.queries)
             k, v = self._heads_of_rows("kv", memory, packed.keys)
         if self.rotary is not None:
-            q, k = self.rotary(q, 0), self.rotary(k, 0)
+            q, k = self.rotary.at_once(q, 0), self.rotary.at_once(k, 0)
         attend = fused_attention if self._takes_one_kernel() else self.attend
         merged = packed.queries.joined(attend(q, k, v, packed.mask))
         return self.w_o(merged)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped

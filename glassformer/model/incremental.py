@@ -232,7 +232,7 @@ class _SelfAttention(_Attention):
 
 def _turned(rotary: RotaryPositions, position: int, *parts: Tensor) -> Iterator[Tensor]:
     """Each (batch heads abreast d_k), whose columns all stand at ``position``."""
-    return (rotary(part.flatten(0, 1)[:, :, None], position).squeeze(2).view(part.shape) for part in parts)
+    return (rotary.at_once(part.flatten(0, 1)[:, :, None], position).squeeze(2).view(part.shape) for part in parts)
 
 
 class _CrossAttention(_Attention):

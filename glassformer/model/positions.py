@@ -102,8 +102,21 @@ class RotaryPositions(nn.Module):
         self, x: Float[Tensor, "batch heads position d_k"], start: int
     ) -> Float[Tensor, "batch heads position d_k"]:
         """``x`` turned, whose first position is ``start``."""
-        stop = start + x.shape[2]
-        cos, sin = self.cos[start:stop], self.sin[start:stop]
+        cos, sin = self._turns(start, x.shape[2])
         even, odd = x[..., 0::2], x[..., 1::2]
         turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
         return turned.flatten(-2)
+
+    def at_once(
+        self, x: Float[Tensor, "batch heads position d_k"], start: int
+    ) -> Float[Tensor, "batch heads position d_k"]:
+        """``forward`` up to rounding, much faster: one product of even + i odd with cos + i sin."""
+        cos, sin = self._turns(start, x.shape[2])
+        if cos.dtype not in (torch.float32, torch.float64):
+            return self(x, start)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
+        x = x.to(torch.promote_types(x.dtype, cos.dtype)).contiguous()
+        pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
+
+    def _turns(self, start: int, n_positions: int) -> tuple[Tensor, Tensor]:
+        return self.cos[start : start + n_positions], self.sin[start : start + n_positions]

@@ -1,5 +1,6 @@
 """The model against independent formulations: PyTorch's own, the formulas in plain loops, and complex numbers."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,7 @@ from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.norm import LayerNorm
 from glassformer.model.positions import LearnedPositions, RelativePositions, RotaryPositions, SinusoidalPositions
 
+FLOATS = (torch.float32, torch.float64, torch.bfloat16)
 Pair = tuple[Tensor, Callable[[], Tensor]]
 
 
@@ -155,6 +157,21 @@ def test_rotary_turns_each_pair_as_a_complex_number(start, small_config):
     turns = [[complex(0, (start + p) / 10_000 ** (2 * i / 6)) for i in range(3)] for p in range(7)]
     expected = torch.view_as_real(as_complex * torch.tensor(turns, dtype=torch.complex128).exp()).flatten(-2)
     torch.testing.assert_close(RotaryPositions(config)(x, start), expected.float(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("x_type", "table_type"), list(itertools.product(FLOATS, FLOATS)))
+def test_rotary_at_once_is_the_same(x_type, table_type, small_config):
+    """Values and gradients, of queries that lie in memory as a projection leaves them."""
+    rotary = RotaryPositions(small_config(positions="rotary", d_k=6)).to(table_type)
+    x = torch.randn(2, 7, 3 * 6 + 5, dtype=x_type, requires_grad=True)
+    heads = x[..., :18].unflatten(-1, (3, 6)).transpose(1, 2)
+    turned = []
+    for turn in (rotary, rotary.at_once):
+        found = turn(heads, 2)
+        turned.append((found, *torch.autograd.grad(found.square().sum(), x, retain_graph=True)))
+    assert turned[0][0].dtype == turned[1][0].dtype
+    tolerance = 2e-2 if torch.bfloat16 in {x_type, table_type} else 1e-5
+    torch.testing.assert_close(turned[1], turned[0], rtol=tolerance, atol=tolerance)
 
 
 def test_rotary_products_depend_on_the_distance_alone(small_config):
