@@ -41,6 +41,7 @@ def evaluate(
     from glassformer.decoding.translator import Translator
     from glassformer.text.corpus import read_pairs
     from glassformer.training.evaluation import translate_and_score
+    from glassformer.training.scores import tokenised_remark
     from glassformer.world import join_world
 
     given = {
@@ -56,6 +57,8 @@ def evaluate(
             options = opt.decode_options(translator.config, given)
             scores, outputs = translate_and_score(translator, pairs, options, world)
     if world.is_first:
+        if remark := tokenised_remark(pair.tgt for pair in pairs):
+            typer.echo(remark, err=True)
         _print_evaluation(scores, outputs, out, as_json=as_json)
 
 

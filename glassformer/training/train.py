@@ -16,6 +16,7 @@ from glassformer.text.prepare import PreparedText, prepare, read_prepared
 from glassformer.training.evaluation import Validation
 from glassformer.training.loop import Trainer
 from glassformer.training.progress import Display, RunLog, Silence
+from glassformer.training.scores import tokenised_remark
 from glassformer.training.source import Source
 from glassformer.training.threads import fewer_threads
 from glassformer.world import ALONE, World
@@ -161,6 +162,8 @@ def _say_what_begins(trainer: Trainer, log: Display) -> None:
         f"Model: {n_weights:,} parameters on {trainer.device}{processes}. Text: {len(trainer.text.train):,} pairs in "
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
     )
+    if remark := tokenised_remark(pair.tgt for pair in trainer.text.valid_text):
+        log.say(remark)
     if trainer.device.type == "cpu" and trainer.world.size == 1:
         _say_what_hinders(trainer, log)
 
