@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
@@ -27,21 +27,11 @@ from glassformer.training.signals import StopSignals
 from glassformer.training.state import TrainState
 from glassformer.training.stream import BatchStream
 from glassformer.training.update import adam_step, add_gradients, clip_gradients, new_optimizer
+from glassformer.training.window import Update, Window
 from glassformer.world import ALONE, World
 
 # An epoch of a small corpus is over in a moment: validation waits at least this many updates.
 FEWEST_UPDATES_BETWEEN_VALIDATIONS = 50
-
-
-@dataclass(frozen=True)
-class Update:
-    """What one update measured: losses in nats per token, over the ``tokens`` target tokens of all processes."""
-
-    loss: float
-    nll: float
-    tokens: int
-    rate: float
-    gradient_norm: float
 
 
 class Trainer:
@@ -69,7 +59,7 @@ class Trainer:
         self._began = time.monotonic() - self.state.elapsed_s
         self._clock = self._saved_clock = self.state.elapsed_s
         self._warned = False
-        self._window_start, self._window_tokens = time.monotonic(), 0
+        self._window = Window()
 
     def fit(self) -> str:
         """Update until a limit, patience or a signal ends it, and save; the reason is returned."""
@@ -196,7 +186,7 @@ class Trainer:
     def _measure(self) -> Validation:
         with self.spread.whole_model() as model:
             validation = validate(model, self.text, self.config, self.state.update, self.device, world=self.world)
-        self._window_start, self._window_tokens = time.monotonic(), 0
+        self._window = Window()
         return validation
 
     def _save(self) -> None:
@@ -205,16 +195,15 @@ class Trainer:
         self._saved_at, self._saved_clock = self.state.update, self._clock
 
     def _report(self, update: Update) -> None:
-        self._window_tokens += update.tokens
-        seconds = time.monotonic() - self._window_start
+        self._window.add(update)
         share = share_done(self.config.train, self.state)
         elapsed = self.state.elapsed_s
         progress = Progress(
             update=self.state.update,
             epoch=self.state.epoch,
-            loss=update.loss,
-            perplexity=math.exp(min(update.nll, 700.0)),
-            tokens_per_s=self._window_tokens / max(seconds, 1e-9),
+            loss=self._window.loss,
+            perplexity=self._window.perplexity,
+            tokens_per_s=self._window.tokens_per_s,
             learning_rate=update.rate,
             gradient_norm=update.gradient_norm,
             elapsed_s=elapsed,
@@ -224,4 +213,4 @@ class Trainer:
         due = self.state.update % self.config.train.log_every == 0
         self.log.progress(progress, due=due)
         if due:
-            self._window_start, self._window_tokens = time.monotonic(), 0
+            self._window = Window()

@@ -15,7 +15,10 @@ from glassformer.training.evaluation import Validation
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a training after one update; loss in nats per token, rates per second."""
+    """The state of a training after one update; rates per second.
+
+    ``loss``, in nats per token, ``perplexity`` and ``tokens_per_s`` are those of all updates since the last line.
+    """
 
     update: int
     epoch: int
