@@ -20,8 +20,8 @@ def reports() -> list[Path]:
 
 def results_page() -> str:
     found = {path.parent.name: json.loads(path.read_text("utf-8")) for path in reports()}
-    head = ["recipe", "norm", "dropout", "vocabulary", "updates", "target tokens", "minutes", "seeds", "score",
-            "published", "chrF"]  # fmt: skip
+    head = ["recipe", "norm", "positions", "dropout", "vocabulary", "cells an update", "updates", "cooldown",
+            "target tokens", "minutes", "seeds", "score", "published", "chrF"]  # fmt: skip
     return page(
         "Published results, done again",
         "Each is one command, `glassformer reproduce RECIPE`: it trains with some seeds, translates the test set and "
@@ -36,15 +36,17 @@ def results_page() -> str:
 
 def _overview(name: str, report: dict[str, Any]) -> Iterator[list[str]]:
     """A row for each test set; of the trainings, the mean."""
-    model, text = report["settings"]["model"], report["settings"]["text"]
+    model, text, train = (report["settings"][section] for section in ("model", "text", "train"))
     updates, tokens, seconds = (
         fmean(row[key] for row in report["trainings"].values()) for key in ("updates", "target_tokens", "elapsed_s")
     )
     for test in report["tests"].values():
         main, chrf = test["ways"][test["main"]], test["ways"]["chrF"]
         yield [
-            name, model["norm"], str(model["dropout"]), f"{text['vocab_size']:,}", f"{updates:,.0f}",
-            f"{tokens:,.0f}", f"{seconds / 60:.0f}", ", ".join(main["seeds"]), f"{test['main']} {main['mean']:.2f}",
+            name, model["norm"], model["positions"], str(model["dropout"]), f"{text['vocab_size']:,}",
+            f"{train['batch_tokens'] * train['accumulate']:,}", f"{updates:,.0f}",
+            f"{train['cooldown']:.0%}" if train.get("cooldown") else "-", f"{tokens:,.0f}", f"{seconds / 60:.0f}",
+            ", ".join(main["seeds"]), f"{test['main']} {main['mean']:.2f}",
             *([f"{row['score']:.2f}" for row in test["published"][:1]] or ["-"]), f"{chrf['mean']:.2f}",
         ]  # fmt: skip
 
