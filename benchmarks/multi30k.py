@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from machine import machine
+from machine import machine, spread
 
 # Fewer epochs than the published recipe's 85 call for less dropout than its 0.3.
 COMMON = ["model.dropout=0.15"]
@@ -65,17 +64,11 @@ def measure(way: str, seed: int, options: argparse.Namespace, run: Path) -> dict
         "valid_loss": float(re.findall(r"on validation: loss ([\d.]+)", printed)[0]),
         "updates": max(record["update"] for record in records),
         "target_tokens": int(re.findall(r"updates, ([\d,]+) target tokens", printed)[0].replace(",", "")),
-        "target_tokens_per_s": quartiles([record["tokens_per_s"] for record in records if "tokens_per_s" in record]),
+        "target_tokens_per_s": spread([record["tokens_per_s"] for record in records if "tokens_per_s" in record]),
         "padding_percent": float(re.findall(r"([\d.]+) % padding", printed)[0]),
         "beside": options.jobs - 1,
         "machine": {**machine(), "threads": threads},
     }
-
-
-def quartiles(speeds: list[float]) -> dict[str, float]:
-    """Of the log's lines."""
-    low, median, high = statistics.quantiles(speeds, n=4)
-    return {"median": median, "lower_quartile": low, "upper_quartile": high}
 
 
 def record(path: Path, result: dict[str, Any]) -> None:
