@@ -63,7 +63,7 @@ def glassformer_curve(options: argparse.Namespace, run: Path) -> Curve:
             f"train.batch_tokens={CELLS}", "train.schedule=inverse_sqrt", f"train.peak_rate={RATE}",
             f"train.warmup={WARM_UP}", f"train.validate_every={options.every}", "train.patience=0",
             "train.metric=loss", f"train.log_every={options.every}", "train.max_updates=1000000",
-            f"train.max_minutes={options.minutes}",
+            f"train.max_minutes={options.minutes}", "train.cooldown=0",
         ],
     )  # fmt: skip
     with display_for(Console(stderr=True, quiet=True)) as display:

@@ -229,7 +229,7 @@ class TrainConfig(Section):
         symbol="warmup_steps", low=0,
     )  # fmt: skip
     cooldown: float = knob(
-        0.0,
+        0.25,
         "share of the training, its last part, over which the rate falls in a straight line to nothing; 0 means "
         "none, as in the paper",
         low=0.0, high=0.9,

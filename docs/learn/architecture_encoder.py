@@ -337,7 +337,7 @@ def losses(order, warmup):
         "train": {
             "schedule": "inverse_sqrt", "peak_rate": 0.004, "warmup": warmup, "clip_norm": 0.0,
             "label_smoothing": 0.0, "batch_tokens": 160, "bucket": 12, "max_updates": 80, "validate_every": 80,
-            "valid_translations": 1, "average_last": 1, "log_every": 1,
+            "cooldown": 0, "valid_translations": 1, "average_last": 1, "log_every": 1,
         },
     })  # fmt: skip
     with tempfile.TemporaryDirectory() as place, torch.enable_grad():

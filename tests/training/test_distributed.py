@@ -151,7 +151,9 @@ def test_a_stopped_run_of_two_processes_goes_on_to_the_very_same_weights(
     model = {"dropout": 0.3}
     for run, stops in (("whole", (20,)), ("halves", (10, 20))):
         for stop in stops:
-            torchrun(2, *command(corpus, tmp_path / run, make(model, max_updates=stop, sharding=sharding)))
+            torchrun(
+                2, *command(corpus, tmp_path / run, make(model, max_updates=stop, cooldown=0, sharding=sharding))
+            )
     assert_equal(tmp_path / "whole", tmp_path / "halves")
     states = [read_tensors(checkpoints(tmp_path / run / "latest")[-1], "random") for run in ("whole", "halves")]
     assert states[0].keys() == {"cpu", "cpu/1"}

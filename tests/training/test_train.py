@@ -62,9 +62,9 @@ def test_a_stopped_run_goes_on_to_the_very_same_weights(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     source = FileSource(*corpus)
-    train(tmp_path / "whole", source, small_config(max_updates=20), lines)
-    train(tmp_path / "halves", source, small_config(max_updates=10), lines)
-    train(tmp_path / "halves", source, small_config(max_updates=20), lines)
+    train(tmp_path / "whole", source, small_config(max_updates=20, cooldown=0), lines)
+    train(tmp_path / "halves", source, small_config(max_updates=10, cooldown=0), lines)
+    train(tmp_path / "halves", source, small_config(max_updates=20, cooldown=0), lines)
     assert any(line.startswith("Going on after update 10") for line in lines.lines)
     assert equal(weights(tmp_path / "whole", "latest"), weights(tmp_path / "halves", "latest"))
 
@@ -132,12 +132,13 @@ def test_a_validation_that_is_not_finite_stops_before_anything_is_saved(
     assert not checkpoints(run / "latest") + checkpoints(run / "best")
 
 
+@pytest.mark.parametrize(("cooldown", "updates"), [(0, 8), (0.25, 8 + 2)])
 def test_patience_ends_a_run_that_no_longer_improves(
-    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path, cooldown: float, updates: int
 ) -> None:
-    config = small_config(**MOTIONLESS, validate_every=2, patience=3, max_updates=50)
+    config = small_config(**MOTIONLESS, validate_every=2, patience=3, max_updates=50, cooldown=cooldown)
     outcome = train(tmp_path / "run", FileSource(*corpus), config, lines)
-    assert outcome.updates == 8
+    assert outcome.updates == updates
     assert "train.patience" in outcome.reason
 
 
