@@ -50,7 +50,7 @@ SETTINGS = [
     "model.norm=pre", "model.dropout=0.0", "model.max_length=64", "text.tokenizer=words", "text.vocab_size=320",
     "train.schedule=inverse_sqrt", "train.peak_rate=0.01", "train.warmup=20", "train.label_smoothing=0.0",
     "train.batch_tokens=256", "train.max_updates=60", "train.validate_every=1000", "train.valid_translations=1",
-    "train.average_last=1", "decode.beam=1", "decode.max_length_b=10",
+    "train.cooldown=0", "train.average_last=1", "decode.beam=1", "decode.max_length_b=10",
 ]  # fmt: skip
 
 
