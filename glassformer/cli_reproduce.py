@@ -54,6 +54,7 @@ def reproduce(
     from glassformer.reproduction.reproduce import Order
     from glassformer.reproduction.reproduce import reproduce as reproduce_recipe
     from glassformer.training.display import display_for
+    from glassformer.training.train import Outcome
 
     chosen = read_recipe(recipe)
     other = chosen.variant(variant) if variant else None
@@ -61,7 +62,7 @@ def reproduce(
     order = Order(chosen, find_files(chosen, data), place, _seeds(seeds), tuple(set_ or ()), other)
     with display_for(Console()) as display:
         results = reproduce_recipe(order, display)
-    if not isinstance(results, dict):
+    if isinstance(results, Outcome):
         raise opt.exit_after_stop(results.reason)
     found = make_report(order, results)
     write_report(order, found, report)

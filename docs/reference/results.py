@@ -105,8 +105,8 @@ def _test(name: str, test: dict[str, Any]) -> Iterator[str]:
         f"Why do papers' figures differ so much? These are the very same {test['sentences']:,} translations in every "
         "row. A figure can be held against another only where text and signature are the same."
     )
-    seeds = list(main["seeds"])
-    yield table(["way", "what it is", *(f"seed {seed}" for seed in seeds), "mean", "signature"], _ways(test))
+    head = ["way", "what it is", *(f"seed {seed}" for seed in main["seeds"]), "mean"]
+    yield table([*head, *(["ensemble"] if test.get("ensemble") else []), "signature"], _ways(test))
     yield " ".join(filter(None, [_rules(test), test["left_out"]]))
     yield "### How much is chance"
     bootstrap = test["bootstrap"]
@@ -132,6 +132,9 @@ def _beside_others(test: dict[str, Any], main: dict[str, Any]) -> Iterator[list[
         f"{main['mean']:.2f}{spread}",
         seeds,
     ]
+    if ensemble := test.get("ensemble"):
+        row = ensemble[test["main"]]
+        yield ["the same seeds as one ensemble", f"{row['score']:.2f}", _in_full(row)]
     for row in test["published"]:
         details = f"{row['details']}; " if row["details"] else ""
         yield [row["system"], f"{row['score']:.2f}", f"{details}{row['source']}"]
@@ -146,7 +149,8 @@ def _in_full(row: dict[str, Any]) -> str:
 def _ways(test: dict[str, Any]) -> Iterator[list[str]]:
     for name, row in test["ways"].items():
         scores = [f"{one['score']:.2f}" for one in row["seeds"].values()]
-        yield [name, row["meaning"], *scores, f"{row['mean']:.2f}", code(row["signature"])]
+        together = [f"{ensemble[name]['score']:.2f}"] if (ensemble := test.get("ensemble")) else []
+        yield [name, row["meaning"], *scores, f"{row['mean']:.2f}", *together, code(row["signature"])]
 
 
 def _rules(test: dict[str, Any]) -> str:

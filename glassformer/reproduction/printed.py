@@ -37,10 +37,11 @@ def _training(seed: str, row: Mapping[str, Any]) -> tuple[str, ...]:
 def _scores(test: Mapping[str, Any]) -> Iterator[str]:
     ways = test["ways"]
     seeds = list(next(iter(ways.values()))["seeds"])
-    head = ("way", *(f"seed {seed}" for seed in seeds), "mean", "±", "signature")
+    together = ("ensemble",) if test["ensemble"] else ()
+    head = ("way", *(f"seed {seed}" for seed in seeds), "mean", "±", *together, "signature")
     rows = [
         (name, *(f"{row['seeds'][seed]['score']:.2f}" for seed in seeds), f"{row['mean']:.2f}", _deviation(row),
-         row["signature"])
+         *(f"{test[key][name]['score']:.2f}" for key in together), row["signature"])
         for name, row in ways.items()
     ]  # fmt: skip
     yield from _columns(head, rows)
@@ -55,10 +56,13 @@ def _scores(test: Mapping[str, Any]) -> Iterator[str]:
 def _main(test: Mapping[str, Any]) -> Iterator[str]:
     """The figure to hold against the published ones, in full."""
     way = test["ways"][test["main"]]
-    for seed, row in way["seeds"].items():
+    systems = {f"seed {seed}": row for seed, row in way["seeds"].items()}
+    if test["ensemble"]:
+        systems["ensemble of them"] = test["ensemble"][test["main"]]
+    for name, row in systems.items():
         precisions = "/".join(f"{precision:.1f}" for precision in row["precisions"])
         yield (
-            f"seed {seed}: {test['main']} {row['score']:.2f}, {precisions}, BP {row['brevity_penalty']:.3f}, "
+            f"{name}: {test['main']} {row['score']:.2f}, {precisions}, BP {row['brevity_penalty']:.3f}, "
             f"{row['words']:,} words for {row['reference_words']:,}"
         )
     for row in test["published"]:

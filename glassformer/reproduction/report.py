@@ -13,14 +13,14 @@ from glassformer.reproduction.bootstrap import compare
 from glassformer.reproduction.forms import INSTALL, OTHER, Forms, Moses, moses_of, turned_over
 from glassformer.reproduction.machine import library_versions, machine
 from glassformer.reproduction.recipe import Test
-from glassformer.reproduction.reproduce import Order, SeedResult
+from glassformer.reproduction.reproduce import Order, Reproduced, SeedResult
 from glassformer.reproduction.ways import WAY_OF_FORM, WAYS, Scored, scored_in_all_ways, way_named
 from glassformer.text.lines import read_lines
 
 REPORT = "report.json"
 
 
-def make_report(order: Order, results: Mapping[int, SeedResult]) -> dict[str, Any]:
+def make_report(order: Order, found: Reproduced) -> dict[str, Any]:
     """What was done with which settings, files and versions, and what came of it; ready for JSON."""
     recipe = order.recipe
     settings, _ = order.run_of(order.seeds[0]).read_config()
@@ -32,8 +32,8 @@ def make_report(order: Order, results: Mapping[int, SeedResult]) -> dict[str, An
         "files": {name: _sha256(place) for name, place in sorted(order.files.items())},
         "machine": machine(),
         "versions": library_versions(),
-        "trainings": {str(seed): _training(result) for seed, result in results.items()},
-        "tests": {test.name: _tested(order, test, results) for test in recipe.tests},
+        "trainings": {str(seed): _training(result) for seed, result in found.seeds.items()},
+        "tests": {test.name: _tested(order, test, found) for test in recipe.tests},
     }
 
 
@@ -55,23 +55,26 @@ def _training(result: SeedResult) -> dict[str, Any]:
     }
 
 
-def _tested(order: Order, test: Test, results: Mapping[int, SeedResult]) -> dict[str, Any]:
+def _tested(order: Order, test: Test, found: Reproduced) -> dict[str, Any]:
     own, moses = order.recipe.form, moses_of(order.recipe.language)
     references = {
         form: list(read_lines(order.files[name])) for form, name in test.references().items() if name in order.files
     }
-    outputs = {str(seed): result.outputs[test.name] for seed, result in results.items()}
-    scores = {}
-    for seed, texts in outputs.items():
-        forms = Forms(own, moses, order.run_of(int(seed)).read_tokenizers()[1])
-        pieces = {"pieces": forms.pieces(references[own])}
-        scores[seed] = scored_in_all_ways(forms.of(texts), {**references, **pieces})
+    outputs = {str(seed): result.outputs[test.name] for seed, result in found.seeds.items()}
+
+    def scored(seed: int, texts: list[str]) -> dict[str, Scored]:
+        forms = Forms(own, moses, order.run_of(seed).read_tokenizers()[1])
+        return scored_in_all_ways(forms.of(texts), {**references, "pieces": forms.pieces(references[own])})
+
+    scores = {seed: scored(int(seed), texts) for seed, texts in outputs.items()}
+    ensemble = scored(order.seeds[0], found.ensemble[test.name]) if found.ensemble else {}
     main = way_named(WAY_OF_FORM[own])
     return {
         "sentences": len(references[own]),
         "published": [vars(row) for row in test.published],
         "main": main.name,
         "ways": _ways(scores),
+        "ensemble": {way: _without_signature(one) for way, one in ensemble.items()},
         "left_out": _left_out(own, references, scores),
         "rules": _rules(own, references, moses),
         "bootstrap": compare(main, outputs, references[own]),

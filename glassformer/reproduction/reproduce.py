@@ -1,6 +1,7 @@
 """One call from a recipe to translated test sets, with a training for each seed. Called again, it goes on.
 
     DIR/seed-1/ ...        a run directory for each seed, with its translations of each test set
+    DIR/*.translations     those of all seeds as one ensemble
     DIR/report.json        every figure, without any text
 
 Knows nothing of scores.
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.checkpoint import newest_valid
+from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
 from glassformer.errors import StorageError
 from glassformer.reproduction.recipe import Recipe, Variant
@@ -70,7 +72,18 @@ class SeedResult:
     translating_s: float
 
 
-def reproduce(order: Order, display: Display) -> dict[int, SeedResult] | Outcome:
+@dataclass(frozen=True)
+class Reproduced:
+    """What came of each seed, and what all of them as one ensemble make of each test set, by name.
+
+    Of one seed there is no ``ensemble``. Their vocabularies are the same, for the text does not depend on the seed.
+    """
+
+    seeds: dict[int, SeedResult]
+    ensemble: dict[str, list[str]]
+
+
+def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
     """Train and translate for every seed; the outcome of a training that was stopped by a signal, where one was."""
     results = {}
     for seed in order.seeds:
@@ -80,24 +93,40 @@ def reproduce(order: Order, display: Display) -> dict[int, SeedResult] | Outcome
         if outcome.final is None:
             return outcome
         results[seed] = _translated(order, request, outcome, display)
-    return results
+    return Reproduced(results, _together(order, display) if len(results) > 1 else {})
 
 
 def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
     assert outcome.final is not None
     began = time.monotonic()
-    outputs = {}
     with Translator.load(request.run, device=request.config.train.device) as translator:
-        for test in order.recipe.tests:
-            sources = list(read_lines(order.files[test.src]))
-            display.say(f"Translating {test.name}, {len(sources):,} sentences.")
-            found = translator.translate(sources, request.config.decode)
-            outputs[test.name] = [translation.text for translation in found]
-            _write(request.run / f"{test.name}.translations", outputs[test.name])
+        outputs = _outputs(order, translator, request.config.decode, request.run, display)
         parameters = sum(weight.numel() for weight in translator.model.parameters())
     state = _last_state(request.run, display)
     better = state.best is None or outcome.final.value(request.config.train.metric) > state.best
     return SeedResult(outcome, state, better, parameters, outputs, time.monotonic() - began)
+
+
+def _together(order: Order, display: Display) -> dict[str, list[str]]:
+    config = order.request(order.seeds[0]).config
+    runs = [order.run_of(seed).path for seed in order.seeds]
+    display.say(f"The {len(runs)} seeds as one ensemble.")
+    with Translator.load(runs, device=config.train.device) as translator:
+        return _outputs(order, translator, config.decode, order.run, display)
+
+
+def _outputs(
+    order: Order, translator: Translator, options: DecodeConfig, place: Path, display: Display
+) -> dict[str, list[str]]:
+    """The translations of each test set, also kept in ``place``."""
+    outputs = {}
+    for test in order.recipe.tests:
+        sources = list(read_lines(order.files[test.src]))
+        display.say(f"Translating {test.name}, {len(sources):,} sentences.")
+        found = translator.translate(sources, options)
+        outputs[test.name] = [translation.text for translation in found]
+        _write(place / f"{test.name}.translations", outputs[test.name])
+    return outputs
 
 
 def _last_state(run: Path, display: Display) -> TrainState:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from reproduced import Silent, small_order
 
-from glassformer.reproduction.reproduce import Order, SeedResult, reproduce
+from glassformer.reproduction.reproduce import Order, Reproduced, reproduce
 from glassformer.tasks import load_task
 from glassformer.text import Pair
 
@@ -95,9 +95,9 @@ def phrases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def reproduced(phrases: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Order, dict[int, SeedResult]]:
+def reproduced(phrases: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Order, Reproduced]:
     """The order and what came of it, trained once for all tests."""
     order = small_order(phrases, tmp_path_factory.mktemp("runs"))
-    results = reproduce(order, Silent())
-    assert isinstance(results, dict)
-    return order, results
+    found = reproduce(order, Silent())
+    assert isinstance(found, Reproduced)
+    return order, found

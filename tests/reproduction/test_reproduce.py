@@ -11,22 +11,23 @@ from typing import Any
 import pytest
 from reproduced import Silent, small_order
 
+from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError
 from glassformer.reproduction import report as reports
 from glassformer.reproduction.printed import report_lines
 from glassformer.reproduction.report import make_report, write_report
-from glassformer.reproduction.reproduce import Order, SeedResult, reproduce
+from glassformer.reproduction.reproduce import Order, Reproduced, reproduce
 from glassformer.reproduction.ways import scored, way_named
 from glassformer.text import read_lines
 from glassformer.training.progress import Progress
 from glassformer.training.train import Outcome
 
-Reproduced = tuple[Order, dict[int, SeedResult]]
+Done = tuple[Order, Reproduced]
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
-def report(reproduced: Reproduced) -> dict[str, Any]:
+def report(reproduced: Done) -> dict[str, Any]:
     return make_report(*reproduced)
 
 
@@ -35,29 +36,46 @@ def records(run: Path, key: str) -> list[dict[str, float]]:
     return [record for record in map(json.loads, lines) if key in record]
 
 
-def test_each_seed_is_trained_in_its_own_run(reproduced: Reproduced) -> None:
-    order, results = reproduced
-    assert list(results) == [1, 2]
-    for seed, result in results.items():
+def test_each_seed_is_trained_in_its_own_run(reproduced: Done) -> None:
+    order, found = reproduced
+    assert list(found.seeds) == [1, 2]
+    for seed, result in found.seeds.items():
         config, _ = order.run_of(seed).read_config()
         assert (config.train.seed, result.outcome.updates) == (seed, 30)
         assert len(result.outputs["held_out"]) == 20
         kept = list(read_lines(order.run_of(seed).path / "held_out.translations"))
         assert kept == result.outputs["held_out"]
-    assert results[1].outcome.final != results[2].outcome.final
+    assert found.seeds[1].outcome.final != found.seeds[2].outcome.final
 
 
-def test_called_again_it_trains_no_more_and_says_the_same(reproduced: Reproduced) -> None:
-    order, results = reproduced
+def test_all_seeds_translate_together_too(reproduced: Done, report: dict[str, Any], phrases: Path) -> None:
+    order, found = reproduced
+    sources, references = (list(read_lines(phrases / f"test.tok.{language}.gz")) for language in ("en", "de"))
+    with Translator.load([order.run_of(seed).path for seed in order.seeds]) as translator:
+        expected = [one.text for one in translator.translate(sources)]
+    assert found.ensemble == {"held_out": expected}
+    assert list(read_lines(order.run / "held_out.translations")) == expected
+    assert expected not in [result.outputs["held_out"] for result in found.seeds.values()]
+    test = report["tests"]["held_out"]
+    assert test["ensemble"].keys() == test["ways"].keys()
+    score = scored(way_named("tokenised"), expected, references).score
+    assert test["ensemble"]["tokenised"]["score"] == score
+    assert f"ensemble of them: tokenised {score:.2f}, " in "\n".join(report_lines(report))
+
+
+def test_called_again_it_trains_no_more_and_says_the_same(reproduced: Done) -> None:
+    order, found = reproduced
     display = Silent()
     again = reproduce(order, display)
-    assert isinstance(again, dict)
+    assert isinstance(again, Reproduced)
     assert display.updates == []
-    assert {seed: one.outputs for seed, one in again.items()} == {seed: one.outputs for seed, one in results.items()}
-    assert again[1].outcome.elapsed_s == results[1].outcome.elapsed_s
+    assert again.ensemble == found.ensemble
+    for seed, one in again.seeds.items():
+        assert one.outputs == found.seeds[seed].outputs
+        assert one.outcome.elapsed_s == found.seeds[seed].outcome.elapsed_s
 
 
-def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, reproduced: Reproduced, tmp_path: Path) -> None:
+def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, reproduced: Done, tmp_path: Path) -> None:
     class Impatient(Silent):
         def progress(self, progress: Progress, *, due: bool) -> None:
             super().progress(progress, due=due)
@@ -70,19 +88,20 @@ def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, reproduced
     assert "SIGTERM" in stopped.reason
     display = Silent()
     done = reproduce(order, display)
-    assert isinstance(done, dict)
+    assert isinstance(done, Reproduced)
     assert display.updates == list(range(5, 31))
-    assert done[1].outputs == reproduced[1][1].outputs
+    assert done.seeds[1].outputs == reproduced[1].seeds[1].outputs
+    assert done.ensemble == {}
 
 
 def test_the_figures_follow_from_what_was_logged_and_written(
-    reproduced: Reproduced, report: dict[str, Any], phrases: Path
+    reproduced: Done, report: dict[str, Any], phrases: Path
 ) -> None:
-    order, results = reproduced
+    order, found = reproduced
     test = report["tests"]["held_out"]
     references = list(read_lines(phrases / "test.tok.de.gz"))
     for seed in (1, 2):
-        way = scored(way_named("tokenised"), results[seed].outputs["held_out"], references)
+        way = scored(way_named("tokenised"), found.seeds[seed].outputs["held_out"], references)
         assert test["ways"]["tokenised"]["seeds"][str(seed)]["score"] == way.score
         training, run = report["trainings"][str(seed)], order.run_of(seed).path
         losses = [record["valid_loss"] for record in records(run, "valid_loss")]
@@ -102,7 +121,7 @@ def test_the_figures_follow_from_what_was_logged_and_written(
 
 
 def test_without_moses_rules_the_ways_that_need_them_are_left_out_in_words(
-    reproduced: Reproduced, monkeypatch: pytest.MonkeyPatch
+    reproduced: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reports, "moses_of", lambda language: None)
     test = make_report(*reproduced)["tests"]["held_out"]
@@ -119,9 +138,9 @@ def test_with_them_all_six_are_there_and_the_rules_are_measured(report: dict[str
 
 
 def test_the_evidence_holds_every_figure_and_no_text(
-    reproduced: Reproduced, report: dict[str, Any], phrases: Path, tmp_path: Path
+    reproduced: Done, report: dict[str, Any], phrases: Path, tmp_path: Path
 ) -> None:
-    order, results = reproduced
+    order, found = reproduced
     write_report(order, report, tmp_path / "evidence")
     kept = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "evidence").iterdir()}
     assert kept.keys() == {"report.json", "seed-1.metrics.jsonl", "seed-2.metrics.jsonl"}
@@ -129,7 +148,11 @@ def test_the_evidence_holds_every_figure_and_no_text(
     together = "".join(kept.values())
     assert str(phrases) not in together
     sentences = [*read_lines(phrases / "test.de"), *read_lines(phrases / "test.tok.de.gz")]
-    assert not [text for text in (*sentences, *results[1].outputs["held_out"]) if len(text) > 8 and text in together]
+    assert not [
+        text
+        for text in (*sentences, *found.seeds[1].outputs["held_out"], *found.ensemble["held_out"])
+        if len(text) > 8 and text in together
+    ]
 
 
 def test_a_person_reads_scores_signatures_and_the_published_figure(report: dict[str, Any]) -> None:
@@ -142,7 +165,7 @@ def test_a_person_reads_scores_signatures_and_the_published_figure(report: dict[
 
 
 def test_the_page_is_made_of_the_reports_and_of_nothing_else(
-    reproduced: Reproduced, report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reproduced: Done, report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     results = importlib.import_module("reference.results")
@@ -152,6 +175,8 @@ def test_the_page_is_made_of_the_reports_and_of_nothing_else(
     page = results.results_page()
     way = report["tests"]["held_out"]["ways"]["tokenised"]
     assert f"| glassformer, seeds 1, 2 | {way['mean']:.2f} ± {way['deviation']:.2f} |" in page
+    ensemble = report["tests"]["held_out"]["ensemble"]["tokenised"]
+    assert f"| the same seeds as one ensemble | {ensemble['score']:.2f} |" in page
     assert "| A guess | 12.50 | nobody |" in page
     for seed in ("1", "2"):
         assert f"../benchmarks/results/phrases/seed-{seed}.metrics.jsonl" in page
@@ -160,7 +185,7 @@ def test_the_page_is_made_of_the_reports_and_of_nothing_else(
 def test_settings_can_be_changed_and_the_report_says_so(phrases: Path, tmp_path: Path) -> None:
     order = small_order(phrases, tmp_path, seeds=(3,), overrides=("train.max_updates=2", "decode.beam=1"))
     results = reproduce(order, Silent())
-    assert isinstance(results, dict)
+    assert isinstance(results, Reproduced)
     found = make_report(order, results)
     assert found["changed"] == ["train.max_updates=2", "decode.beam=1"]
     assert (found["settings"]["decode"]["beam"], found["trainings"]["3"]["updates"]) == (1, 2)
