@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -166,11 +167,12 @@ def test_a_run_goes_on_with_another_number_of_processes(
     corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     source, run = FileSource(*corpus), tmp_path / "changing"
-    train(run, source, make(accumulate=4, max_updates=5), lines)
-    torchrun(4, *command(corpus, run, make(accumulate=1, max_updates=10, sharding="full")))
-    torchrun(2, *command(corpus, run, make(accumulate=2, max_updates=15)))
-    train(run, source, make(accumulate=4, max_updates=20), lines)
-    train(tmp_path / "one", source, make(accumulate=4, max_updates=20), lines)
+    steady = partial(make, cooldown=0)  # a limit that changes would end it
+    train(run, source, steady(accumulate=4, max_updates=5), lines)
+    torchrun(4, *command(corpus, run, steady(accumulate=1, max_updates=10, sharding="full")))
+    torchrun(2, *command(corpus, run, steady(accumulate=2, max_updates=15)))
+    train(run, source, steady(accumulate=4, max_updates=20), lines)
+    train(tmp_path / "one", source, steady(accumulate=4, max_updates=20), lines)
     assert_close(run, tmp_path / "one")
     assert "Saved by 2 processes, now 1: dropout draws other numbers." in lines.lines
 
