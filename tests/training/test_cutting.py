@@ -81,7 +81,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights_and_validation_has_i
         return read_tensors(checkpoints(tmp_path / run / "latest")[-1], "model")
 
     def updates(count: int) -> RunConfig:
-        return replace(config, train=replace(config.train, max_updates=count, validate_every=1000))
+        return replace(config, train=replace(config.train, max_updates=count, validate_every=1000, cooldown=0))
 
     train(tmp_path / "whole", FileSource(*corpus), updates(30), lines)
     train(tmp_path / "parts", FileSource(*corpus), updates(11), lines)
