@@ -28,9 +28,11 @@ Tensors = Mapping[str, Tensor]
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
     """Write one checkpoint: a ``<name>.safetensors`` for each entry of ``tensors``, and ``state`` as JSON."""
-    final = series / f"update-{update:08d}"
+    final = at_update(series, update)
     aside = series / f".{final.name}.{os.getpid()}.tmp"
     try:
+        for leftover in series.glob(".update-*.tmp"):  # of a process that was killed while it saved
+            shutil.rmtree(leftover)
         aside.mkdir(parents=True)
         for name, group in tensors.items():
             save_file({key: tensor.contiguous() for key, tensor in group.items()}, aside / f"{name}.safetensors")
@@ -93,36 +95,61 @@ def verify(checkpoint: Path) -> None:
             f"{checkpoint}: format {manifest.get('format')!r}, this version reads {FORMAT}. "
             "Use the version of glassformer that wrote it."
         )
-    for name, sealed in manifest.get("files", {}).items():
+    try:
+        sums = {name: (sealed["size"], sealed["sha256"]) for name, sealed in manifest["files"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: {error!r} is missing or odd.") from error
+    for name, sealed in sums.items():
         path = checkpoint / name
-        if not path.is_file() or path.stat().st_size != sealed["size"] or _sha256(path) != sealed["sha256"]:
-            raise CheckpointError(f"{path}: is missing or damaged: it is not what its manifest sealed.")
+        try:
+            found = (path.stat().st_size, _sha256(path))
+        except OSError as error:
+            raise CheckpointError(f"{path}: is missing or damaged: {error.strerror or error}.") from error
+        if found != sealed:
+            raise CheckpointError(f"{path}: is damaged: it is not what its manifest sealed.")
+
+
+def at_update(series: Path, update: int) -> Path:
+    """Where the checkpoint of an update stands in a series, if there is one."""
+    return series / f"update-{update:08d}"
+
+
+def update_of(checkpoint: Path) -> int:
+    """The update that a checkpoint of a series is named by."""
+    return int(checkpoint.name.removeprefix("update-"))
 
 
 def checkpoints(series: Path) -> list[Path]:
     """The checkpoints of a series, oldest first, valid or not."""
-    return sorted(series.glob("update-*"))
+    return sorted(found for found in series.glob("update-*") if found.name.removeprefix("update-").isdecimal())
+
+
+def whole(checkpoint: Path, warn: Callable[[str], None]) -> bool:
+    """Whether a checkpoint verifies; if not, what is wrong goes to ``warn``."""
+    try:
+        verify(checkpoint)
+    except CheckpointError as error:
+        warn(f"{error} It is passed over.")
+        return False
+    return True
 
 
 def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
     """The newest checkpoint that verifies; damaged ones are named through ``warn`` and passed over."""
-    for checkpoint in reversed(checkpoints(series)):
-        try:
-            verify(checkpoint)
-        except CheckpointError as error:
-            warn(f"{error} It is passed over.")
-        else:
-            return checkpoint
-    return None
+    return next((found for found in reversed(checkpoints(series)) if whole(found, warn)), None)
 
 
-def prune(series: Path, keep: int) -> None:
-    """Delete all but the newest ``keep`` checkpoints, once the newest has been proven good."""
-    found = checkpoints(series)
-    if len(found) > keep:
-        verify(found[-1])
-        for old in found[:-keep]:
-            shutil.rmtree(old)
+def prune(newest: Path, keep: int) -> None:
+    """Delete all of its series but ``newest``, once proven good, and the ``keep`` - 1 before it.
+
+    Later ones go, too: they were damaged, or are of a training that has since gone on from before them.
+    """
+    found = checkpoints(newest.parent)
+    kept = [checkpoint for checkpoint in found if checkpoint <= newest][-keep:]
+    if kept != found:
+        verify(newest)
+        for other in set(found) - set(kept):
+            shutil.rmtree(other)
 
 
 def read_tensors(checkpoint: Path, name: str) -> dict[str, Tensor]:

@@ -164,7 +164,7 @@ def average(
     place = opt.required_run(run)
     from glassformer.training.average import average_run
 
-    used = average_run(place, last)
+    used = average_run(place, last, lambda line: typer.echo(line, err=True))
     typer.echo(f"The final model of {place} is now the mean of {len(used)} checkpoints:")
     for checkpoint in used:
         typer.echo(f"  {checkpoint.name}")

@@ -63,14 +63,14 @@ def evaluate(
 
 
 def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *, as_json: bool) -> None:
-    if out is not None:
-        write_lines(out, outputs)
     if as_json:
         typer.echo(json.dumps(scores.to_mapping()))
-        return
-    typer.echo(f"BLEU   {scores.bleu:6.2f}   {scores.signatures['bleu']}")
-    typer.echo(f"chrF   {scores.chrf:6.2f}   {scores.signatures['chrf']}")
-    typer.echo(f"exact  {scores.exact_match:6.2f} %  of {scores.sentences} sentences")
+    else:
+        typer.echo(f"BLEU   {scores.bleu:6.2f}   {scores.signatures['bleu']}")
+        typer.echo(f"chrF   {scores.chrf:6.2f}   {scores.signatures['chrf']}")
+        typer.echo(f"exact  {scores.exact_match:6.2f} %  of {scores.sentences} sentences")
+    if out is not None:
+        write_lines(out, outputs)
 
 
 def score(

@@ -155,7 +155,7 @@ NAMED_MODELS: dict[str, dict[str, Any]] = {
 
 def named_model(name: str) -> dict[str, Any]:
     """What a named configuration sets apart from the defaults."""
-    if name not in NAMED_MODELS:
+    if not isinstance(name, str) or name not in NAMED_MODELS:
         raise ConfigError(
             f"model.name: there is no configuration named {name!r}.{nearest(str(name), NAMED_MODELS)} "
             f"Known: {', '.join(NAMED_MODELS)}."
@@ -234,8 +234,8 @@ class TrainConfig(Section):
         "none, as in the paper",
         low=0.0, high=0.9,
     )  # fmt: skip
-    adam_beta1: float = knob(0.9, "decay of Adam's first moment", symbol="β1", low=0.0, high=1.0)
-    adam_beta2: float = knob(0.98, "decay of Adam's second moment", symbol="β2", low=0.0, high=1.0)
+    adam_beta1: float = knob(0.9, "decay of Adam's first moment", symbol="β1", low=0.0, high=0.99999)
+    adam_beta2: float = knob(0.98, "decay of Adam's second moment", symbol="β2", low=0.0, high=0.99999)
     adam_eps: float = knob(1e-9, "added to Adam's denominator", symbol="ε", low=0.0, high=1.0)
     clip_norm: float = knob(1.0, "largest global gradient norm; 0 means no clipping, as in the paper", low=0.0)
     label_smoothing: float = knob(
@@ -274,6 +274,11 @@ class TrainConfig(Section):
             raise ConfigError(
                 f"train.peak_rate: found {self.peak_rate} with schedule {self.schedule!r}. noam takes none: its peak "
                 "follows from d_model and warmup. To choose the peak, set train.schedule=inverse_sqrt with it."
+            )
+        if self.stop_at and self.metric == "loss":
+            raise ConfigError(
+                f"train.stop_at: found {self.stop_at} with metric 'loss', expected bleu, chrf or exact_match, of "
+                "which it is a percentage. Set train.metric with it, or train.stop_at=0."
             )
 
 

@@ -21,7 +21,16 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoint import MANIFEST, load_weights, newest_valid, read_json, read_tensors, verify
+from glassformer.checkpoint import (
+    MANIFEST,
+    checkpoints,
+    load_weights,
+    newest_valid,
+    read_json,
+    read_tensors,
+    update_of,
+    verify,
+)
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.model.transformer import Transformer
@@ -29,6 +38,7 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
 
 WEIGHTS = "model"
+FREE_SPACE = "Free some space or correct the permissions, then run the same command again to go on."
 USED_FIRST = ("final", "best", "latest")
 
 
@@ -86,8 +96,11 @@ class RunDirectory:
         """Save every effective setting, and what the run was trained on."""
         document = {"glassformer": __version__, "config": config.to_mapping(), "data": data}
         aside = self.config_file.with_suffix(".tmp")
-        aside.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
-        aside.replace(self.config_file)
+        try:
+            aside.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+            aside.replace(self.config_file)
+        except OSError as error:
+            raise StorageError(f"{self.config_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
 
     def read_config(self) -> tuple[RunConfig, dict[str, Any]]:
         """The settings and the data of the run, or a RunError when none is here."""
@@ -132,13 +145,18 @@ class RunDirectory:
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
         """The checkpoint that ``load`` takes its weights from."""
-        for series in USED_FIRST:
+        for series in USED_FIRST[self._has_gone_on() :]:
             found = newest_valid(self.path / series, warn)
             if found is not None:
                 return found
         raise RunError(
             f"{self.path}: holds no whole checkpoint yet. Let `glassformer train` run until its first one."
         )
+
+    def _has_gone_on(self) -> bool:
+        """Whether the training has gone on since its final model was made."""
+        final, latest = checkpoints(self.final), checkpoints(self.latest)
+        return bool(final and latest) and update_of(latest[-1]) > update_of(final[-1])
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -25,7 +25,8 @@ from glassformer.errors import ConfigError, PeerError, WorkerError
 
 T = TypeVar("T")
 
-# The first process may prepare text for hours; torchrun ends those that wait if it fails.
+# The first process may prepare text, and another one translate its share, for hours; torchrun ends those that wait if
+# one fails.
 _LONGEST_WAIT = timedelta(days=7)
 _LONGEST_START = timedelta(minutes=15)
 # What PyTorch's errors hold when the connection to another process is lost.
@@ -154,18 +155,29 @@ class TorchrunWorld(World):
         store, _, _ = next(rendezvous("env://"))
         self._store = _of_this_start(store, self.rank, self.size)
         backend = "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
-        dist.init_process_group(backend, store=self._store, rank=self.rank, world_size=self.size)
+        dist.init_process_group(
+            backend, timeout=_LONGEST_WAIT, store=self._store, rank=self.rank, world_size=self.size
+        )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is None:
-            self.numbers(0.0)  # no connection ends before the last one has come here
+            try:
+                self.numbers(0.0)  # no connection ends before the last one has come here
+            except RuntimeError as lost:
+                self._tell_of(lost)
+                raise
             dist.destroy_process_group()
-        elif not self._is_first_to_fail():
+        else:
+            self._tell_of(error)
+
+    def _tell_of(self, error: BaseException) -> None:
+        """Raise what ``error`` is to this process, if it is not its own."""
+        if not self._is_first_to_fail():
             raise PeerError(f"process {self.rank} of {self.size}: ended, because another one failed.") from error
-        elif isinstance(error, RuntimeError) and any(sign in str(error) for sign in _LOST):
+        if isinstance(error, RuntimeError) and any(sign in str(error) for sign in _LOST):
             raise WorkerError(
                 f"process {self.rank} of {self.size}: another process ended before its work did: killed, out of "
                 "memory, or cut off. Start the same command again; with --max-restarts torchrun does so by itself."

@@ -212,6 +212,16 @@ def test_evaluate_prints_one_json_object_with_its_signatures(
     assert len(out.read_text().splitlines()) == 64
 
 
+def test_scores_are_told_even_where_the_translations_cannot_be_written(
+    call: Run, trained: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    src, tgt = files
+    result = call("evaluate", "--src", src, "--ref", tgt, "--run", trained, "--out", tmp_path / "none" / "out.txt")
+    assert result.code == 5
+    assert result.out.startswith("BLEU")
+    assert "cannot be written" in result.err
+
+
 def test_trace_prints_the_walk_and_writes_it(call: Run, trained: Path, tmp_path: Path) -> None:
     result = call("trace", "ab", "--tgt", "ba", "--run", trained, "--json", tmp_path / "walk.json")
     assert "decoder.layers.0.cross_attention" in result.out

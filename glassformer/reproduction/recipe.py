@@ -117,7 +117,14 @@ def read_recipe(name: str) -> Recipe:
             f"{', '.join(recipe_names())}; or give the path of a file of your own, ending in .toml."
         )
     values = read_toml(path)
-    return _recipe(path, dict(values.get("recipe", {})), dict(values.get("data", {})))
+    return _recipe(path, _section(path, values, "recipe"), _section(path, values, "data"))
+
+
+def _section(path: Path, values: dict[str, Any], key: str) -> dict[str, Any]:
+    found = values.get(key, {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path.name}: {key}: found {found!r}, expected a section [{key}].")
+    return found
 
 
 def _recipe(path: Path, values: dict[str, Any], data: dict[str, Any]) -> Recipe:

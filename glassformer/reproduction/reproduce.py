@@ -15,7 +15,7 @@ from pathlib import Path
 from glassformer.checkpoint import newest_valid
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
-from glassformer.errors import StorageError
+from glassformer.errors import ConfigError, StorageError
 from glassformer.reproduction.recipe import Recipe, Variant
 from glassformer.run_directory import RunDirectory
 from glassformer.text.lines import read_lines
@@ -36,6 +36,10 @@ class Order:
     seeds: tuple[int, ...]
     overrides: tuple[str, ...] = ()
     variant: Variant | None = None
+
+    def __post_init__(self) -> None:
+        if any(one.partition("=")[0].strip() == "train.seed" for one in self.changes):
+            raise ConfigError("train.seed: is another for each training here. Name the seeds with --seeds 1,2,3.")
 
     @property
     def changes(self) -> list[str]:
@@ -103,8 +107,8 @@ def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: 
         outputs = _outputs(order, translator, request.config.decode, request.run, display)
         parameters = sum(weight.numel() for weight in translator.model.parameters())
     state = _last_state(request.run, display)
-    better = state.best is None or outcome.final.value(request.config.train.metric) > state.best
-    return SeedResult(outcome, state, better, parameters, outputs, time.monotonic() - began)
+    averaged = state.best is None or outcome.final.value(request.config.train.metric) >= state.best
+    return SeedResult(outcome, state, averaged, parameters, outputs, time.monotonic() - began)
 
 
 def _together(order: Order, display: Display) -> dict[str, list[str]]:

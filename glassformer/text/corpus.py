@@ -74,6 +74,7 @@ def _read_tsv(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
+    languages: list[str] = []
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -83,20 +84,28 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
             raise TextError(f"{path}:{number}:{error.colno}: is not JSON: {error.msg}. {_JSONL_SHAPE}") from error
         except (ValueError, RecursionError) as error:
             raise TextError(f"{path}:{number}: is not usable JSON: {error}. {_JSONL_SHAPE}") from error
-        yield _json_sides(value, f"{path}:{number}")
+        yield _json_sides(value, languages, f"{path}:{number}")
 
 
 _JSONL_SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
 
 
-def _json_sides(value: Any, where: str) -> tuple[str, str]:
+def _json_sides(value: Any, languages: list[str], where: str) -> tuple[str, str]:
+    """Source and target; the first ``translation`` puts its two ``languages`` down, and says which is the source."""
     if not isinstance(value, dict):
         raise TextError(f"{where}: found {type(value).__name__}, not an object. {_JSONL_SHAPE}")
     if "translation" in value:
         texts = value["translation"]
         if not isinstance(texts, dict) or len(texts) != 2:
             raise TextError(f"{where}: 'translation' is not an object with exactly two languages. {_JSONL_SHAPE}")
-        sides = tuple(texts.values())
+        if not languages:
+            languages += texts
+        if texts.keys() != set(languages):
+            raise TextError(
+                f"{where}: found a translation of {' and '.join(texts)}, expected {' and '.join(languages)}, as in "
+                "the first one. Put each pair of languages in a file of its own."
+            )
+        sides = tuple(texts[language] for language in languages)
     elif "src" in value and "tgt" in value:
         sides = (value["src"], value["tgt"])
     else:

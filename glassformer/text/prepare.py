@@ -61,12 +61,14 @@ def prepare(
     source: str,
     report: Report,
     advanced: Advanced = _unseen,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
 ) -> PreparedText:
     """Prepare ``pairs`` in ``directory``, or use what a former call with the same ``source`` left there.
 
     ``pairs`` and ``valid`` start a new stream at each call; without ``valid``, validation pairs are split off
     by a hash of their source. ``source`` is a fingerprint of the data. ``report`` is given a line to show, and
-    ``advanced`` how far a long preparation is. Raises ``TextError`` when no pair is left to train on or to validate
+    ``advanced`` how far a long preparation is. ``tokenizers``, of the source and the target, are trained if none are
+    given. Raises ``TextError`` when no pair is left to train on or to validate
     with, ``TokenizerError`` when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
     """
     ready = _read_finished(directory, source, config)
@@ -74,7 +76,7 @@ def prepare(
         report(f"Text: using the preparation in {directory} ({_summary(ready.counts, ready.src_tokenizer)}).")
         return ready
     try:
-        counts = _build(pairs, valid, config, directory, advanced)
+        counts = _build(pairs, valid, config, directory, advanced=advanced, tokenizers=tokenizers)
         form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts}
         _write_atomically(directory / "prepared.json", form)
     except OSError as error:
@@ -87,7 +89,13 @@ def prepare(
 
 
 def _build(
-    pairs: PairSource, valid: PairSource | None, config: TextConfig, directory: Path, advanced: Advanced
+    pairs: PairSource,
+    valid: PairSource | None,
+    config: TextConfig,
+    directory: Path,
+    *,
+    advanced: Advanced,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None,
 ) -> dict[str, int]:
     """Write all files but the last; returns the counts."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -97,7 +105,7 @@ def _build(
     # Looked at before the long work: a mistake in the validation text is told at once.
     given = [] if valid is None else _given_validation(valid)
     known = partial(counted, total=survey.read, advanced=advanced)
-    tokenizers = _train_tokenizers(lambda: known("tokenizer", pairs()), survey, config)
+    tokenizers = tokenizers or _train_tokenizers(lambda: known("tokenizer", pairs()), survey, config)
     for side, tokenizer in zip(("src", "tgt"), tokenizers, strict=True):
         tokenizer.save(directory / f"{side}.tokenizer.json")
     encoder = ChunkEncoder(tokenizers, config, survey.valid_share)
@@ -184,7 +192,7 @@ def _read_finished(directory: Path, source: str | None, config: TextConfig) -> P
             return None
         return _read(directory, config, found["counts"])
     except (OSError, ValueError, TypeError, KeyError, ConfigError, TextError, TokenizerError):
-        # Damaged or incomplete: made again from the source, which loses nothing.
+        # Damaged or incomplete: made again from the source.
         return None
 
 

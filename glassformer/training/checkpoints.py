@@ -9,14 +9,17 @@ from torch.optim import Adam
 
 from glassformer.checkpoint import (
     Tensors,
+    at_update,
     newest_valid,
     prune,
     read_json,
     read_tensors,
     save_checkpoint,
     weights_of,
+    whole,
 )
 from glassformer.config import RunConfig
+from glassformer.errors import TokenizerError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.prepare import PreparedText
 from glassformer.training.distributed import Spread
@@ -66,10 +69,11 @@ class Keeper:
 
     def resume(self, optimizer: Adam) -> TrainState:
         """Put the newest valid checkpoint's weights, moments and random state back, if there is one."""
-        newest = self._newest_valid(self._run.latest)
+        newest = self._world.from_first(lambda: newest_valid(self._run.latest, self._say))
         state = TrainState() if newest is None else TrainState.read(newest)
         draw_apart(self._world, self._config.train.seed, state.update)
         if newest is not None:
+            self._refuse_other_tokenizers(newest)
             self._spread.load(read_tensors(newest, WEIGHTS), newest)
             restore_optimizer(self._spread, optimizer, newest)
             restore_random(newest, self._world)
@@ -77,20 +81,26 @@ class Keeper:
             self._say_what_differs(newest)
         return state
 
-    def load_best(self) -> bool:
-        """Put the best single checkpoint's weights into the model; False if there is none."""
-        best = self._newest_valid(self._run.best)
-        if best is not None:
+    def load_best(self, state: TrainState) -> bool:
+        """Put the best single checkpoint's weights into the model; False if it is gone or damaged."""
+        best = at_update(self._run.best, state.best_update)
+        usable = self._world.from_first(lambda: whole(best, self._say))
+        if usable:
             self._spread.load(read_tensors(best, WEIGHTS), best)
-        return best is not None
-
-    def _newest_valid(self, series: Path) -> Path | None:
-        return self._world.from_first(lambda: newest_valid(series, self._say))
+        return usable
 
     def _write(self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int) -> None:
         if self._world.is_first:
-            save_checkpoint(series, state.update, tensors, self._description(state))
-            prune(series, keep)
+            prune(save_checkpoint(series, state.update, tensors, self._description(state)), keep)
+
+    def _refuse_other_tokenizers(self, checkpoint: Path) -> None:
+        saved = read_json(checkpoint / "state.json")
+        for name, digest in self._digests.items():
+            if saved.get(name) != digest:
+                raise TokenizerError(
+                    f"{self._run.path}: its text is cut by another {name} than {checkpoint} was trained with. Put "
+                    f"the original tokenizer.{name[:3]}.json back and remove {self._run.text}, or name another --run."
+                )
 
     def _say_what_differs(self, checkpoint: Path) -> None:
         saved = read_json(checkpoint / "state.json")

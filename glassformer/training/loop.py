@@ -45,6 +45,8 @@ class Trainer:
     ) -> None:
         self.run, self.config, self.text, self.log, self.world = run, config, text, log, world
         self.device = pick_device(world.device(config.train.device))
+        if self.device.index is not None:
+            torch.cuda.set_device(self.device)  # whose generator is saved and restored
         keep_freed_memory()
         torch.manual_seed(config.train.seed)
         self.model = Transformer(config.model).train()
@@ -80,12 +82,14 @@ class Trainer:
     def finish(self) -> Validation:
         """Keep as the final model whichever validates better: the last checkpoints' average, or the best one."""
         metric = self.config.train.metric
-        candidates = self.world.from_first(lambda: last_checkpoints(self.run, self.config.train.average_last))
+        candidates = self.world.from_first(
+            lambda: last_checkpoints(self.run, self.config.train.average_last, self.log.say, self.state.update)
+        )
         self.spread.load(average_weights(candidates), candidates[-1])
         final = self._measure()
         self.log.say(f"Average of the last {len(candidates)} checkpoints: validation loss {final.loss:.3f}.")
         better = self.state.best is not None and self.state.best > final.value(metric)
-        if better and self.keeper.load_best():
+        if better and self.keeper.load_best(self.state):
             final = self._measure()
             self.log.say(
                 f"The single checkpoint of update {self.state.best_update} has the better {metric}: it is kept."

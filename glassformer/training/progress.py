@@ -2,13 +2,15 @@
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from glassformer.errors import ConfigError
-from glassformer.run_directory import RunDirectory
+from glassformer.errors import ConfigError, StorageError
+from glassformer.run_directory import FREE_SPACE, RunDirectory
 from glassformer.text.advance import Advance
 from glassformer.training.evaluation import Validation
 
@@ -100,9 +102,10 @@ class RunLog:
     """Writes what happens to the run directory and passes it to the display."""
 
     def __init__(self, run: RunDirectory, display: Display, *, tensorboard: bool) -> None:
-        self._display = display
-        self._metrics = run.metrics_file.open("a", encoding="utf-8")
-        self._lines = run.log_file.open("a", encoding="utf-8")
+        self._display, self._place = display, run.path
+        with self._writing():
+            self._metrics = run.metrics_file.open("a", encoding="utf-8")
+            self._lines = run.log_file.open("a", encoding="utf-8")
         self._events = _event_writer(run.path / "tensorboard") if tensorboard else None
 
     def __enter__(self) -> Self:
@@ -111,8 +114,9 @@ class RunLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._metrics.close()
-        self._lines.close()
+        for file in (self._metrics, self._lines):
+            with suppress(OSError):  # told when the line that it still holds was written
+                file.close()
         if self._events is not None:
             self._events.close()
 
@@ -158,15 +162,24 @@ class RunLog:
         )  # fmt: skip
 
     def _write_line(self, line: str) -> None:
-        self._lines.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
-        self._lines.flush()
+        with self._writing():
+            self._lines.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
+            self._lines.flush()
 
     def _write_metrics(self, update: int, values: dict[str, float]) -> None:
-        self._metrics.write(json.dumps({"update": update, **values}) + "\n")
-        self._metrics.flush()
+        with self._writing():
+            self._metrics.write(json.dumps({"update": update, **values}) + "\n")
+            self._metrics.flush()
         if self._events is not None:
             for name, value in values.items():
                 self._events.add_scalar(name, value, update)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(f"{self._place}: its log cannot be written: {error.strerror}. {FREE_SPACE}") from error
 
 
 def _event_writer(directory: Path) -> Any:

@@ -44,6 +44,9 @@ class TrainRequest:
         values.pop("run", None)
         given = {key: value for key, value in (data or {}).items() if value is not None}
         source = _source(given or named_in_file)
+        changes: dict[str, dict[str, Any]] = {}
+        apply_overrides(changes, overrides)
+        model = changes.get("model", {}).pop("name", model)
         if run is None:
             raise ConfigError(
                 "--run: found nothing, expected the directory to train in, for example --run runs/first."
@@ -54,7 +57,8 @@ class TrainRequest:
                 _merge(layers, section, settings)
         if model is not None:
             layers["model"] = {**layers["model"], "name": model, **named_model(model)}
-        apply_overrides(layers, overrides)
+        for section, settings in changes.items():
+            _merge(layers, section, settings)
         return cls(run, source, RunConfig.from_mapping(layers))
 
 
@@ -79,12 +83,14 @@ def _read_config_file(path: Path) -> dict[str, Any]:
     return values
 
 
-def _source(data: Mapping[str, str]) -> Source:
+def _source(data: Mapping[str, Any]) -> Source:
     for key in data:
         if key not in DATA_KEYS:
             raise ConfigError(
                 f"data.{key}: there is no such setting.{nearest(key, DATA_KEYS)} Known: {', '.join(DATA_KEYS)}."
             )
+        if not isinstance(data[key], str):
+            raise ConfigError(f"data.{key}: found {data[key]!r}, expected one name.")
     kinds = [key for key in ("src", "pairs", "task") if key in data]
     if len(kinds) != 1:
         raise ConfigError(

@@ -13,6 +13,7 @@ from glassformer.decoding.sources import check_tokenizers
 from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, prepare, read_prepared
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.evaluation import Validation
 from glassformer.training.loop import Trainer
 from glassformer.training.progress import Display, RunLog, Silence
@@ -25,9 +26,10 @@ from glassformer.world import ALONE, World
 MAY_CHANGE = {
     "train.max_updates", "train.max_minutes", "train.stop_at", "train.patience", "train.log_every",
     "train.tensorboard", "train.device", "train.sharding", "train.save_minutes", "train.average_last",
-    "train.valid_translations", "text.workers",
+    "text.workers",
 }  # fmt: skip
 
+_TRANSLATIONS = "train.valid_translations"  # may change where the loss, which is of all pairs, decides what is best
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
@@ -100,6 +102,7 @@ def _begun(run: RunDirectory, config: RunConfig) -> PreparedText:
 
 
 def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: str, log: Display) -> PreparedText:
+    """A run that goes on keeps its tokenizers, whatever has become of its text: its weights are for their ids."""
     has_valid = source.valid() is not None
     return prepare(
         source.pairs,
@@ -109,7 +112,13 @@ def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: 
         source=fingerprint,
         report=log.say,
         advanced=log.advanced,
+        tokenizers=_tokenizers_of(run, config) if run.exists else None,
     )
+
+
+def _tokenizers_of(run: RunDirectory, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
+    src, tgt = run.read_tokenizers()
+    return src, src if config.text.joint else tgt
 
 
 def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
@@ -124,10 +133,11 @@ def _refuse_other_run(run: RunDirectory, config: RunConfig, data: dict[str, Any]
         config, model=replace(config.model, src_vocab=before.model.src_vocab, tgt_vocab=before.model.tgt_vocab)
     )
     found, wanted = _flat(before), _flat(asked)
+    may_change = {*MAY_CHANGE, _ACCUMULATE, *([_TRANSLATIONS] if before.train.metric == "loss" else ())}
     changed = [
         f"{key}: {found[key]!r}, now {wanted[key]!r}"
         for key in found
-        if found[key] != wanted[key] and key not in {*MAY_CHANGE, _ACCUMULATE} and not key.startswith("decode.")
+        if found[key] != wanted[key] and key not in may_change and not key.startswith("decode.")
     ]
     batches, processes = _batches_an_update(before, data_before), data_before.get("processes", 1)
     if batches != _batches_an_update(asked, data):

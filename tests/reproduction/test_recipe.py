@@ -118,3 +118,16 @@ def test_every_variant_is_a_training_that_could_begin(name: str) -> None:
 def test_a_name_that_there_is_not_is_answered_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"no recipe named 'multi30k-de'. Did you mean 'multi30k-en-de'\?"):
         read_recipe("multi30k-de")
+
+
+@pytest.mark.parametrize("section", ["recipe", "data"])
+def test_a_section_that_is_none_is_refused(section: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.toml").write_text(f"{section} = 3\n")
+    with pytest.raises(ConfigError, match=rf"odd.toml: {section}: found 3, expected a section \[{section}\]"):
+        read_recipe(str(tmp_path / "odd.toml"))
+
+
+def test_a_seed_that_would_be_passed_over_is_refused(phrases: Path) -> None:
+    recipe = read_recipe(str(phrases / "phrases.toml"))
+    with pytest.raises(ConfigError, match=r"train.seed: is another for each training here. .* --seeds"):
+        Order(recipe, find_files(recipe, phrases), Path("r"), (7,), ("train.seed=77",))

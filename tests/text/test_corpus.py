@@ -109,6 +109,16 @@ def test_jsonl_of_both_shapes(tmp_path):
     assert pairs_of(tmp_path, "a.jsonl", content) == [("a", "b"), ("c\n", "ü")]
 
 
+def test_jsonl_of_translations_goes_one_way(tmp_path):
+    content = (
+        '{"translation": {"en": "one", "de": "eins"}}\n{"translation": {"de": "zwei", "en": "two"}}\n'
+        '{"translation": {"en": "three", "fr": "trois"}}\n'
+    )
+    assert pairs_of(tmp_path, "a.jsonl", content.rsplit("\n", 2)[0]) == [("one", "eins"), ("two", "zwei")]
+    with pytest.raises(TextError, match=r"a\.jsonl:3: found a translation of en and fr, expected en and de"):
+        pairs_of(tmp_path, "a.jsonl", content)
+
+
 def test_a_lone_surrogate_in_jsonl_can_be_written_again(tmp_path):
     assert pairs_of(tmp_path, "a.jsonl", '{"src": "\\ud800", "tgt": "\\ud83d\\ude00"}') == [("\ufffd", "😀")]
 

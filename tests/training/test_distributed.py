@@ -191,11 +191,14 @@ def test_another_number_of_batches_in_an_update_is_refused(
 
 
 @pytest.mark.slow
-def test_an_error_of_one_process_ends_all_with_one_line(corpus: Corpus, make: MakeConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["latest", "final"])
+def test_an_error_of_one_process_ends_all_with_one_line(
+    corpus: Corpus, make: MakeConfig, tmp_path: Path, place: str
+) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    (run / "latest").write_text("where the first process wants to save")
-    code, _, err = end(start(2, *command(corpus, run, make(validate_every=2))))
+    (run / place).write_text("where the first process wants to save")
+    code, _, err = end(start(2, *command(corpus, run, make(validate_every=2, max_updates=4))))
     told = [line for line in err.splitlines() if line.startswith("error:")]
     assert code != 0
     assert len(told) == 1

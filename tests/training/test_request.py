@@ -73,3 +73,29 @@ def test_an_odd_file_is_refused_in_words(text: str, tmp_path: Path) -> None:
     toml.write_text(text)
     with pytest.raises(ConfigError):
         TrainRequest.make(run=RUN, data={"task": "dates"}, config_file=toml)
+
+
+def test_a_model_named_by_set_is_the_one_of_that_name_too() -> None:
+    named = TrainRequest.make(run=RUN, data={"task": "dates"}, overrides=["model.name=base", "model.d_ff=99"])
+    model = TrainRequest.make(run=RUN, data={"task": "dates"}, model="base", overrides=["model.d_ff=99"])
+    assert named == model
+    assert named.config.model.d_ff == 99
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["train.stop_at=90"], r"train.stop_at: found 90.0 with metric 'loss', expected bleu, chrf or exact_match"),
+        (["train.adam_beta2=1.0"], r"train.adam_beta2: found 1.0, expected a value from 0.0 to 0.99999"),
+        (['model.name=["tiny"]'], r"there is no configuration named \['tiny'\]"),
+    ],
+)
+def test_a_setting_that_cannot_be_or_would_do_nothing_is_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TrainRequest.make(run=RUN, data={"src": "a", "tgt": "b"}, overrides=overrides)
+
+
+def test_a_task_that_is_no_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("[data]\ntask = 3\n")
+    with pytest.raises(ConfigError, match=r"data.task: found 3, expected one name"):
+        TrainRequest.make(run=RUN, config_file=tmp_path / "run.toml")

@@ -153,7 +153,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
     newest.write_bytes(damaged)
     again = Lines()
     train(run, FileSource(*corpus), small_config(), again)
-    assert any("is missing or damaged" in line and "passed over" in line for line in again.lines)
+    assert any("is damaged" in line and "passed over" in line for line in again.lines)
     assert any(line.startswith("Going on after update 10") for line in again.lines)
 
 
@@ -195,7 +195,7 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(
 ) -> None:
     run = tmp_path / "run"
     train(run, FileSource(*corpus), small_config(validate_every=5), lines)
-    used = average_run(run, 2)
+    used = average_run(run, 2, lines.say)
     assert [path.name for path in used] == ["update-00000015", "update-00000020"]
     first, second = (read_tensors(path, "model") for path in used)
     for name, mean in weights(run, "final").items():

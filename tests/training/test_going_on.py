@@ -1,0 +1,219 @@
+"""What a run that goes on makes of what it finds: damaged and later checkpoints, leftovers, lost text, a full disk."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recorded import Lines
+
+from glassformer import Translator
+from glassformer.checkpoint import checkpoints, read_json, verify
+from glassformer.config import RunConfig, TextConfig
+from glassformer.errors import CheckpointError, RunError, StorageError, TokenizerError
+from glassformer.run_directory import RunDirectory
+from glassformer.training.average import average_run
+from glassformer.training.progress import Progress
+from glassformer.training.source import FileSource
+from glassformer.training.train import train
+
+MakeConfig = Callable[..., RunConfig]
+Corpus = tuple[Path, Path]
+
+
+def damage(checkpoint: Path) -> None:
+    """Turn one bit of the weights."""
+    file = checkpoint / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+
+
+def updates(series: Path) -> list[int]:
+    return [int(checkpoint.name.removeprefix("update-")) for checkpoint in checkpoints(series)]
+
+
+def validation_loss(run: Path, update: int) -> float:
+    """What was logged of a validation."""
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return next(one["valid_loss"] for one in records if one["update"] == update and "valid_loss" in one)
+
+
+class StopsAt(Lines):
+    """A person who presses Ctrl-C after an update."""
+
+    def __init__(self, update: int) -> None:
+        super().__init__()
+        self._update = update
+
+    def progress(self, progress: Progress, *, due: bool) -> None:
+        super().progress(progress, due=due)
+        if progress.update == self._update:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_save_before_the_damaged_checkpoint_that_was_passed_over_is_the_newest_one(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    train(run, source, small_config(), Lines())
+    damage(checkpoints(run / "latest")[-1])
+    assert train(run, source, small_config(), StopsAt(15)).final is None
+    assert updates(run / "latest") == [10, 15]
+    again = Lines()
+    assert train(run, source, small_config(), again).updates == 20
+    assert again.updates[0].update == 16
+
+
+def test_what_is_later_than_the_point_that_a_run_went_on_from_does_not_count(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    train(run, source, small_config(), Lines())
+    shutil.rmtree(checkpoints(run / "latest")[-1])
+    train(run, source, small_config(max_updates=15), Lines())
+    for series, expected in {"latest": [10, 15], "history": [10, 15], "best": [15], "final": [15]}.items():
+        assert updates(run / series) == expected, series
+
+
+def test_a_best_checkpoint_of_an_abandoned_future_is_not_kept_as_the_final_model(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    train(run, source, small_config(), Lines())
+    assert updates(run / "best") == [20]
+    shutil.rmtree(checkpoints(run / "latest")[-1])
+    outcome = train(run, source, small_config(max_updates=10, average_last=1), Lines())
+    assert outcome.final is not None
+    assert outcome.final.loss == pytest.approx(validation_loss(run, 10))
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    train(run, source, small_config(), Lines())
+    damage(checkpoints(run / "history")[0])
+    lines = Lines()
+    train(run, source, small_config(max_updates=30), lines)
+    assert any("is damaged" in line and "passed over" in line for line in lines.lines)
+    assert any(line.startswith("Average of the last 2 checkpoints") for line in lines.lines)
+
+
+def test_a_final_model_serves_until_its_training_goes_on(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+
+    def used() -> Path:
+        return RunDirectory(run).usable_checkpoint(lambda _: None)
+
+    train(run, source, small_config(), Lines())
+    assert used() == run / "final" / "update-00000020"
+    train(run, source, small_config(max_updates=40), StopsAt(35))
+    assert used().parent == run / "best"
+    average_run(run, None, lambda _: None)
+    assert used() == run / "final" / "update-00000035"
+    assert read_json(used() / "state.json")["averaged"] == 3
+    train(run, source, small_config(max_updates=40), Lines())
+    assert used() == run / "final" / "update-00000040"
+
+
+def test_what_a_killed_process_left_does_not_hinder_a_save(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    leftovers = [run / "latest" / f".update-00000010.{pid}.tmp" for pid in (os.getpid(), 1)]
+    for leftover in leftovers:
+        leftover.mkdir(parents=True)
+        (leftover / "model.safetensors").write_bytes(b"half")
+    train(run, FileSource(*corpus), small_config(), Lines())
+    assert not any(leftover.exists() for leftover in leftovers)
+
+
+@pytest.mark.parametrize(
+    "manifest", ['{"format": 1, "files": {"state.json": {}}}', '{"format": 1}', '{"format": 1, "files": ["a"]}']
+)
+def test_a_manifest_of_another_shape_is_damage(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, manifest: str
+) -> None:
+    run = tmp_path / "run"
+    train(run, FileSource(*corpus), small_config(), Lines())
+    newest = checkpoints(run / "latest")[-1]
+    (newest / "manifest.json").write_text(manifest)
+    with pytest.raises(CheckpointError, match=r"manifest.json: is damaged"):
+        verify(newest)
+    lines = Lines()
+    train(run, FileSource(*corpus), small_config(), lines)
+    assert any(line.startswith("Going on after update 10") for line in lines.lines)
+
+
+def test_a_file_that_the_disk_does_not_give_is_damage(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(run, FileSource(*corpus), small_config(), Lines())
+    newest = checkpoints(run / "latest")[-1]
+    (newest / "random.safetensors").unlink()
+    (newest / "random.safetensors").mkdir()  # cannot be read as a file, as on a bad disk
+    lines = Lines()
+    train(run, FileSource(*corpus), small_config(), lines)
+    assert any("random.safetensors: is missing or damaged" in line for line in lines.lines)
+    assert any(line.startswith("Going on after update 10") for line in lines.lines)
+
+
+@pytest.mark.parametrize("tokenizer", ["unigram", "bpe"])
+def test_text_that_is_prepared_again_is_cut_by_the_tokenizers_that_the_run_has(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, tokenizer: str
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    text = TextConfig(tokenizer=tokenizer, vocab_size=300 if tokenizer == "bpe" else 60)
+
+    def config(max_updates: int) -> RunConfig:
+        return replace(small_config(max_updates=max_updates, cooldown=0), text=text)
+
+    train(run, source, config(10), Lines())
+    before = [tokenizer.json for tokenizer in RunDirectory(run).read_tokenizers()]
+    ids = (run / "text" / "train" / "src.ids").read_bytes()
+    shutil.rmtree(run / "text")
+    train(run, source, config(20), Lines())
+    assert (run / "text" / "train" / "src.ids").read_bytes() == ids
+    assert [(run / "text" / f"{side}.tokenizer.json").read_text() for side in ("src", "tgt")] == before
+    assert len(Translator.load(run).translate(["abc"])) == 1
+
+
+def test_a_run_whose_text_is_cut_by_another_tokenizer_does_not_go_on(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    train(run, source, small_config(max_updates=10, cooldown=0), Lines())
+    shutil.rmtree(run / "text")
+    file = run / "tokenizer.src.json"
+    file.write_text(file.read_text().replace('"a"', '"z"'))
+    with pytest.raises(TokenizerError, match="is cut by another src_tokenizer than"):
+        train(run, source, small_config(max_updates=20, cooldown=0), Lines())
+
+
+def test_a_log_on_a_full_disk_is_told_in_one_line(corpus: Corpus, small_config: MakeConfig, tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("/dev/full, a disk that is always full, is not here")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "train.log").symlink_to("/dev/full")
+    with pytest.raises(StorageError, match=r"its log cannot be written: No space left.*run the same command again"):
+        train(run, FileSource(*corpus), small_config(), Lines())
+
+
+def test_translations_of_another_number_are_refused_where_they_decide_what_is_best(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    train(run / "loss", source, small_config(max_updates=2), Lines())
+    train(run / "loss", source, small_config(max_updates=2, valid_translations=3), Lines())
+    train(run / "chrf", source, small_config(max_updates=2, metric="chrf"), Lines())
+    with pytest.raises(RunError, match="valid_translations: 200, now 3"):
+        train(run / "chrf", source, small_config(max_updates=2, metric="chrf", valid_translations=3), Lines())
