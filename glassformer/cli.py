@@ -55,7 +55,7 @@ def train(
     task: Annotated[str | None, typer.Option(help="A generated task: dates, phrasebook-de, scan-length ...")] = None,
     run: opt.NewRun = None,
     config: Annotated[
-        Path | None, typer.Option(help="A TOML file with all of this: run, [data], [model] ...")
+        Path | None, typer.Option(help=r"A TOML file with all of this: run, \[data], \[model] ...")
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="tiny, small, base, big or walkthrough; tiny if none is named")

@@ -45,7 +45,7 @@ def trace(
         list[str] | None,
         typer.Option(
             metavar="EDIT",
-            help="Replace values, e.g. 'decoder.layers.0.cross_attention.weights[heads=2]=0', and show the effect",
+            help=r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect",
             rich_help_panel=_PROOF,
         ),
     ] = None,

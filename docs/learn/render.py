@@ -47,6 +47,11 @@ INTRODUCTION = (
     "and fails if a statement does not hold. What a text gets wrong is shown with the right value, and listed in "
     "[Where the texts slip](slips.md)."
 )
+TEXTS = (
+    "The texts by number: 000 *Shaped Transformer*; 001 *Paper Walkthrough: Attention Is All You Need*; 002 "
+    "*Complete Transformer Attention Walkthrough*, a notebook; 003 *Attention is all you need - Training*, notes; "
+    "004 *Transformer*."
+)
 HOW_TO = (
     "A lesson is plain Python: `python docs/learn/shapes.py` carries it out, `make notebooks` makes notebooks of "
     "all, and `make learn` renders the pages below."
@@ -144,7 +149,7 @@ def index_page(runs: dict[str, dict[str, Any]]) -> str:
     seconds = sum(run["seconds"] for run in runs.values())
     machines = "; ".join(sorted({run["machine"] for run in runs.values()}))
     lines = [
-        "# Lessons", "", INTRODUCTION, "", HOW_TO, "",
+        "# Lessons", "", INTRODUCTION, "", TEXTS, "", HOW_TO, "",
         "| lesson | source | statements | slips | time |", "| --- | --- | ---: | ---: | ---: |", *rows,
         f"| all | | {total} | {slipped} | {seconds:.0f} s |", "",
         f"Times of one run each, notebook start included: {machines}.", "",
@@ -156,7 +161,7 @@ def slips_page(runs: dict[str, dict[str, Any]]) -> str:
     """Every slip with its place, what the text says, what is right, and why."""
     lines = [
         "# Where the texts slip", "",
-        SLIPS, "",
+        SLIPS, "", TEXTS, "",
     ]  # fmt: skip
     for name, run in runs.items():
         if slips(run):

@@ -52,7 +52,8 @@ def parameters(callback: Callable[..., Any]) -> Iterator[list[str]]:
             shown += "" if kind is bool else f" {info.metavar or VALUE_WORDS[kind]}"
         default = parameter.default
         required = "required" if default is inspect.Parameter.empty else ""
-        yield [code(shown), info.help or "", required or code("" if default in (None, False) else default)]
+        meaning = (info.help or "").replace("\\[", "[")  # in a help text a bracket alone is rich's markup
+        yield [code(shown), meaning, required or code("" if default in (None, False) else default)]
 
 
 def plain_type(hint: Any) -> Any:
@@ -63,6 +64,7 @@ def plain_type(hint: Any) -> Any:
 
 def exit_codes() -> Iterator[list[str]]:
     yield ["`0`", "It is done. Also when whoever read the output had enough of it (`| head`)."]
+    yield ["`1`", "`diff`: the two sides part. `trace --verify`: a step or an operation does not follow."]
     base = errors.GlassformerError
     classes = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, base)]
     known = sorted((kind for kind in classes if kind is not base), key=lambda kind: kind.exit_code)

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from glassformer.reproduction.recipe import read_recipe, recipe_names
 from reference.markdown import code, page, table
 from reference.tasks import task_results
 from reference.ways import way_results
@@ -57,10 +58,12 @@ def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
     if variant:
         yield f"{variant['why'].rstrip('.')}."
     yield (
-        f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) says every setting, and where one "
-        f"has another form than in the published one. {_where(report)} All figures: "
+        f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) says every setting, and what the "
+        f"published one is where another is taken here. {_where(report)} All figures: "
         f"[the report]({_place(name)}/report.json) and {_logs(name, report)}."
     )
+    if recipe["name"] in recipe_names() and not variant and (missing := _not_here(recipe["name"])):
+        yield f"Of its variants, not trained to their end yet: {', '.join(missing)}."
     if since := report.get("since"):  # written into the report by hand once the code has changed
         yield since
     if report["changed"]:
@@ -69,6 +72,15 @@ def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
     yield table(head, _trainings(report))
     for test_name, test in report["tests"].items():
         yield from _test(test_name, test)
+
+
+def _not_here(recipe: str) -> list[str]:
+    """The variants that nobody has left a report of, each with what it is."""
+    return [
+        f"{code(variant.name)} ({variant.why})"
+        for variant in read_recipe(recipe).variants
+        if not (RESULTS / f"{recipe}.{variant.name}").is_dir()
+    ]
 
 
 def _where(report: dict[str, Any]) -> str:

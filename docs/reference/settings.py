@@ -30,9 +30,11 @@ def settings_page() -> str:
         "parameters are counted with the sizes given here.",
         table(["name", "what it is", "what it sets", "parameters"], named_models()),
         "## What may change when a run goes on",
-        "The same command goes on with a stopped run. These settings may then have other values, and so may all of "
-        "`decode`; any other difference is refused: "
-        + ", ".join(code(key) for key in sorted(MAY_CHANGE)) + ".",
+        "The same command goes on with a stopped run. All of `decode` may then have other values, and so may "
+        + ", ".join(code(key) for key in sorted(MAY_CHANGE)) + "; so may `train.valid_translations` where "
+        "`train.metric` is `loss`, and `train.accumulate` with the number of processes, as long as their product "
+        "stays what it was: see [scaling](scaling.md#going-on-with-another-number-of-processes). Any other "
+        "difference is refused.",
     )  # fmt: skip
 
 

@@ -50,7 +50,9 @@ def speed_page() -> str:
         *_growth(growth),
         "## Measure it again",
         "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu --profile "
-        "--start-up\npython benchmarks/decoding_growth.py\n```",
+        f"--start-up\npython benchmarks/decoding_growth.py --precision {growth['measured'].split(', ')[1]}\n```",
+        "The defaults measure more than stands here: rounds, sentences and tuning as above are `--rounds`, "
+        "`--sentences`, `--single-sentences` and `--tuning-sentences`.",
         "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers know; DIR holds "
         "Multi30k's test_2016_flickr.",
     )  # fmt: skip

@@ -16,6 +16,9 @@ def task_results() -> Iterator[str]:
         return
     found = json.loads(RESULTS.read_text("utf-8"))["results"]
     machine = found[0]["machine"]
+    # One call of the script has these for all tasks; those that ended earlier ended by themselves.
+    minutes = round(max(seed["minutes"] for one in found for seed in one["seeds"]))
+    seeds = " ".join(sorted({str(seed["seed"]) for one in found for seed in one["seeds"]}))
     yield "## The generated tasks"
     yield (
         "Exact matches, in percent of test pairs that no model has seen; greedy search. Each model has the settings "
@@ -24,7 +27,8 @@ def task_results() -> Iterator[str]:
         "others. Validation pairs are like the trained ones: they tell how well that was learned. A training ended "
         f"after the minutes, if it had not ended by itself. Trained on {machine['processor']}, threads: "
         f"{machine['threads']}, no GPU, PyTorch {machine['torch']}. Remade by "
-        f"{code('python benchmarks/tasks.py')}; all figures: [tasks.json](../benchmarks/results/{RESULTS.name})."
+        f"{code(f'python benchmarks/tasks.py --minutes {minutes} --seeds {seeds}')}; all figures: "
+        f"[tasks.json](../benchmarks/results/{RESULTS.name})."
     )
     yield " ".join(sorted({one["since"] for one in found if "since" in one}))
     head = ["task", "positions", "seeds", "updates", "minutes", "test pairs", "exact match", "on validation",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.checkpoint import newest_valid
+from glassformer.checkpoint import newest_valid, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError, StorageError
@@ -101,13 +101,13 @@ def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
 
 
 def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
-    assert outcome.final is not None
     began = time.monotonic()
     with Translator.load(request.run, device=request.config.train.device) as translator:
         outputs = _outputs(order, translator, request.config.decode, request.run, display)
         parameters = sum(weight.numel() for weight in translator.model.parameters())
     state = _last_state(request.run, display)
-    averaged = state.best is None or outcome.final.value(request.config.train.metric) >= state.best
+    used = RunDirectory(request.run).usable_checkpoint(display.say)
+    averaged = bool(read_json(used / "state.json").get("averaged"))
     return SeedResult(outcome, state, averaged, parameters, outputs, time.monotonic() - began)
 
 

@@ -63,9 +63,10 @@ class Keeper:
         }
         self._write(self._run.latest, state, tensors, keep=2)
 
-    def save_weights(self, state: TrainState, series: Path, *, keep: int) -> None:
-        """The weights alone, to average or to use."""
-        self._write(series, state, {WEIGHTS: self._spread.gathered(weights_of(self._spread.model))}, keep)
+    def save_weights(self, state: TrainState, series: Path, *, keep: int, averaged: int = 0) -> None:
+        """The weights alone, to average or to use; of how many checkpoints they are the mean, 0 for one by itself."""
+        tensors = {WEIGHTS: self._spread.gathered(weights_of(self._spread.model))}
+        self._write(series, state, tensors, keep, averaged=averaged)
 
     def resume(self, optimizer: Adam) -> TrainState:
         """Put the newest valid checkpoint's weights, moments and random state back, if there is one."""
@@ -89,9 +90,12 @@ class Keeper:
             self._spread.load(read_tensors(best, WEIGHTS), best)
         return usable
 
-    def _write(self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int) -> None:
+    def _write(
+        self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int, *, averaged: int = 0
+    ) -> None:
         if self._world.is_first:
-            prune(save_checkpoint(series, state.update, tensors, self._description(state)), keep)
+            description = self._description(state) | ({"averaged": averaged} if averaged else {})
+            prune(save_checkpoint(series, state.update, tensors, description), keep)
 
     def _refuse_other_tokenizers(self, checkpoint: Path) -> None:
         saved = read_json(checkpoint / "state.json")

@@ -89,12 +89,13 @@ class Trainer:
         final = self._measure()
         self.log.say(f"Average of the last {len(candidates)} checkpoints: validation loss {final.loss:.3f}.")
         better = self.state.best is not None and self.state.best > final.value(metric)
+        averaged = len(candidates)
         if better and self.keeper.load_best(self.state):
-            final = self._measure()
+            final, averaged = self._measure(), 0
             self.log.say(
                 f"The single checkpoint of update {self.state.best_update} has the better {metric}: it is kept."
             )
-        self.keeper.save_weights(self.state, self.run.final, keep=1)
+        self.keeper.save_weights(self.state, self.run.final, keep=1, averaged=averaged)
         return final
 
     def _update(self) -> Update:
