@@ -275,11 +275,6 @@ class TrainConfig(Section):
                 f"train.peak_rate: found {self.peak_rate} with schedule {self.schedule!r}. noam takes none: its peak "
                 "follows from d_model and warmup. To choose the peak, set train.schedule=inverse_sqrt with it."
             )
-        if self.stop_at and self.metric == "loss":
-            raise ConfigError(
-                f"train.stop_at: found {self.stop_at} with metric 'loss', expected bleu, chrf or exact_match, of "
-                "which it is a percentage. Set train.metric with it, or train.stop_at=0."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,6 @@ from glassformer.version import __version__
 
 WEIGHTS = "model"
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to go on."
-USED_FIRST = ("final", "best", "latest")
 
 
 def pick_device(name: str) -> torch.device:
@@ -127,7 +126,7 @@ class RunDirectory:
     def load(
         self, device: str = "auto", warn: Callable[[str], None] | None = None, checkpoint: Path | None = None
     ) -> LoadedRun:
-        """The model to use: the final one, the best or latest while training still goes on, or a ``checkpoint``."""
+        """The model to use: the final one, a better one while training still goes on, or a ``checkpoint``."""
         config, _ = self.read_config()
         src_tokenizer, tgt_tokenizer = self.read_tokenizers()
         checkpoint = checkpoint or self.usable_checkpoint(warn or _warn_on_stderr)
@@ -145,18 +144,20 @@ class RunDirectory:
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
         """The checkpoint that ``load`` takes its weights from."""
-        for series in USED_FIRST[self._has_gone_on() :]:
-            found = newest_valid(self.path / series, warn)
+        for series in self._used_first():
+            found = newest_valid(series, warn)
             if found is not None:
                 return found
         raise RunError(
             f"{self.path}: holds no whole checkpoint yet. Let `glassformer train` run until its first one."
         )
 
-    def _has_gone_on(self) -> bool:
-        """Whether the training has gone on since its final model was made."""
-        final, latest = checkpoints(self.final), checkpoints(self.latest)
-        return bool(final and latest) and update_of(latest[-1]) > update_of(final[-1])
+    def _used_first(self) -> list[Path]:
+        """The final model comes first, unless the training has gone on and has validated better since."""
+        best, final = checkpoints(self.best), checkpoints(self.final)
+        if best and final and update_of(best[-1]) > update_of(final[-1]):
+            return [self.best, self.final, self.latest]
+        return [self.final, self.best, self.latest]
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -26,7 +26,7 @@ from glassformer.errors import ConfigError, PeerError, WorkerError
 T = TypeVar("T")
 
 # The first process may prepare text, and another one translate its share, for hours; torchrun ends those that wait if
-# one fails.
+# one fails. The steps of a training wait no longer than PyTorch's own limit, so that a frozen process is noticed.
 _LONGEST_WAIT = timedelta(days=7)
 _LONGEST_START = timedelta(minutes=15)
 # What PyTorch's errors hold when the connection to another process is lost.
@@ -95,6 +95,7 @@ class TorchrunWorld(World):
     def __init__(self) -> None:
         self.rank, self.size, self.local_rank = (int(os.environ[key]) for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
         self._turns = itertools.count()
+        self._patient: dist.ProcessGroup | None = None
 
     def numbers(self, *values: float) -> list[list[float]]:
         """The values of each process, by rank, to all."""
@@ -106,20 +107,20 @@ class TorchrunWorld(World):
     def from_first(self, make: Callable[[], T]) -> T:
         """What ``make`` gives in the first process, which alone calls it, to all."""
         held: list[Any] = [make() if self.is_first else None]
-        dist.broadcast_object_list(held, src=0)
+        dist.broadcast_object_list(held, src=0, group=self._patient)
         return held[0]  # type: ignore[no-any-return]
 
     def scatter(self, make: Callable[[], Sequence[T] | None]) -> T | None:
         """To each process its own of the values, one a process, that the first one makes; None when it makes None."""
         held: list[Any] = [None]
         values: Sequence[Any] | None = (make() or [None] * self.size) if self.is_first else None
-        dist.scatter_object_list(held, None if values is None else list(values), src=0)
+        dist.scatter_object_list(held, None if values is None else list(values), src=0, group=self._patient)
         return held[0]  # type: ignore[no-any-return]
 
     def gather(self, value: T) -> list[T]:
         """The value of each process, by rank, to the first; to the others nothing."""
         found: list[Any] = [None] * self.size if self.is_first else []
-        dist.gather_object(value, found if self.is_first else None, dst=0)
+        dist.gather_object(value, found if self.is_first else None, dst=0, group=self._patient)
         return found
 
     @contextmanager
@@ -155,9 +156,8 @@ class TorchrunWorld(World):
         store, _, _ = next(rendezvous("env://"))
         self._store = _of_this_start(store, self.rank, self.size)
         backend = "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
-        dist.init_process_group(
-            backend, timeout=_LONGEST_WAIT, store=self._store, rank=self.rank, world_size=self.size
-        )
+        dist.init_process_group(backend, store=self._store, rank=self.rank, world_size=self.size)
+        self._patient = dist.new_group(backend="gloo", timeout=_LONGEST_WAIT)
         return self
 
     def __exit__(

@@ -39,14 +39,19 @@ def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
     """
     if tgt_path is not None:
         return _aligned(path, tgt_path)
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    known = _READERS.get(suffixes[-1] if suffixes else "")
+    known = _READERS.get(_ending(path))
     if known is None:
         raise TextError(
             f"{path}: expected a file of pairs ending in {', '.join(_READERS)} (or that and .gz). "
             "Two text files with a sentence on each line are given as two paths."
         )
     return (Pair(*sides) for sides in known(path))
+
+
+def _ending(path: Path) -> str:
+    """The extension that says what a file holds: .jsonl of x.JSONL.gz."""
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    return suffixes[-1] if suffixes else ""
 
 
 def _aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
@@ -73,8 +78,9 @@ def _read_tsv(path: Path) -> Iterator[tuple[str, str]]:
         yield columns[0], columns[1]
 
 
-def _read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
-    languages: list[str] = []
+def _read_jsonl(path: Path, languages: list[str] | None = None) -> Iterator[tuple[str, str]]:
+    """``languages``, if given, is told the two of the first ``translation``, the source's first."""
+    languages = [] if languages is None else languages
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -85,6 +91,23 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
         except (ValueError, RecursionError) as error:
             raise TextError(f"{path}:{number}: is not usable JSON: {error}. {_JSONL_SHAPE}") from error
         yield _json_sides(value, languages, f"{path}:{number}")
+
+
+def check_direction(train: Path, valid: Path) -> None:
+    """Raise ``TextError`` where two JSONL files of ``translation`` do not begin with the same two languages."""
+    train_way, valid_way = (_first_languages(path) for path in (train, valid))
+    if train_way and valid_way and train_way != valid_way:
+        raise TextError(
+            f"{valid}: found translations from {' to '.join(valid_way)}, expected from {' to '.join(train_way)}, "
+            f"as in {train}. Exchange the languages of its first line."
+        )
+
+
+def _first_languages(path: Path) -> list[str]:
+    languages: list[str] = []
+    if _ending(path) == ".jsonl":
+        next(_read_jsonl(path, languages), None)
+    return languages
 
 
 _JSONL_SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'

@@ -61,14 +61,14 @@ def prepare(
     source: str,
     report: Report,
     advanced: Advanced = _unseen,
-    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+    tokenizers: Callable[[], tuple[Tokenizer, Tokenizer]] | None = None,
 ) -> PreparedText:
     """Prepare ``pairs`` in ``directory``, or use what a former call with the same ``source`` left there.
 
     ``pairs`` and ``valid`` start a new stream at each call; without ``valid``, validation pairs are split off
     by a hash of their source. ``source`` is a fingerprint of the data. ``report`` is given a line to show, and
-    ``advanced`` how far a long preparation is. ``tokenizers``, of the source and the target, are trained if none are
-    given. Raises ``TextError`` when no pair is left to train on or to validate
+    ``advanced`` how far a long preparation is. ``tokenizers`` gives those of the source and the target; without
+    it they are trained. Raises ``TextError`` when no pair is left to train on or to validate
     with, ``TokenizerError`` when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
     """
     ready = _read_finished(directory, source, config)
@@ -95,7 +95,7 @@ def _build(
     directory: Path,
     *,
     advanced: Advanced,
-    tokenizers: tuple[Tokenizer, Tokenizer] | None,
+    tokenizers: Callable[[], tuple[Tokenizer, Tokenizer]] | None,
 ) -> dict[str, int]:
     """Write all files but the last; returns the counts."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -105,10 +105,10 @@ def _build(
     # Looked at before the long work: a mistake in the validation text is told at once.
     given = [] if valid is None else _given_validation(valid)
     known = partial(counted, total=survey.read, advanced=advanced)
-    tokenizers = tokenizers or _train_tokenizers(lambda: known("tokenizer", pairs()), survey, config)
-    for side, tokenizer in zip(("src", "tgt"), tokenizers, strict=True):
+    made = tokenizers() if tokenizers else _train_tokenizers(lambda: known("tokenizer", pairs()), survey, config)
+    for side, tokenizer in zip(("src", "tgt"), made, strict=True):
         tokenizer.save(directory / f"{side}.tokenizer.json")
-    encoder = ChunkEncoder(tokenizers, config, survey.valid_share)
+    encoder = ChunkEncoder(made, config, survey.valid_share)
     train_counts, set_aside = _encode(known("encoding", pairs()), encoder, directory / "train", workers)
     valid_text = given or list(dict.fromkeys(set_aside))
     valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)

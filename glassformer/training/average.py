@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import (
-    at_update,
     checkpoints,
     prune,
     read_json,
@@ -16,7 +15,7 @@ from glassformer.checkpoint import (
     update_of,
     whole,
 )
-from glassformer.errors import RunError
+from glassformer.errors import CheckpointError, RunError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 
 
@@ -38,25 +37,27 @@ def last_checkpoints(
     """
     kept = checkpoints(run.history)
     if update is not None:
-        kept = [checkpoint for checkpoint in kept if checkpoint <= at_update(run.history, update)]
-    found = [checkpoint for checkpoint in kept if whole(checkpoint, warn)][-last:]
-    if not found:
-        raise RunError(f"{run.history}: holds no checkpoint to average yet. Train until the first validation.")
-    return found
+        kept = [checkpoint for checkpoint in kept if update_of(checkpoint) <= update]
+    return [checkpoint for checkpoint in kept if whole(checkpoint, warn)][-last:]
 
 
 def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> list[Path]:
     """Make the mean of the last checkpoints a run's final model; which ones were used is returned.
 
-    It is named by the last update of the run, as the one that ends a training. Damaged checkpoints are named through
-    ``warn`` and passed over.
+    Damaged ones are named through ``warn`` and passed over. Raises ``RunError`` where there is none,
+    ``CheckpointError`` where none is whole.
     """
     run = RunDirectory(path)
     config, _ = run.read_config()
     with run.locked():
-        used = last_checkpoints(run, last or config.train.average_last, warn)
+        if not checkpoints(run.history):
+            raise RunError(f"{run.history}: holds no checkpoint to average yet. Train until the first validation.")
+        latest = checkpoints(run.latest)
+        until = update_of(latest[-1]) if latest else None
+        used = last_checkpoints(run, last or config.train.average_last, warn, until)
+        if not used:
+            raise CheckpointError(f"{run.history}: none of its checkpoints is whole, expected one to average.")
         state = {**read_json(used[-1] / "state.json"), "averaged": len(used)}
-        update = max(update_of(series[-1]) for series in (used, checkpoints(run.latest)) if series)
-        final = save_checkpoint(run.final, update, {WEIGHTS: average_weights(used)}, state)
+        final = save_checkpoint(run.final, update_of(used[-1]), {WEIGHTS: average_weights(used)}, state)
         prune(final, keep=1)
     return used

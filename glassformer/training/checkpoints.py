@@ -10,6 +10,7 @@ from torch.optim import Adam
 from glassformer.checkpoint import (
     Tensors,
     at_update,
+    checkpoints,
     newest_valid,
     prune,
     read_json,
@@ -19,7 +20,7 @@ from glassformer.checkpoint import (
     whole,
 )
 from glassformer.config import RunConfig
-from glassformer.errors import TokenizerError
+from glassformer.errors import CheckpointError, TokenizerError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.prepare import PreparedText
 from glassformer.training.distributed import Spread
@@ -70,7 +71,7 @@ class Keeper:
 
     def resume(self, optimizer: Adam) -> TrainState:
         """Put the newest valid checkpoint's weights, moments and random state back, if there is one."""
-        newest = self._world.from_first(lambda: newest_valid(self._run.latest, self._say))
+        newest = self._world.from_first(self._newest)
         state = TrainState() if newest is None else TrainState.read(newest)
         draw_apart(self._world, self._config.train.seed, state.update)
         if newest is not None:
@@ -81,6 +82,15 @@ class Keeper:
             self._say(f"Going on after update {state.update}, from {newest}.")
             self._say_what_differs(newest)
         return state
+
+    def _newest(self) -> Path | None:
+        found = newest_valid(self._run.latest, self._say)
+        if found is None and checkpoints(self._run.latest):
+            raise CheckpointError(
+                f"{self._run.latest}: none of its checkpoints is whole, so that the training cannot go on. Nothing "
+                "was changed: the run's other models can be used. To train anew, name another --run."
+            )
+        return found
 
     def load_best(self, state: TrainState) -> bool:
         """Put the best single checkpoint's weights into the model; False if it is gone or damaged."""

@@ -45,7 +45,7 @@ class Trainer:
     ) -> None:
         self.run, self.config, self.text, self.log, self.world = run, config, text, log, world
         self.device = pick_device(world.device(config.train.device))
-        if self.device.index is not None:
+        if self.device.type == "cuda" and self.device.index is not None:
             torch.cuda.set_device(self.device)  # whose generator is saved and restored
         keep_freed_memory()
         torch.manual_seed(config.train.seed)
@@ -85,11 +85,13 @@ class Trainer:
         candidates = self.world.from_first(
             lambda: last_checkpoints(self.run, self.config.train.average_last, self.log.say, self.state.update)
         )
-        self.spread.load(average_weights(candidates), candidates[-1])
+        averaged, what = len(candidates), "The last update"  # where no checkpoint to average is whole
+        if candidates:
+            self.spread.load(average_weights(candidates), candidates[-1])
+            what = f"Average of the last {averaged} checkpoints"
         final = self._measure()
-        self.log.say(f"Average of the last {len(candidates)} checkpoints: validation loss {final.loss:.3f}.")
+        self.log.say(f"{what}: validation loss {final.loss:.3f}.")
         better = self.state.best is not None and self.state.best > final.value(metric)
-        averaged = len(candidates)
         if better and self.keeper.load_best(self.state):
             final, averaged = self._measure(), 0
             self.log.say(

@@ -106,7 +106,7 @@ class RunLog:
         with self._writing():
             self._metrics = run.metrics_file.open("a", encoding="utf-8")
             self._lines = run.log_file.open("a", encoding="utf-8")
-        self._events = _event_writer(run.path / "tensorboard") if tensorboard else None
+            self._events = _event_writer(run.path / "tensorboard") if tensorboard else None
 
     def __enter__(self) -> Self:
         return self
@@ -114,11 +114,10 @@ class RunLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for file in (self._metrics, self._lines):
-            with suppress(OSError):  # told when the line that it still holds was written
-                file.close()
-        if self._events is not None:
-            self._events.close()
+        for file in (self._metrics, self._lines, self._events):
+            if file is not None:
+                with suppress(OSError):  # told when what it still holds was written
+                    file.close()
 
     def say(self, line: str) -> None:
         """A line for people."""
@@ -170,9 +169,9 @@ class RunLog:
         with self._writing():
             self._metrics.write(json.dumps({"update": update, **values}) + "\n")
             self._metrics.flush()
-        if self._events is not None:
-            for name, value in values.items():
-                self._events.add_scalar(name, value, update)
+            if self._events is not None:
+                for name, value in values.items():
+                    self._events.add_scalar(name, value, update)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

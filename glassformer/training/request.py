@@ -59,7 +59,14 @@ class TrainRequest:
             layers["model"] = {**layers["model"], "name": model, **named_model(model)}
         for section, settings in changes.items():
             _merge(layers, section, settings)
-        return cls(run, source, RunConfig.from_mapping(layers))
+        config = RunConfig.from_mapping(layers)
+        asked_to_stop = any(one.get("train", {}).get("stop_at") for one in (values, changes))
+        if asked_to_stop and config.train.stop_at and config.train.metric == "loss":
+            raise ConfigError(
+                f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected bleu, chrf or "
+                "exact_match, of which it is a percentage. Set train.metric with it, or leave it out."
+            )
+        return cls(run, source, config)
 
 
 def _merge(layers: dict[str, dict[str, Any]], section: str, settings: Any) -> None:

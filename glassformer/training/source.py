@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from glassformer.errors import ConfigError
 from glassformer.tasks import Task, load_task
-from glassformer.text.corpus import Pair, fingerprint, read_pairs
+from glassformer.text.corpus import Pair, check_direction, fingerprint, read_pairs
 
 
 class Source(Protocol):
@@ -47,7 +47,11 @@ class FileSource:
 
     def valid(self) -> Iterator[Pair] | None:
         """A new stream of the validation pairs, or None to split some off."""
-        return None if self.valid_src is None else read_pairs(self.valid_src, self.valid_tgt)
+        if self.valid_src is None:
+            return None
+        if self.tgt is None:
+            check_direction(self.src, self.valid_src)
+        return read_pairs(self.valid_src, self.valid_tgt)
 
     def fingerprint(self) -> str:
         """SHA-256 over the files' bytes."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: 
         source=fingerprint,
         report=log.say,
         advanced=log.advanced,
-        tokenizers=_tokenizers_of(run, config) if run.exists else None,
+        tokenizers=partial(_tokenizers_of, run, config) if run.exists else None,
     )
 
 

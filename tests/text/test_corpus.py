@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import TextError
 from glassformer.text import Pair, fingerprint, is_validation, read_pairs
+from glassformer.text.corpus import check_direction
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -117,6 +118,17 @@ def test_jsonl_of_translations_goes_one_way(tmp_path):
     assert pairs_of(tmp_path, "a.jsonl", content.rsplit("\n", 2)[0]) == [("one", "eins"), ("two", "zwei")]
     with pytest.raises(TextError, match=r"a\.jsonl:3: found a translation of en and fr, expected en and de"):
         pairs_of(tmp_path, "a.jsonl", content)
+
+
+def test_translations_to_validate_with_go_the_way_of_those_to_train_on(tmp_path):
+    train, valid = tmp_path / "train.jsonl", tmp_path / "valid.JSONL"
+    train.write_text('{"translation": {"en": "one", "de": "eins"}}\n')
+    valid.write_text('\n{"translation": {"de": "zwei", "en": "two"}}\n')
+    check_direction(train, train)
+    with pytest.raises(TextError, match=r"valid.JSONL: found translations from de to en, expected from en to de"):
+        check_direction(train, valid)
+    valid.write_text('{"src": "two", "tgt": "zwei"}\n')
+    check_direction(train, valid)
 
 
 def test_a_lone_surrogate_in_jsonl_can_be_written_again(tmp_path):

@@ -1,5 +1,7 @@
 """What a run that goes on makes of what it finds: damaged and later checkpoints, leftovers, lost text, a full disk."""
 
+import errno
+import hashlib
 import json
 import os
 import shutil
@@ -7,6 +9,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from recorded import Lines
@@ -104,7 +107,22 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(
     assert any(line.startswith("Average of the last 2 checkpoints") for line in lines.lines)
 
 
-def test_a_final_model_serves_until_its_training_goes_on(
+def test_without_a_whole_checkpoint_to_average_the_last_update_is_judged(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    train(run, source, small_config(), Lines())
+    for checkpoint in checkpoints(run / "history"):
+        damage(checkpoint)
+    lines = Lines()
+    outcome = train(run, source, small_config(), lines)
+    assert any(line.startswith("The last update: validation loss") for line in lines.lines)
+    assert outcome.final is not None
+    with pytest.raises(CheckpointError, match="history: none of its checkpoints is whole"):
+        average_run(run, None, lambda _: None)
+
+
+def test_a_final_model_serves_until_its_training_has_gone_on_to_a_better_one(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     run, source = tmp_path / "run", FileSource(*corpus)
@@ -114,13 +132,17 @@ def test_a_final_model_serves_until_its_training_goes_on(
 
     train(run, source, small_config(), Lines())
     assert used() == run / "final" / "update-00000020"
+    train(run, source, small_config(max_updates=40), StopsAt(25))
+    assert used() == run / "final" / "update-00000020"
     train(run, source, small_config(max_updates=40), StopsAt(35))
-    assert used().parent == run / "best"
+    assert used() == run / "best" / "update-00000030"
     average_run(run, None, lambda _: None)
-    assert used() == run / "final" / "update-00000035"
+    assert used() == run / "final" / "update-00000030"
     assert read_json(used() / "state.json")["averaged"] == 3
     train(run, source, small_config(max_updates=40), Lines())
     assert used() == run / "final" / "update-00000040"
+    damage(used())
+    assert used().parent == run / "best"
 
 
 def test_what_a_killed_process_left_does_not_hinder_a_save(
@@ -153,25 +175,43 @@ def test_a_manifest_of_another_shape_is_damage(
 
 
 def test_a_file_that_the_disk_does_not_give_is_damage(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    train(run, FileSource(*corpus), small_config(), Lines())
+    bad, digest = checkpoints(run / "latest")[-1], hashlib.file_digest
+
+    def file_digest(file: BinaryIO, name: str) -> object:
+        if Path(file.name).parent == bad:
+            raise OSError(errno.EIO, "Input/output error")
+        return digest(file, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", file_digest)
+    lines = Lines()
+    train(run, FileSource(*corpus), small_config(max_updates=10), lines)
+    assert any("is missing or damaged: Input/output error" in line for line in lines.lines)
+    assert any(line.startswith("Going on after update 10") for line in lines.lines)
+
+
+def test_a_run_without_a_whole_checkpoint_to_go_on_from_is_left_as_it_is(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     train(run, FileSource(*corpus), small_config(), Lines())
-    newest = checkpoints(run / "latest")[-1]
-    (newest / "random.safetensors").unlink()
-    (newest / "random.safetensors").mkdir()  # cannot be read as a file, as on a bad disk
-    lines = Lines()
-    train(run, FileSource(*corpus), small_config(), lines)
-    assert any("random.safetensors: is missing or damaged" in line for line in lines.lines)
-    assert any(line.startswith("Going on after update 10") for line in lines.lines)
+    for checkpoint in checkpoints(run / "latest"):
+        damage(checkpoint)
+    before = {series: updates(run / series) for series in ("latest", "history", "best", "final")}
+    with pytest.raises(CheckpointError, match="latest: none of its checkpoints is whole"):
+        train(run, FileSource(*corpus), small_config(max_updates=30), Lines())
+    assert {series: updates(run / series) for series in before} == before
+    assert Translator.load(run).translate(["abc"])
 
 
-@pytest.mark.parametrize("tokenizer", ["unigram", "bpe"])
 def test_text_that_is_prepared_again_is_cut_by_the_tokenizers_that_the_run_has(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, tokenizer: str
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     run, source = tmp_path / "run", FileSource(*corpus)
-    text = TextConfig(tokenizer=tokenizer, vocab_size=300 if tokenizer == "bpe" else 60)
+    text = TextConfig(tokenizer="unigram", vocab_size=60)  # which is another each time that it is trained
 
     def config(max_updates: int) -> RunConfig:
         return replace(small_config(max_updates=max_updates, cooldown=0), text=text)
