@@ -3,12 +3,15 @@
 Libraries are imported where they are used, so that ``--help`` answers at once.
 """
 
+import errno
+import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from glassformer import options as opt
 from glassformer.bundled import CARD
@@ -16,14 +19,32 @@ from glassformer.cli_evaluate import evaluate, score
 from glassformer.cli_explain import diff, trace
 from glassformer.cli_reproduce import reproduce
 from glassformer.cli_translate import translate
-from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError
+from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
 from glassformer.options import INTERRUPTED
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
     from glassformer.training.train import Outcome
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+class _Commands(TyperGroup):
+    """All commands, ending as a person expects where typer has other ways."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _fail("interrupted.", INTERRUPTED)
+        except BrokenPipeError:  # whoever read our output has enough
+            _let_go_of_output()
+            raise SystemExit(0) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="The Transformer of 'Attention Is All You Need': see through it, train it, use it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -193,6 +214,20 @@ def _fail(message: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
+def _open_streams() -> None:
+    """Standard streams that a shell has closed lead nowhere; what is written is UTF-8, as what is read."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+
+
+def _let_go_of_output() -> None:
+    """Python would complain of it again while flushing at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Run the command line; every error a person can cause is one line on standard error."""
     try:
@@ -206,18 +241,18 @@ def main() -> None:
 
 
 def _run() -> None:
+    _open_streams()
     try:
         app()
     except PeerError as error:
         raise SystemExit(error.exit_code) from None
     except GlassformerError as error:
         _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted.", INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has enough. Python would complain again while flushing at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _let_go_of_output()
+        _fail(f"standard output: cannot be written: {error.strerror}.", StorageError.exit_code)
     except MemoryError:
         _fail(*_out_of_memory())
     except RuntimeError as error:

@@ -95,10 +95,16 @@ def score(
     translator = Translator.load(places, device=device)
     given = {"length_penalty": length_penalty, "batch_tokens": batch_tokens}
     chosen = opt.decode_options(translator.config, given)
-    pairs = iter(read_pairs(src, tgt))
+    pairs, number = iter(read_pairs(src, tgt)), 0
     while taken := list(islice(pairs, _CHUNK)):
-        for one in translator.scored([pair.src for pair in taken], [pair.tgt for pair in taken], chosen):
+        sources, targets = [pair.src for pair in taken], [pair.tgt for pair in taken]
+        for one in translator.scored(sources, targets, chosen, start=number):
+            number += 1
             typer.echo(_score_line(one, as_json=as_json))
+            if one.source_truncated and not as_json:
+                typer.echo(
+                    f"warning: {src}:{number}: is longer than the model takes; its end was left out.", err=True
+                )
 
 
 def _score_line(scored: "Scored", *, as_json: bool) -> str:

@@ -115,7 +115,10 @@ def translate(
     [bold]glassformer translate --input in.txt.gz --run runs/first --run runs/second > out.txt[/bold]
     """
     places = opt.chosen_runs(run)
-    _check_shown(stream=stream, attention=attention, align=align, as_json=as_json, n_best=n_best, parts=(layer, head))
+    _check_shown(
+        stream=stream, attention=attention, align=align, as_json=as_json, n_best=n_best, workers=workers,
+        parts=(layer, head),
+    )  # fmt: skip
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")
     from glassformer.decoding import Request, Translator, translate_together
@@ -143,16 +146,17 @@ def translate(
         with Translator.load(places, device=place, precision=precision, workers=workers) as translator:
             chosen = opt.decode_options(translator.config, given)
             if stream:
-                for request in requests:
-                    _print_pieces(translator.stream(request, chosen))
+                for number, request in enumerate(requests):
+                    _print_pieces(translator.stream(request, chosen, start=number))
                 return
             seen = attention or align
             found = translate_together(translator, requests, chosen, world, attention=seen, chunk=chunk)
-            total = count_lines(input_) if input_ is not None and world.is_first else None
-            for translation in _with_progress(found, total):
+            for number, translation in enumerate(_with_progress(found, input_), start=1):
                 _print_translation(
                     translation, attention=attention, align=align, as_json=as_json, parts=(layer, head)
                 )
+                if not as_json:
+                    _warn_of_loss(number, translation)
 
 
 def _check_shown(
@@ -162,9 +166,13 @@ def _check_shown(
     align: bool,
     as_json: bool,
     n_best: int | None,
+    workers: int,
     parts: _Parts,
 ) -> None:
-    others = {"--json": as_json, "--attention": attention, "--align": align, "--n-best": (n_best or 1) > 1}
+    others = {
+        "--json": as_json, "--attention": attention, "--align": align, "--n-best": (n_best or 1) > 1,
+        "--workers": workers > 1,
+    }  # fmt: skip
     given = [name for name, is_given in others.items() if is_given]
     if stream and given:
         raise ConfigError(f"--stream: found with {', '.join(given)}, expected alone: it prints one growing text.")
@@ -174,14 +182,14 @@ def _check_shown(
         )
 
 
-def _with_progress(items: Iterable[Item], total: int | None) -> Iterable[Item]:
+def _with_progress(items: Iterable[Item], path: Path | None) -> Iterable[Item]:
     """The items, with a bar on standard error while they come from a file and the terminal shows nothing else."""
-    if total is None or not sys.stderr.isatty() or sys.stdout.isatty():
+    if path is None or not path.is_file() or not sys.stderr.isatty() or sys.stdout.isatty():
         return items
     from rich.console import Console
     from rich.progress import track
 
-    return track(items, total=total, console=Console(stderr=True), description="translating")
+    return track(items, total=count_lines(path), console=Console(stderr=True), description="translating")
 
 
 def _print_pieces(pieces: Iterator[str]) -> None:
@@ -191,12 +199,22 @@ def _print_pieces(pieces: Iterator[str]) -> None:
     typer.echo()
 
 
+def _warn_of_loss(number: int, translation: "Translation") -> None:
+    """On standard error, what --json has as flags: a text that was cut, phrases that do not occur."""
+    if translation.source_truncated:
+        typer.echo(f"warning: text {number}: is longer than the model takes; its end was not translated.", err=True)
+    if unmet := translation.hypotheses[0].unmet:
+        typer.echo(f"warning: text {number}: does not hold {', '.join(map(repr, unmet))}, as demanded.", err=True)
+
+
 def _print_translation(
     translation: "Translation", *, attention: bool, align: bool, as_json: bool, parts: _Parts
 ) -> None:
     layer, head = parts
     if as_json:
         values = translation.to_mapping(attention=attention, layer=layer, head=head)
+        if attention or align:
+            values.setdefault("links", [])  # a blank text has none
         typer.echo(json.dumps(values, ensure_ascii=False))
         return
     line = "\t".join(one_line(hypothesis.text) for hypothesis in translation.hypotheses)

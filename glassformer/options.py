@@ -8,7 +8,7 @@ import typer
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig
-from glassformer.errors import RunError
+from glassformer.errors import ConfigError, RunError
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -140,6 +140,7 @@ BatchTokens = Annotated[
     int | None, typer.Option(help="Source tokens in one batch, beams included.", rich_help_panel=_LENGTH)
 ]
 
+_ONLY_SEARCHING = {"beam": 1, "beam_groups": 1, "diversity": 0.0, "coverage_penalty": 0.0}  # with what does nothing
 _IMPLY_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "mbr")
 
 
@@ -152,8 +153,24 @@ def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decode_options(default: DecodeConfig, given: Mapping[str, Any]) -> DecodeConfig:
-    """The run's own options, changed by those that were given on the command line."""
-    return default.changed(given_options(given))
+    """The run's own options, changed by those that were given on the command line.
+
+    Raises ``ConfigError`` for one that would do nothing beside the others.
+    """
+    changes = given_options(given)
+    idle = [_option(key) for key, neutral in _ONLY_SEARCHING.items() if changes.get(key, neutral) > neutral]
+    if changes.get("sample") and idle:
+        raise ConfigError(
+            f"{', '.join(idle)}: found with sampling, which draws and does not search. Drop one of both."
+        )
+    chosen = default.changed(changes)
+    if "diversity" in changes and chosen.beam_groups == 1:
+        raise ConfigError("--diversity: found without --beam-groups, between which it makes a difference. Add them.")
+    return chosen
+
+
+def _option(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
 
 
 def chosen_run(run: Path | None) -> Path:

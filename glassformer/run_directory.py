@@ -47,8 +47,8 @@ def pick_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.empty(0, device=device).tolist()  # meta, which holds no values, has none to give
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(f"device: {name!r} is not available here. Use auto, cpu or cuda.") from error
     return device
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.errors import StorageError, TextError
+from glassformer.text.characters import without_surrogates
 
 if TYPE_CHECKING:
     from glassformer.decoding import Request
@@ -44,12 +45,12 @@ def count_lines(path: Path) -> int:
 
 def _lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     for number, line in enumerate(stream, start=1):
-        text = line.rstrip(b"\n").removesuffix(b"\r")
+        text, codec = line.rstrip(b"\n").removesuffix(b"\r"), "utf-8-sig" if number == 1 else "utf-8"
         try:
-            yield text.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield text.decode(codec)
         except UnicodeDecodeError as error:
             sys.stderr.write(f"warning: {name}:{number}:{error.start + 1}: is not UTF-8; replaced by U+FFFD.\n")
-            yield text.decode("utf-8", "replace")
+            yield text.decode(codec, "replace")
 
 
 def one_line(text: str) -> str:
@@ -91,10 +92,10 @@ def _request(line: str, where: str, demanded: "Request") -> "Request":
         raise TextError(f"{where}: holds what is neither text nor a list of texts. {_REQUEST_SHAPE}")
     return replace(
         demanded,
-        text=values["text"],
-        prefix=values.get("prefix", demanded.prefix),
-        must=(*demanded.must, *must),
-        ban=(*demanded.ban, *ban),
+        text=without_surrogates(values["text"]),
+        prefix=without_surrogates(values.get("prefix", demanded.prefix)),
+        must=(*demanded.must, *map(without_surrogates, must)),
+        ban=(*demanded.ban, *map(without_surrogates, ban)),
     )
 
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -380,11 +381,79 @@ def test_a_run_can_be_told_whole_in_toml(call: Run, files: tuple[Path, Path], tm
     )
 
 
-def test_a_reader_that_has_enough_is_no_error(trained: Path) -> None:
-    command = f"yes ab | head -3000 | {sys.executable} -m glassformer translate --beam 1 --run {trained} | head -1"
+def test_a_reader_that_has_enough_is_no_error(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "many").write_text("ab\n" * 3000)
+    said = f"translate --beam 1 --run {trained} --input {tmp_path / 'many'}"
+    command = f"{sys.executable} -m glassformer {said} | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "err"),
+    [
+        ("> /dev/full", 5, "error: standard output: cannot be written: No space left on device.\n"),
+        (">&-", 0, ""),
+        ("<&-", 0, ""),
+        ("--input <(echo ab) | grep -c .", 0, ""),
+        ("--json | grep --count 日", 0, ""),
+    ],
+)
+def test_odd_streams_end_in_words_or_well(trained: Path, redirected: str, code: int, err: str) -> None:
+    if "/dev/full" in redirected and not Path("/dev/full").exists():
+        pytest.skip("/dev/full, a disk that is always full, is not here")
+    text = "" if "--input" in redirected else "日本"
+    command = f"{sys.executable} -m glassformer translate --beam 1 --run {trained} {text} {redirected}"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1" if "--json" in redirected else "utf-8"}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False, env=environment
+    )
+    assert (done.returncode, done.stderr) == (code, err)
+
+
+def test_what_was_lost_is_told_beside_the_line(call: Run, trained: Path) -> None:
+    found = call("translate", "ab " * 2000, "ab", "--run", trained, "--beam", "1")
+    assert found.err == "warning: text 1: is longer than the model takes; its end was not translated.\n"
+    assert call("translate", "ab " * 2000, "--run", trained, "--beam", "1", "--json").err == ""
+    found = call(
+        "translate", "ab", "--run", trained, "--must", "ha gb ed", "--max-length-a", "0", "--max-length-b", "1"
+    )
+    assert found.err == "warning: text 1: does not hold 'ha gb ed', as demanded.\n"
+
+
+def test_a_stream_draws_by_the_place_of_each_text(call: Run, trained: Path) -> None:
+    options = ("--run", trained, "--seed", "3", "--temperature", "1.5")
+    streamed = call("translate", "ab", "ab", "ab", "--stream", *options)
+    assert len(set(streamed.out.splitlines())) > 1
+    assert streamed.out == call("translate", "ab", "ab", "ab", *options).out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--seed", "1", "--beam", "8", "--coverage-penalty", "3"),
+            "--beam, --coverage-penalty: found with sampling",
+        ),
+        (("--diversity", "2"), "--diversity: found without --beam-groups"),
+        (("--stream", "--workers", "2"), "--stream: found with --workers, expected alone"),
+        (("--device", "meta"), "device: 'meta' is not available here"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    call: Run, trained: Path, options: tuple[str, ...], message: str
+) -> None:
+    found = call("translate", "ab", "--run", trained, *options)
+    assert found.code == 2
+    assert message in found.err
+
+
+def test_score_names_a_pair_by_its_line(call: Run, trained: Path, tmp_path: Path) -> None:
+    src, tgt = tmp_path / "a.src", tmp_path / "a.tgt"
+    src.write_text("ab\n" * 1001)
+    tgt.write_text("ba\n" * 1000 + "ba " * 2000 + "\n")
+    assert "targets[1000]: has more than" in call("score", "--src", src, "--tgt", tgt, "--run", trained).err
 
 
 def test_reproduce_lists_its_recipes_and_says_what_is_missing(

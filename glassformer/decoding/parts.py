@@ -103,11 +103,14 @@ def _whole(text: str, parts: Sequence[Translation], gaps: Sequence[str]) -> Tran
         source=text,
         source_tokens=[token for part in parts for token in part.source_tokens],
         source_truncated=any(part.source_truncated for part in parts),
-        hypotheses=[
-            _whole_hypothesis(hypotheses, gaps)
-            for hypotheses in zip(*(part.hypotheses for part in parts), strict=False)
-        ],
+        hypotheses=[_whole_hypothesis(hypotheses, gaps) for hypotheses in zip(*_by_rank(parts), strict=False)],
     )
+
+
+def _by_rank(parts: Sequence[Translation]) -> list[list[Hypothesis]]:
+    """The hypotheses of each part; a blank one has the empty one in every rank."""
+    most = max(len(part.hypotheses) for part in parts)
+    return [part.hypotheses if part.source_tokens else most * part.hypotheses for part in parts]
 
 
 def _whole_hypothesis(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:

@@ -5,6 +5,7 @@ stand in memory once, shared by all, except those that a precision rounds or lay
 """
 
 import os
+import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -35,10 +36,11 @@ class WorkerPool:
 
         Raises what a search raises, or ``WorkerError`` when a worker process ends before its work does.
         """
-        futures: dict[Future[Found], int] = {self._executor.submit(_search, job): at for at, job in enumerate(jobs)}
+        futures: dict[Future[bytes], int] = {self._executor.submit(_search, job): at for at, job in enumerate(jobs)}
         try:
             for future in as_completed(futures):
-                yield futures[future], future.result()
+                found: Found = pickle.loads(future.result())
+                yield futures[future], found
         except BrokenProcessPool as error:
             raise WorkerError(
                 "workers: a worker process ended before its work did: killed, out of memory, or the script that "
@@ -74,5 +76,6 @@ def _begin(models: list[Transformer], precision: Precision | None, threads: int)
     _searchers.append(Searcher(models, precision))
 
 
-def _search(job: Job) -> Found:
-    return _searchers[0].search(job)
+def _search(job: Job) -> bytes:
+    """What was found, as bytes: a tensor by itself would come back in shared memory, with an open file for each."""
+    return pickle.dumps(_searchers[0].search(job))

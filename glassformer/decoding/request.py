@@ -6,6 +6,7 @@ From words to ids: a demanded word is spelled as it is spelled behind another wo
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from glassformer.decoding.demands import Demands
 from glassformer.errors import InputError
@@ -28,6 +29,16 @@ class Request:
     """Phrases that must occur."""
     ban: tuple[str, ...] = ()
     """Phrases that must not occur, in the spelling that the tokenizer gives them."""
+
+    def __post_init__(self) -> None:
+        given: dict[str, Any] = {"must": self.must, "ban": self.ban}
+        for name, phrases in given.items():
+            if isinstance(phrases, str):
+                raise _one_str(name, phrases)
+            if not all(isinstance(phrase, str) for phrase in phrases):
+                raise InputError(f"{name}: found {list(phrases)!r}, expected phrases, each of them a str.")
+        if not isinstance(self.prefix, str):
+            raise InputError(f"prefix: found {type(self.prefix).__name__}, expected str, empty where there is none.")
 
 
 def requests_of(
@@ -67,6 +78,8 @@ def _one_str(name: str, found: str) -> InputError:
 
 def demands_of(request: Request, tokenizer: Tokenizer, name: str) -> Demands:
     """The same in ids; raises ``InputError``, with the request's ``name``, for what the tokenizer cannot spell."""
+    if not all(word.strip() for word in request.must):
+        raise InputError(f"{name}: must: found an empty phrase, expected words. Leave it out.")
     banned = [ids for phrase in request.ban for ids in _spellings(phrase, tokenizer) if ids and UNK_ID not in ids]
     return Demands(
         prefix=_spelled(request.prefix, request.prefix, tokenizer, f"{name}: prefix"),

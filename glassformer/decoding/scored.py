@@ -20,13 +20,23 @@ class Scored:
     """Their sum: that of the whole target."""
     score: float
     """``log_prob`` divided by the length penalty, as hypotheses of a search are scored."""
+    source_truncated: bool = False
+    """Whether tokens at the end of the source were left out, because the model takes no more."""
 
     @classmethod
-    def of(cls, text: str, tokens: Sequence[str], token_log_probs: Sequence[float], alpha: float) -> Self:
+    def of(
+        cls,
+        text: str,
+        tokens: Sequence[str],
+        token_log_probs: Sequence[float],
+        alpha: float,
+        *,
+        source_truncated: bool = False,
+    ) -> Self:
         """From the log-probabilities of the tokens; ``alpha`` is that of the length penalty."""
         log_prob = math.fsum(token_log_probs)
         score = log_prob / length_penalty(len(tokens), alpha)
-        return cls(text, list(tokens), list(token_log_probs), log_prob, score)
+        return cls(text, list(tokens), list(token_log_probs), log_prob, score, source_truncated)
 
     @property
     def perplexity(self) -> float:

@@ -111,14 +111,14 @@ def check_texts(name: str, texts: Sequence[str]) -> None:
             )
 
 
-def check_pairs(sources: Sequence[Source], targets: Sequence[Source], config: ModelConfig) -> None:
+def check_pairs(sources: Sequence[Source], targets: Sequence[Source], config: ModelConfig, start: int = 0) -> None:
     """Raise ``InputError`` when there is not one target for each source, or one is longer than the model takes."""
     if len(sources) != len(targets):
         raise InputError(
             f"targets: found {len(sources)} sources and {len(targets)} targets, expected one for each source. "
             "To compare several targets, repeat their source."
         )
-    for index, target in enumerate(targets):
+    for index, target in enumerate(targets, start):
         if target.truncated:
             raise InputError(
                 f"targets[{index}]: has more than the {config.max_length - 1} tokens "

@@ -147,6 +147,8 @@ class Translator:
         of the first text in the whole input, of which these are a part: sampling draws by it.
         """
         refuse_one_str("texts", texts)
+        if chunk < 1:
+            raise InputError(f"chunk: found {chunk}, expected 1 or more texts to read at a time.")
         remaining = iter(texts)
         while taken := list(islice(remaining, chunk)):
             check_texts("texts", [one.text if isinstance(one, Request) else one for one in taken])
@@ -154,16 +156,17 @@ class Translator:
             yield from self._translated(requests, start, self._checked(options), attention, None)
             start += len(taken)
 
-    def stream(self, text: str | Request, options: DecodeConfig | None = None) -> Iterator[str]:
+    def stream(self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0) -> Iterator[str]:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
         Greedy search and sampling give each token, a beam what all its hypotheses share. A character is given when
-        it is whole. Raises ``InputError`` as ``translate`` does.
+        it is whole. ``start`` is the text's number in the whole input: sampling draws by it. Raises ``InputError`` as
+        ``translate`` does.
         """
         options = self._checked(options)
         request = text if isinstance(text, Request) else Request(text)
         check_texts("text", [request.text])
-        for part in self._parts([request], 0, options):
+        for part in self._parts([request], start, options):
             if not part.source.is_empty:
                 yield from self._writer.pieces(part, options)
             yield part.gap
@@ -176,13 +179,16 @@ class Translator:
         return [one.log_prob for one in self.scored(sources, targets)]
 
     def scored(
-        self, sources: Sequence[str], targets: Sequence[str], options: DecodeConfig | None = None
+        self, sources: Sequence[str], targets: Sequence[str], options: DecodeConfig | None = None, *, start: int = 0
     ) -> list[Scored]:
-        """``score`` with what it is made of, each token's log-probability, and with the length penalty's score."""
+        """``score`` with what it is made of, each token's log-probability, and with the length penalty's score.
+
+        ``start`` is the number of the first pair in the whole input, by which messages name one.
+        """
         options = self._checked(options)
         src = read_sources(sources, self.src_tokenizer, self._writer.config, "sources")
         tgt = read_sources(targets, self.tgt_tokenizer, self._writer.config, "targets")
-        check_pairs(src, tgt, self._writer.config)
+        check_pairs(src, tgt, self._writer.config, start)
         lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
         log_probs: list[list[float]] = [[] for _ in src]
         for batch in in_batches(lengths, range(len(src)), 1, options.batch_tokens):
@@ -191,8 +197,8 @@ class Translator:
                 log_probs[place] = found
         tokens = [self.tgt_tokenizer.to_tokens(target.ids) for target in tgt]
         return [
-            Scored.of(target.text, labels, found, options.length_penalty)
-            for target, labels, found in zip(tgt, tokens, log_probs, strict=True)
+            Scored.of(target.text, labels, found, options.length_penalty, source_truncated=source.truncated)
+            for source, target, labels, found in zip(src, tgt, tokens, log_probs, strict=True)
         ]
 
     def _checked(self, options: DecodeConfig | None) -> DecodeConfig:

@@ -44,13 +44,16 @@ def split_sentences(text: str) -> list[Sentence]:
     White space at the start of the text and at its end stays with the first and the last sentence.
     """
     found: list[Sentence] = []
-    start = 0
+    start, first, stop = 0, _behind_space(text, 0), 0  # first is where the sentence shows something
     for match in _END.finditer(text):
-        end, stop = match.end(), _behind_space(text, match.end())
-        sentence, gap = text[start:end], text[end:stop]
-        if stop < len(text) and sentence.strip() and _ends(sentence, match["spaced"], gap, text[stop]):
-            found.append(Sentence(sentence, gap))
-            start = stop
+        end = match.end()
+        if end < max(first, stop):  # within white space that has been looked at
+            continue
+        stop = _behind_space(text, end)
+        last, gap = text[max(start, end - _LONGEST_NUMBER) : end], text[end:stop]
+        if stop < len(text) and first < end and _ends(last, match["spaced"], gap, text[stop]):
+            found.append(Sentence(text[start:end], gap))
+            start = first = stop
     return [*found, Sentence(text[start:], "")]
 
 
@@ -59,10 +62,11 @@ def _behind_space(text: str, start: int) -> int:
     return match.end() if match else start
 
 
-def _ends(sentence: str, mark: str | None, gap: str, following: str) -> bool:
-    """Whether a sentence ends here; ``mark`` is the mark of a script with spaces, ``following`` the next letter."""
+def _ends(last: str, mark: str | None, gap: str, following: str) -> bool:
+    """Whether a sentence ends here, behind its ``last`` characters; ``mark`` is the mark of a script with spaces,
+    ``following`` the next letter."""
     if mark is None or "\n" in gap or "\r" in gap:
         return True
-    if mark == "." and _INITIAL_OR_NUMBER.search(sentence[-_LONGEST_NUMBER:]):
+    if mark == "." and _INITIAL_OR_NUMBER.search(last):
         return False
     return not following.islower()

@@ -83,3 +83,10 @@ def test_a_prefix_belongs_to_one_sentence(spelling):
     (whole,) = spelling.translate_stream([Request(TEXT, ban=("e",))])
     assert "e" not in whole.text
     assert spelling.translate(THREE[:1], prefixes=["The"])[0].text.startswith("The")
+
+
+def test_a_blank_sentence_among_others_leaves_all_ranks(spelling):
+    (whole,) = spelling.translate([f"{THREE[0]}\n\u200b\n{THREE[2]}"])
+    (without,) = spelling.translate([f"{THREE[0]}\n{THREE[2]}"])
+    assert len(whole.hypotheses) == 2
+    assert [one.ids for one in whole.hypotheses] == [one.ids for one in without.hypotheses]

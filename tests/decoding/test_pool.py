@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from words import TEXTS as FEW
@@ -60,3 +61,15 @@ def test_a_worker_that_is_killed_is_told_of(make_model, tokenizer):
 def test_what_there_is_not_is_refused(make_model, tokenizer, given, message):
     with pytest.raises(ConfigError, match=message):
         Translator(make_model(vocab=14), tokenizer, tokenizer, OPTIONS, **given)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
+def test_attention_that_comes_back_keeps_no_file_open(pooled):
+    def opened() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    pooled.translate(TEXTS)
+    before = opened()
+    found = pooled.translate(TEXTS * 4, attention=True)
+    assert all(one.hypotheses[0].attention is not None for one in found if one.source_tokens)
+    assert opened() <= before + 4

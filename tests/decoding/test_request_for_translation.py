@@ -112,3 +112,23 @@ def test_mistakes_are_told(translator):
     with pytest.raises(InputError, match=r"texts\[0\]: must: found 1 phrases with sampling"):
         translator.translate(["a"], DecodeConfig(sample=True), constraints=[["house"]])
     assert translator.translate(["a"], banned=["zebra"]) == translator.translate(["a"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"must": "river"}, "must: found one str 'river', expected a list"),
+        ({"ban": ("a", 1)}, r"ban: found \['a', 1\], expected phrases, each of them a str"),
+        ({"prefix": None}, "prefix: found NoneType, expected str"),
+    ],
+)
+def test_a_request_of_something_else_is_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        Request("a river", **given)
+
+
+def test_an_empty_phrase_is_named_by_its_text(speaker):
+    with pytest.raises(InputError, match=r"texts\[1\]: must: found an empty phrase"):
+        speaker.translate(TEXTS[:2], constraints=[[], [" "]])
+    with pytest.raises(InputError, match="chunk: found 0, expected 1 or more"):
+        list(speaker.translate_stream(TEXTS, chunk=0))

@@ -24,7 +24,9 @@ def test_each_token_by_hand(translator, tokenizer):
     assert found.log_prob == pytest.approx(sum(expected), abs=1e-6)
     assert found.score == pytest.approx(sum(expected) * 6 / 8, abs=1e-6)
     assert found.perplexity == pytest.approx(math.exp(-sum(expected) / 3), rel=1e-5)
-    assert found.to_mapping().keys() == {"text", "tokens", "token_log_probs", "log_prob", "score", "perplexity"}
+    assert found.to_mapping().keys() == {
+        "text", "tokens", "token_log_probs", "log_prob", "score", "source_truncated", "perplexity",
+    }  # fmt: skip
 
 
 def test_a_hypothesis_is_scored_as_the_search_scored_it(translator):

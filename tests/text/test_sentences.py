@@ -51,3 +51,12 @@ def test_nothing_is_lost_and_no_sentence_is_empty(text):
 
 def test_a_text_of_a_hundred_thousand_marks_takes_no_quadratic_time():
     assert len(split_sentences("A. Bc. " * 50_000)) == 50_000
+
+
+@pytest.mark.parametrize(
+    "text", ["\n" * 300_000, "x.\r" + " \r" * 150_000 + "Y", "a. " * 150_000, "\r\n \n" * 60_000 + "A. Bc."]
+)
+def test_a_hundred_thousand_line_breaks_or_marks_that_end_nothing_take_none_either(text):
+    found = split_sentences(text)
+    assert len(found) <= 2
+    assert "".join(one.text + one.gap for one in found) == text
