@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.errors import StorageError, TextError
-from glassformer.text.characters import without_surrogates
 
 if TYPE_CHECKING:
     from glassformer.decoding import Request
@@ -81,6 +80,8 @@ _REQUEST_SHAPE = 'Expected {"text": "...", "prefix": "...", "must": ["..."], "ba
 
 
 def _request(line: str, where: str, demanded: "Request") -> "Request":
+    from glassformer.text.characters import without_surrogates
+
     try:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:
