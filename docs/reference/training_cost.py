@@ -91,8 +91,9 @@ def _loop() -> Iterator[str]:
     between = results["without_validations"]
     yield "## What the loop adds to the steps"
     yield (
-        f"`benchmarks/training_loop.py --epochs {results['validations']}`, same machine: of the seconds of a `glassformer train` of "
-        f"{code(results['size'])} on {results['text']}, {results['updates']:,} updates with validation, translations "
+        f"`benchmarks/training_loop.py --epochs {results['validations']}`, same machine: of the seconds of a "
+        f"`glassformer train` of {code(results['size'])} on {results['text']}, {results['updates']:,} updates with "
+        f"validation, translations "
         f"of 200 sentences and saving once an epoch, bare steps on the same batches take "
         f"**{100 * results['share']:.1f} %**. Between validations it is {100 * between['median']:.1f} % (95 of 100 "
         f"redrawn: {100 * between['low']:.1f} to {100 * between['high']:.1f})."
