@@ -252,7 +252,7 @@ def _run() -> None:
         if error.errno not in _FULL:
             raise
         _let_go_of_output()
-        _fail(f"standard output: cannot be written: {error.strerror}.", StorageError.exit_code)
+        _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}.", StorageError.exit_code)
     except MemoryError:
         _fail(*_out_of_memory())
     except RuntimeError as error:

@@ -150,8 +150,9 @@ def translate(
                     _print_pieces(translator.stream(request, chosen, start=number))
                 return
             seen = attention or align
+            shown_of = input_ if world.is_first else None
             found = translate_together(translator, requests, chosen, world, attention=seen, chunk=chunk)
-            for number, translation in enumerate(_with_progress(found, input_), start=1):
+            for number, translation in enumerate(_with_progress(found, shown_of), start=1):
                 _print_translation(
                     translation, attention=attention, align=align, as_json=as_json, parts=(layer, head)
                 )
