@@ -5,18 +5,22 @@ stand in memory once, shared by all, except those that a precision rounds or lay
 """
 
 import os
-import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import multiprocessing
 
+from glassformer.decoding.candidate import Candidate
 from glassformer.decoding.searcher import Found, Job, Searcher
 from glassformer.errors import ConfigError, WorkerError
 from glassformer.model import Transformer
 from glassformer.model.linears import Precision
+
+_Sent = tuple[list[list[Candidate]], list[NDArray[Any] | None]]
 
 
 class WorkerPool:
@@ -36,11 +40,12 @@ class WorkerPool:
 
         Raises what a search raises, or ``WorkerError`` when a worker process ends before its work does.
         """
-        futures: dict[Future[bytes], int] = {self._executor.submit(_search, job): at for at, job in enumerate(jobs)}
+        futures: dict[Future[_Sent], int] = {self._executor.submit(_search, job): at for at, job in enumerate(jobs)}
         try:
             for future in as_completed(futures):
-                found: Found = pickle.loads(future.result())
-                yield futures[future], found
+                candidates, attention = future.result()
+                weights = [None if one is None else torch.from_numpy(one) for one in attention]
+                yield futures[future], Found(candidates, weights)
         except BrokenProcessPool as error:
             raise WorkerError(
                 "workers: a worker process ended before its work did: killed, out of memory, or the script that "
@@ -76,6 +81,7 @@ def _begin(models: list[Transformer], precision: Precision | None, threads: int)
     _searchers.append(Searcher(models, precision))
 
 
-def _search(job: Job) -> bytes:
-    """What was found, as bytes: a tensor by itself would come back in shared memory, with an open file for each."""
-    return pickle.dumps(_searchers[0].search(job))
+def _search(job: Job) -> _Sent:
+    """What was found; attention as arrays, for a tensor comes back in shared memory, with an open file for each."""
+    found = _searchers[0].search(job)
+    return found.candidates, [None if one is None else one.numpy() for one in found.attention]
