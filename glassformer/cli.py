@@ -90,8 +90,7 @@ def train(
     [bold]glassformer train --src A.en --tgt A.de --run runs/first[/bold]
     [bold]glassformer train pairs.tsv --run runs/second --model small --max-minutes 30[/bold]
     """
-    from rich.console import Console
-
+    from glassformer.console import Console
     from glassformer.training.display import display_for
     from glassformer.training.request import TrainRequest
     from glassformer.training.train import train as train_run
@@ -156,9 +155,9 @@ def summary(
             "`glassformer summary base` or `glassformer summary --run DIR`."
         )
     import torch
-    from rich.console import Console
 
     from glassformer.config import ModelConfig
+    from glassformer.console import Console
     from glassformer.explain.summary import print_summary
     from glassformer.model.transformer import Transformer
     from glassformer.run_directory import RunDirectory
@@ -201,8 +200,7 @@ def demo(
     First it translates a few sentences and walks through one, with the model that ships with the package. Then it
     trains on dates in 20 languages, translates unseen ones and walks through one of them.
     """
-    from rich.console import Console
-
+    from glassformer.console import Console
     from glassformer.demo import demo as run_demo
 
     if not run_demo(run, max_minutes, Console()):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer import options as opt
+from glassformer.errors import ConfigError
 from glassformer.streams import from_shell
 
 if TYPE_CHECKING:
@@ -105,8 +106,7 @@ def trace(
     [bold]glassformer trace "I love you, too." --generate --beam 3[/bold]
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
     """
-    from rich.console import Console
-
+    from glassformer.console import Console
     from glassformer.explain.request import WalkRequest
     from glassformer.explain.terminal import print_walk
 
@@ -131,6 +131,12 @@ def trace(
         only=only,
         device=device,
     )
+    shown = {"--values": values, "--all-layers": all_layers, "--layer": layer is not None, "--head": head is not None}
+    idle = [name for name, given in shown.items() if given]
+    if idle and (verify or edit) and as_json is None and markdown is None:
+        raise ConfigError(
+            f"{', '.join(idle)}: found with --verify or --edit, which print a report. Drop one of both."
+        )
     made, console = request.make(), Console()
     if save is not None:
         made.walk.save(save)

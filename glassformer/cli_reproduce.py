@@ -45,8 +45,7 @@ def reproduce(
         for line in _recipe_lines():
             typer.echo(line)
         return
-    from rich.console import Console
-
+    from glassformer.console import Console
     from glassformer.reproduction.data import find_files
     from glassformer.reproduction.printed import report_lines
     from glassformer.reproduction.recipe import read_recipe

@@ -187,8 +187,9 @@ def _with_progress(items: Iterable[Item], path: Path | None) -> Iterable[Item]:
     """The items, with a bar on standard error while they come from a file and the terminal shows nothing else."""
     if path is None or not path.is_file() or not sys.stderr.isatty() or sys.stdout.isatty():
         return items
-    from rich.console import Console
     from rich.progress import track
+
+    from glassformer.console import Console
 
     return track(items, total=count_lines(path), console=Console(stderr=True), description="translating")
 
@@ -225,8 +226,7 @@ def _print_translation(
         line += f" ||| {pharaoh(translation.links(layer, head) or ())}".rstrip()
     typer.echo(line)
     if attention:
-        from rich.console import Console
-
+        from glassformer.console import Console
         from glassformer.explain.heatmap import print_attention
 
         # Standard output keeps a line for each line.

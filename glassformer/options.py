@@ -8,7 +8,7 @@ import typer
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig
-from glassformer.errors import ConfigError, RunError
+from glassformer.errors import RunError
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -140,7 +140,6 @@ BatchTokens = Annotated[
     int | None, typer.Option(help="Source tokens in one batch, beams included.", rich_help_panel=_LENGTH)
 ]
 
-_ONLY_SEARCHING = {"beam": 1, "beam_groups": 1, "diversity": 0.0, "coverage_penalty": 0.0}  # with what does nothing
 _IMPLY_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "mbr")
 
 
@@ -157,20 +156,9 @@ def decode_options(default: DecodeConfig, given: Mapping[str, Any]) -> DecodeCon
 
     Raises ``ConfigError`` for one that would do nothing beside the others.
     """
-    changes = given_options(given)
-    idle = [_option(key) for key, neutral in _ONLY_SEARCHING.items() if changes.get(key, neutral) > neutral]
-    if changes.get("sample") and idle:
-        raise ConfigError(
-            f"{', '.join(idle)}: found with sampling, which draws and does not search. Drop one of both."
-        )
-    chosen = default.changed(changes)
-    if "diversity" in changes and chosen.beam_groups == 1:
-        raise ConfigError("--diversity: found without --beam-groups, between which it makes a difference. Add them.")
-    return chosen
+    from glassformer.decoding.asked import changed_by
 
-
-def _option(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
+    return changed_by(default, given_options(given))
 
 
 def chosen_run(run: Path | None) -> Path:

@@ -18,11 +18,13 @@ from typing import Any, Self
 
 from torch import Tensor
 
+from glassformer.axes import LEGEND
 from glassformer.errors import StorageError, TraceError, nearest
 
 FORMAT, VERSION = "glassformer trace", 1
 _HEAD = ("address", "call", "axes", "shape", "least", "mean", "greatest")
 _INDEX, _VALUES = "trace.json", "values.safetensors"
+_OURS = {_INDEX, _VALUES, "walk.json"}  # the last is what a walk adds
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,21 +93,27 @@ class Trace:
     def save(self, directory: str | Path) -> None:
         """Write the trace; an older trace at this place is replaced, anything else is left alone.
 
-        Raises ``StorageError`` when the place holds something else or cannot be written.
+        Raises ``StorageError`` when the place holds something else, too, or cannot be written.
         """
-        place = Path(directory)
-        if place.exists() and not (place / _INDEX).is_file():
-            raise StorageError(f"{place}: exists and is no trace. Choose another place.")
+        from safetensors import SafetensorError
+
+        place = Path(directory).absolute()
         aside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
         try:
+            found = {entry.name for entry in place.iterdir()} if place.exists() else set()
+            if found and (_INDEX not in found or found - _OURS or not _is_index(place / _INDEX)):
+                raise StorageError(f"{directory}: exists and is no trace alone. Choose another place.")
             aside.mkdir(parents=True)
             self._write(aside)
-            if place.exists():
-                shutil.rmtree(place)
-            aside.rename(place)
-        except OSError as error:
+            place.mkdir(exist_ok=True)
+            for name in sorted(found):  # the index first: what is half replaced is no trace
+                (place / name).unlink()
+            for name in (_VALUES, _INDEX):
+                (aside / name).rename(place / name)
+        except (OSError, SafetensorError) as error:
+            raise StorageError(f"{directory}: the trace cannot be written: {error}. Choose another place.") from error
+        finally:
             shutil.rmtree(aside, ignore_errors=True)
-            raise StorageError(f"{place}: the trace cannot be written: {error}. Choose another place.") from error
 
     def _write(self, place: Path) -> None:
         from safetensors.torch import save_file
@@ -135,13 +143,17 @@ class Trace:
         index, tensors = _read_index(place / _INDEX), _read_values(place / _VALUES)
         for number, mapping in enumerate(index, start=1):
             try:
-                step = Step(mapping["address"], tuple(mapping["axes"]), tensors[str(number)], mapping["call"])
+                step = _step(mapping, tensors[str(number)])
                 fits = list(step.shape) == mapping["shape"]
                 if mapping["gradient"]:
                     trace.gradients[step.key] = tensors[f"{number}.gradient"]
-            except (KeyError, TypeError) as error:
+            except KeyError as error:
                 raise TraceError(
                     f"{place}: step {number} lacks {error}. The files do not belong together."
+                ) from error
+            except (TypeError, ValueError) as error:
+                raise TraceError(
+                    f"{place}: step {number} cannot be read: {error}. The trace is not whole."
                 ) from error
             if not fits:
                 raise TraceError(
@@ -160,6 +172,24 @@ class Trace:
         """The same table for a notebook."""
         rows = [(f"<code>{escape(step.address)}</code>", *_cells(step)) for step in self.steps]
         return f"<table>{_html_row('th', _HEAD)}{''.join(_html_row('td', row) for row in rows)}</table>"
+
+
+def _step(mapping: dict[str, Any], value: Tensor) -> Step:
+    """Raises ``ValueError`` where an entry is not what it should be."""
+    address, call, axes = mapping["address"], mapping["call"], mapping["axes"]
+    if not isinstance(address, str) or type(call) is not int:
+        raise ValueError(f"found address {address!r} and call {call!r}, expected a text and a whole number")
+    if not isinstance(axes, list) or len(axes) != value.ndim or not LEGEND.keys() >= {*map(str, axes)}:
+        raise ValueError(f"found axes {axes!r}, expected {value.ndim} words of the legend")
+    return Step(address, tuple(axes), value, call)
+
+
+def _is_index(path: Path) -> bool:
+    try:
+        _read_index(path)
+    except TraceError:
+        return False
+    return True
 
 
 def _html_row(tag: str, cells: tuple[str, ...]) -> str:

@@ -294,6 +294,12 @@ MISTAKES = [
     (["trace", "a", "--run", "{run}", "--generate", "--tgt", "b"], "a generation writes its own target", 2),
     (["trace", "a", "--run", "{run}", "--top-p", "0.5"], "--top-p, --sample: found without --generate", 2),
     (["trace", "a", "--run", "{run}", "--edit", "x", "--verify"], "an edited step follows from no equation", 2),
+    (["trace", "a", "--run", "{run}", "--no-cache"], "--no-cache: found without --generate", 2),
+    (["trace", "a", "--run", "{run}", "--verify", "--only", "src_mask"], "found --only, but --verify and --edit", 2),
+    (["trace", "a", "--run", "{run}", "--verify", "--values"], "--values: found with --verify or --edit", 2),
+    (["trace", "a", "--run", "{run}", "--only", "src_mask", "--layer", "0"], "leave no step of 'src_mask'", 2),
+    (["trace", "a", "--run", "{run}", "--generate", "--sample", "--beam", "4"], "--beam: found with sampling", 2),
+    (["trace", "a", "--run", "{run}", "--generate", "--diversity", "0.5"], "found without --beam-groups", 2),
     (["trace", "a", "--run", "{run}", "--edit", "nothing=0"], "nothing: no such tap or weight", 2),
     (["trace", "a", "--run", "{run}", "--head", "9"], "--head: found 9, expected 0 to 1", 2),
     (["diff", "{run}", "--b", "cached"], "diff: found no text", 2),
@@ -384,10 +390,11 @@ def test_a_run_can_be_told_whole_in_toml(call: Run, files: tuple[Path, Path], tm
 def test_a_reader_that_has_enough_is_no_error(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "many").write_text("ab\n" * 3000)
     said = f"translate --beam 1 --run {trained} --input {tmp_path / 'many'}"
-    command = f"{sys.executable} -m glassformer {said} | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("\n") == 1
+    for asked in (said, f"trace ab --values --run {trained}"):
+        command = f"{sys.executable} -m glassformer {asked} | head -1"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ LEVELS: list[set[str]] = [
     {"decoding", "training"},
     {"explain", "reproduction", "interop", "serving"},
     {
+        "console",
         "streams",
         "options",
         "cli",

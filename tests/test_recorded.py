@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from glassformer.errors import StorageError, TraceError
 from glassformer.trace import Step, Trace, tracing
@@ -51,12 +52,45 @@ def test_a_trace_replaces_a_trace_and_nothing_else(trace, tmp_path):
     shorter.steps = trace.steps[:3]
     shorter.save(tmp_path / "kept")
     assert len(Trace.load(tmp_path / "kept")) == 3
-    (tmp_path / "precious").mkdir()
-    with pytest.raises(StorageError, match="precious: exists and is no trace"):
-        trace.save(tmp_path / "precious")
+    (tmp_path / "empty").mkdir()
+    trace.save(tmp_path / "empty")
+    assert len(Trace.load(tmp_path / "empty")) == len(trace)
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot be written"):
         trace.save(tmp_path / "file" / "below")
+
+
+def test_what_stands_beside_a_trace_is_never_removed(trace, tmp_path):
+    trace.save(tmp_path / "kept")
+    (tmp_path / "kept" / "notes.txt").write_text("mine")
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "trace.json").write_text('{"traceEvents": []}')
+    for name in ("kept", "foreign"):
+        before = sorted(entry.name for entry in (tmp_path / name).iterdir())
+        with pytest.raises(StorageError, match=f"{name}: exists and is no trace alone"):
+            trace.save(tmp_path / name)
+        assert sorted(entry.name for entry in (tmp_path / name).iterdir()) == before
+
+
+def test_a_trace_is_saved_where_one_stands(trace, tmp_path, monkeypatch):
+    trace.save(tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    trace.save(".")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["here"]
+    assert len(Trace.load(".")) == len(trace)
+
+
+def test_a_full_disk_is_told_and_leaves_the_older_trace(trace, tmp_path, monkeypatch):
+    trace.save(tmp_path / "kept")
+
+    def full(*_: object) -> None:
+        raise SafetensorError("I/O error: File too large (os error 27)")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(StorageError, match="kept: the trace cannot be written: I/O error: File too large"):
+        trace.save(tmp_path / "kept")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["kept"]
+    assert len(Trace.load(tmp_path / "kept")) == len(trace)
 
 
 def test_a_directory_that_is_no_trace_or_not_whole_is_refused(trace, tmp_path):
@@ -71,6 +105,11 @@ def test_a_directory_that_is_no_trace_or_not_whole_is_refused(trace, tmp_path):
             r"step 1, src_mask, is \(3, 1, 1, 5\), trace.json says \[1\]",
         ),
         ({"steps": [{"call": 0}]}, "step 1 lacks 'address'"),
+        ({"steps": [{**index["steps"][0], "address": 5}]}, "found address 5 and call 0, expected a text"),
+        ({"steps": [{**index["steps"][0], "call": "<b>"}]}, "call '<b>', expected a text and a whole number"),
+        ({"steps": [{**index["steps"][0], "axes": ["batch"]}]}, "expected 4 words of the legend"),
+        ({"steps": [{**index["steps"][0], "axes": ["<img>"] * 4}]}, "expected 4 words of the legend"),
+        ({"steps": [5]}, "step 1 cannot be read"),
     ):
         (tmp_path / "kept" / "trace.json").write_text(json.dumps({**index, **change}))
         with pytest.raises(TraceError, match=message):

@@ -92,7 +92,7 @@ def _stage_lines(taps: tuple[TapDifference, ...]) -> Iterator[str]:
 def _only_lines(difference: Difference) -> Iterator[str]:
     for name, keys in zip(difference.names, difference.only, strict=True):
         if keys:
-            named = ", ".join(address for address, _ in keys[:_MOST])
+            named = ", ".join(printable(address) for address, _ in keys[:_MOST])
             more = f" and {len(keys) - _MOST:,} more" if len(keys) > _MOST else ""
             yield f"only {name} has {named}{more}"
 
@@ -104,7 +104,8 @@ def _largest_line(tap: TapDifference) -> str:
 
 
 def _address(tap: TapDifference) -> str:
-    return f"{tap.address}, call {tap.call}" if tap.call else tap.address
+    address = printable(tap.address)
+    return f"{address}, call {tap.call}" if tap.call else address
 
 
 def _first_lines(tap: TapDifference, names: tuple[str, str]) -> Iterator[str]:

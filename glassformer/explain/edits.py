@@ -7,16 +7,19 @@
     tgt_embedding.positions.table=0                         forget all order
     encoder.memory=@saved/trace                             patch in what another trace recorded
 
-Axes are the words of the trace; a weight has ``row`` and ``column``. An index counts from 0, may be a range
-``2:5``, or a token: of the first sentence along a position, of the vocabulary along the rows of an embedding.
+Axes are the words of the trace or of the tap (``src`` or its ``key``, ``query``, ``position``); a weight has ``row``
+and ``column``. An index counts from 0, may be a range ``2:5``, or a token: of the first sentence along a position, of
+the vocabulary along the rows of an embedding. A token of digits, or with a comma or bracket, stands between
+quotation marks: ``src="7"``.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 
+import torch
 from torch import Tensor
 
 from glassformer.decoding import Translator
@@ -25,17 +28,24 @@ from glassformer.explain.walk import Walk, WalkStep
 from glassformer.text import Tokenizer
 from glassformer.trace import Edit, Trace
 
-_FORM = re.compile(r"(?P<address>[^\[\]=]+)(?:\[(?P<cells>[^\]]*)\])?=(?P<value>.+)", re.DOTALL)
+_CELLS = r'(?:"[^"]*"|[^\]])*'
+_FORM = re.compile(rf"(?P<address>[^\[\]=]+)(?:\[(?P<cells>{_CELLS})\])?=(?P<value>.+)", re.DOTALL)
+_CELL = re.compile(r'\s*(?P<word>\w+)\s*=\s*(?P<index>"[^"]*"|[^,]*)\s*(?:,|$)', re.DOTALL)
 _AVERAGED = ("batch", "src", "tgt")
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
 @dataclass(frozen=True)
 class _Place:
-    """What an address stands for: its axis words, and the tokens along those that have some."""
+    """What an address stands for: its axis words, the tap's own for them, and the tokens along those that have some.
+
+    ``real`` is 1 where the sentences have a token and 0 where they are padded, stretched to be multiplied with it.
+    """
 
     axes: tuple[str, ...]
+    tap_axes: tuple[str, ...]
     labels: Mapping[str, Sequence[str]]
+    real: Tensor | None = None
 
 
 def parse_edits(specs: Sequence[str], plain: Walk, translator: Translator) -> dict[str, Edit]:
@@ -46,6 +56,7 @@ def parse_edits(specs: Sequence[str], plain: Walk, translator: Translator) -> di
     """
     places = _places(plain, translator)
     edits: dict[str, Edit] = {}
+    load = cache(Trace.load)
     for spec in specs:
         found = _FORM.fullmatch(spec)
         if found is None:
@@ -56,9 +67,14 @@ def parse_edits(specs: Sequence[str], plain: Walk, translator: Translator) -> di
         addresses = [address for address in places if fnmatchcase(address, pattern)]
         if not addresses:
             raise TraceError(f"--edit {pattern}: no such tap or weight.{nearest(pattern, places)}")
+        value = found["value"].strip()
+        other = load(value[1:]) if value.startswith("@") else None
+        if other is not None:  # of many addresses, those that it has
+            addresses = [address for address in addresses if address in other] or addresses[:1]
         for address in addresses:
-            cells = _cells(address, places[address], found["cells"] or "")
-            edit = _edit(address, places[address], cells, found["value"].strip())
+            place = places[address]
+            cells = _cells(address, place, found["cells"] or "")
+            edit = partial(_patched, address, cells, other) if other else _edit(address, place, cells, value)
             edits[address] = partial(_both, edits[address], edit) if address in edits else edit
     return edits
 
@@ -70,13 +86,35 @@ def _both(first: Edit, second: Edit, value: Tensor) -> Tensor:
 def _places(plain: Walk, translator: Translator) -> dict[str, _Place]:
     """Every address that may be edited: the taps of the walk, and the model's weights and tables."""
     model = translator.model
-    places = {step.address: _Place(step.axes, _tokens(plain, step)) for step in plain.steps if _is_tap(step)}
+    tap_axes = {step.address: step.axes for step in plain.trace}
+    if "src_mask" in tap_axes:  # which every attention reads along its keys
+        tap_axes["src_mask"] = (*tap_axes["src_mask"][:-1], "key")
+    places = {
+        step.address: _Place(step.axes, tap_axes[step.address], _tokens(plain, step), _real(plain, step))
+        for step in plain.steps
+        if _is_tap(step)
+    }
     for name, tensor in (
         *model.named_parameters(remove_duplicate=False),
         *model.named_buffers(remove_duplicate=False),
     ):
-        places[name] = _Place(("row", "column")[: tensor.ndim], _row_tokens(name, translator))
+        axes = ("row", "column")[: tensor.ndim]
+        places[name] = _Place(axes, axes, _row_tokens(name, translator))
     return places
+
+
+def _real(plain: Walk, step: WalkStep) -> Tensor | None:
+    """Where the sentences have tokens, along the step's axes of sentences and positions but its last."""
+    if "batch" not in step.axes:
+        return None
+    ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
+    real = torch.ones((1,) * len(step.axes))
+    for place, word in enumerate(step.axes[:-1]):
+        if word in ids:
+            shape = [1] * len(step.axes)
+            shape[step.axes.index("batch")], shape[place] = ids[word].shape
+            real = real * (ids[word] != plain.config.pad_id).reshape(shape)
+    return real
 
 
 def _is_tap(step: WalkStep) -> bool:
@@ -98,36 +136,48 @@ def _row_tokens(name: str, translator: Translator) -> dict[str, Sequence[str]]:
 
 def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
     """The range along each axis that the text between brackets chooses; all of it where it names none."""
-    chosen = [slice(None)] * len(place.axes)
-    for part in filter(None, map(str.strip, text.split(","))):
-        word, _, index = part.partition("=")
-        word = {"query": "tgt" if "tgt" in place.axes else "src", "key": place.axes[-1]}.get(word, word)
-        if word not in place.axes:
-            raise TraceError(f"--edit {address}: has no axis {word!r}, only {', '.join(place.axes)}.")
-        at = len(place.axes) - 1 - place.axes[::-1].index(word) if part.startswith("key") else place.axes.index(word)
-        chosen[at] = _range(address, word, index.strip(), place.labels.get(word, ()))
-    return tuple(chosen)
+    chosen: dict[int, slice] = {}
+    at = 0
+    while at < len(text.rstrip()):
+        found = _CELL.match(text, at)
+        if found is None:
+            raise TraceError(f"--edit {address}: found {text[at:]!r} between the brackets, expected AXIS=INDEX,...")
+        word, axis = found["word"], _axis(address, place, found["word"])
+        if axis in chosen:
+            raise TraceError(f"--edit {address}: chooses along {word} twice. Give a range, or two edits.")
+        chosen[axis] = _range(address, word, found["index"].strip(), place.labels.get(place.axes[axis], ()))
+        at = found.end()
+    return tuple(chosen.get(axis, slice(None)) for axis in range(len(place.axes)))
+
+
+def _axis(address: str, place: _Place, word: str) -> int:
+    """Which axis a word names: the tap's own word for it, or the trace's, which is the first of two alike."""
+    for axes in (place.tap_axes, place.axes):
+        if word in axes:
+            return axes.index(word)
+    aliases = [own for own, shown in zip(place.tap_axes, place.axes, strict=True) if own != shown]
+    known = ", ".join(dict.fromkeys((*place.axes, *aliases)))
+    raise TraceError(f"--edit {address}: has no axis {word!r}, only {known}.")
 
 
 def _range(address: str, word: str, index: str, labels: Sequence[str]) -> slice:
     """``3``, ``2:5``, ``:4`` or a token."""
-    if re.fullmatch(r"\d+", index):
+    if re.fullmatch(r"\d{1,9}", index):
         return slice(int(index), int(index) + 1)
-    if re.fullmatch(r"\d*:\d*", index):
+    if re.fullmatch(r"\d{0,9}:\d{0,9}", index):
         start, stop = (int(bound) if bound else None for bound in index.split(":"))
         return slice(start, stop)
-    if index in labels:
-        return slice(labels.index(index), labels.index(index) + 1)
-    tokens = f" or one of its tokens.{nearest(index, labels)}" if labels else "."
+    token = index[1:-1] if re.fullmatch(r'".*"', index, re.DOTALL) else index
+    if token in labels:
+        return slice(labels.index(token), labels.index(token) + 1)
+    tokens = f" or one of its tokens.{nearest(token, labels)}" if labels else "."
     raise TraceError(f"--edit {address}: {word}={index!r}, expected an index such as 0, a range such as 2:5{tokens}")
 
 
 def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str) -> Edit:
-    if value.startswith("@"):
-        return partial(_patched, address, cells, Trace.load(value[1:]))
     if value == "mean":
         axes = [at for at, word in enumerate(place.axes[:-1]) if word in _AVERAGED]
-        return partial(_averaged, address, cells, axes)
+        return partial(_averaged, address, cells, axes, place.real)
     try:
         number = _TRUTH[value] if value in _TRUTH else float(value)
     except ValueError:
@@ -143,11 +193,14 @@ def _filled(address: str, cells: tuple[slice, ...], number: float, value: Tensor
     return value
 
 
-def _averaged(address: str, cells: tuple[slice, ...], axes: list[int], value: Tensor) -> Tensor:
+def _averaged(address: str, cells: tuple[slice, ...], axes: list[int], real: Tensor | None, value: Tensor) -> Tensor:
+    """The mean over what is no padding, so that more padding does not change it."""
     _check_inside(address, cells, value)
-    if not axes or not value.is_floating_point():
+    if not axes or real is None or not value.is_floating_point():
         raise TraceError(f"--edit {address}: has no mean over sentences and positions. Give a number.")
-    value[cells] = value.mean(dim=axes, keepdim=True).expand_as(value)[cells]
+    counted = real.to(value.device).expand([size if at in axes else 1 for at, size in enumerate(value.shape)])
+    mean = (value * counted).sum(dim=axes, keepdim=True) / counted.sum(dim=axes, keepdim=True)
+    value[cells] = mean.expand_as(value)[cells].to(value.dtype)
     return value
 
 

@@ -60,7 +60,7 @@ def _change(cell: tuple[int, int], read: str, before: Tensor, after: Tensor, tok
     terms = (p * (p.log() - q.log())).where(p > 0, 0.0)
     return Change(
         *cell, read, (old, float(before[best])), float(after[best]), (new, float(after[now])),
-        max(0.0, float(terms.sum())),
+        float(terms.sum().clamp(min=0.0)),
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def print_effect(found: list[Change], plain: Walk, console: Console) -> None:
         console.print(Text(f"{sentence + 1}  {printable(source)} → {printable(plain.sentences.targets[sentence])}"))
         console.print(_table(rows))
     moved = sum(change.before[0] != change.after[0] for change in found)
-    largest = max(found, key=lambda change: change.divergence)
+    largest = max(found, key=lambda change: math.inf if math.isnan(change.divergence) else change.divergence)
     console.print(
         Text(
             f"{moved} of {len(found)} next tokens changed; the distribution moved most after "

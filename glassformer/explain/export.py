@@ -49,15 +49,15 @@ def walk_mapping(walk: "Walk", *, values: bool) -> dict[str, Any]:
     }
 
 
-def write_mapping(path: Path, mapping: dict[str, Any]) -> None:
+def write_mapping(path: str | Path, mapping: dict[str, Any]) -> None:
     """One JSON file in UTF-8."""
     write_text(path, json.dumps(mapping, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: str | Path, text: str) -> None:
     """A file in UTF-8; raises ``StorageError`` when the place cannot be written."""
     try:
-        path.write_text(text, encoding="utf-8", newline="\n")
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise StorageError(f"{path}: cannot be written: {error.strerror}. Choose another place.") from error
 

@@ -28,6 +28,7 @@ def walk_generation(
 ) -> Walk:
     """Translate the sentences as one batch and keep every step, of the model and of the search.
 
+    A blank source, which translating answers with nothing, is decoded like any other.
     ``options`` as for ``Translator.translate``; ``options.cache`` decides whether keys and values are kept;
     ``demands`` are one for each source. Raises ``InputError`` for sentences that do not fit the model and demands
     that no output can meet, ``TraceError`` for an ``only`` that matches nothing.
@@ -50,4 +51,6 @@ def walk_generation(
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
     sentences = sentences.generated(targets)
     trace.steps = [*sentences.source_steps, *trace]
-    return made_walk(translator, sentences, trace, only=only, kind="generation", decode=options)
+    walked = made_walk(translator, sentences, trace, only=only, kind="generation", decode=options)
+    trace.steps = [step for step in trace if fnmatchcase(step.address, only)]
+    return walked

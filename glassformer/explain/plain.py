@@ -2,13 +2,20 @@
 
 import math
 from collections.abc import Sequence
+from unicodedata import category
 
 from rich.cells import cell_len, set_cell_size
 
+_JOINERS = "\u200c\u200d"  # between letters of Persian, between the parts of an emoji
+
 
 def printable(text: str) -> str:
-    """The text with each character that a terminal would obey instead of show as �."""
-    return "".join(character if character.isprintable() else "�" for character in text)
+    """The text with each character that a terminal would obey instead of show as �; spaces and joiners stay."""
+    return "".join(one if one.isprintable() or _is_harmless(one) else "�" for one in text)
+
+
+def _is_harmless(character: str) -> bool:
+    return character in _JOINERS or category(character) == "Zs"
 
 
 def clipped(text: str, width: int) -> str:

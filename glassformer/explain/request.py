@@ -7,12 +7,15 @@ from typing import Any
 
 from glassformer.config import RunConfig
 from glassformer.decoding import Translator
+from glassformer.decoding.asked import changed_by
 from glassformer.errors import ConfigError
 from glassformer.explain.edits import parse_edits
 from glassformer.explain.generation import walk_generation
 from glassformer.explain.training_step import walk_training
 from glassformer.explain.walk import Walk, walk, walk_through
 from glassformer.run_directory import RunDirectory
+
+_OPTIONS = {"cache": "--no-cache"}  # whose option is not their name
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,16 @@ class WalkRequest:
             raise ConfigError(
                 "trace: found --edit and --verify, but an edited step follows from no equation. Drop one."
             )
+        if self.only != "*" and (self.edits or self.verify):
+            raise ConfigError(
+                "trace: found --only, but --verify and --edit go by the whole pass. Drop it, or make a walk of each."
+            )
         if self.training and self.targets is None:
             raise ConfigError("--training: found no --tgt, expected the target of each TEXT, which the step learns.")
         if self.generate and self.targets is not None:
             raise ConfigError("--generate: found --tgt, but a generation writes its own target. Drop one of them.")
         if self.options and not self.generate:
-            names = ", ".join(f"--{name.replace('_', '-')}" for name in self.options)
+            names = ", ".join(_OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in self.options)
             raise ConfigError(f"{names}: found without --generate, which alone searches or samples. Add it.")
 
     def make(self) -> Walked:
@@ -70,18 +77,16 @@ class WalkRequest:
             return Walked(self._generation(translator), translator)
         if self.training:
             return Walked(self._training(translator, run.config), translator)
-        only = "*" if self.verify or self.edits else self.only
-        plain = walk(translator, self.sources, self.targets, only=only)
+        plain = walk(translator, self.sources, self.targets, only=self.only)
         if not self.edits:
             return Walked(plain, translator)
         edits = parse_edits(self.edits, plain, translator)
         return Walked(walk_through(translator, plain.sentences, edits=edits), translator, plain)
 
     def _generation(self, translator: Translator) -> Walk:
-        only = "*" if self.verify else self.only
-        options = translator.config.changed(self.options)
-        return walk_generation(translator, self.sources, options, only=only)
+        options = changed_by(translator.config, self.options)
+        return walk_generation(translator, self.sources, options, only=self.only)
 
     def _training(self, translator: Translator, config: RunConfig) -> Walk:
-        only = "*" if self.verify else self.only
-        return walk_training(translator, self.sources, self.targets or (), config.train, run=self.run, only=only)
+        targets = self.targets or ()
+        return walk_training(translator, self.sources, targets, config.train, run=self.run, only=self.only)

@@ -55,8 +55,12 @@ class RowLabels:
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
         if root == "search" and step.name != "tgt_in_ids":  # what it has written, or padding behind that
-            return {"vocab": self._labels["vocab"]}
+            return {"vocab": self._labels["vocab"], "src": self._sources(step)}
         return self._labels
+
+    def _sources(self, step: Step) -> Rows:
+        """The source of each row along the step's axis batch, as ``sentence_of_rows`` finds them."""
+        return tuple(self._read.src_tokens[sentence] for sentence in self.sentence_of_rows(step))
 
     def sentence_of_rows(self, step: Step) -> tuple[int, ...]:
         """The sentence of each row along the step's axis batch, which holds the decoder's rows or whole sentences."""

@@ -11,6 +11,7 @@ from glassformer.decoding import Translator
 from glassformer.decoding.sources import padded, read_sources
 from glassformer.errors import InputError
 from glassformer.text import Batch, Derivation, Tokenizer
+from glassformer.text.characters import without_surrogates
 from glassformer.trace import Step
 
 Rows = tuple[tuple[str, ...], ...]
@@ -88,6 +89,8 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     """
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
+    sources = [without_surrogates(text) for text in sources]
+    targets = None if targets is None else [without_surrogates(text) for text in targets]
     config = translator.model.config
     src = _encoded("sources", sources, translator.src_tokenizer, config)
     forced = targets is not None

@@ -22,7 +22,7 @@ _SEARCHED = ("causal_mask", "tgt_embedding", "decoder", "output_projection", "se
 def layer_of(address: str) -> tuple[str, int] | None:
     """The stack (``encoder`` or ``decoder``) and layer, from 0, that an address lies in; None outside layers."""
     stack, *rest = address.split(".")
-    if len(rest) > 1 and rest[0] == "layers":
+    if len(rest) > 1 and rest[0] == "layers" and rest[1].isdecimal():
         return stack, int(rest[1])
     return None
 

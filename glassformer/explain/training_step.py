@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from glassformer.checkpoint import newest_valid
-from glassformer.config import TrainConfig
+from glassformer.config import WARMUP, TrainConfig
 from glassformer.decoding import Translator
 from glassformer.explain.sentences import read_sentences
 from glassformer.explain.walk import Walk, made_walk
@@ -39,7 +39,7 @@ def walk_training(
     With ``run``, Adam goes on from the moments of the run's latest checkpoint; without, it begins anew. One pass is
     shown, where R-Drop makes two. Raises what ``walk`` raises.
     """
-    train = replace(train, r_drop=0.0)
+    train = replace(train, r_drop=0.0, warmup=train.warmup or WARMUP[translator.model.config.norm])
     sentences = read_sentences(translator, sources, targets)
     model = copy.deepcopy(translator.model).train()
     optimizer = new_optimizer(model, train)
@@ -48,8 +48,10 @@ def walk_training(
         state = TrainState.read(latest)
         restore_optimizer(Spread(model, train), optimizer, latest)
     number = state.update + 1
-    torch.manual_seed(train.seed)
-    with tracing(model, only=only, gradients=True) as trace:
+    device = next(model.parameters()).device
+    own_dropout = torch.random.fork_rng([device] if device.type == "cuda" else [])
+    with own_dropout, tracing(model, only=only, gradients=True) as trace:
+        torch.manual_seed(train.seed)
         accumulate_gradients(model, [sentences.batch], train)
         clip_gradients(model, train)
         cooldown = cooldown_factor(state, number)

@@ -1,7 +1,8 @@
 """Proof of a trace: every step recomputed by its equation from the steps before it, and compared.
 
 A step is exact when all its bits agree, close when every number agrees to 1e-6 (absolute, or relative where it is
-greater than one), given when it is an input of the pass, and off otherwise. Knows no renderer.
+greater than one; a mean relative to the greatest of its summands, whose rounding it keeps), given when it is an input
+of the pass, and off otherwise. What is no number follows from what is none. Knows no renderer.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from glassformer.config import DecodeConfig
 from glassformer.errors import TraceError
-from glassformer.explain.equations import EQUATIONS, GIVEN, Record, Scope, Setting
+from glassformer.explain.equations import EQUATIONS, GIVEN, SCALES, Record, Scope, Setting
 from glassformer.explain.story import kind_of
 from glassformer.explain.walk import Walk
 from glassformer.model import Transformer
@@ -25,7 +26,8 @@ TOLERANCE = 1e-6
 class Checked:
     """One step held against its equation: ``exact``, ``close``, ``given`` or ``off``.
 
-    ``error`` is the greatest difference, at ``cell``, as a share of the number there where that is above one.
+    ``error`` is the greatest difference, at ``cell``, as a share of the number there where that is above one, of a
+    mean's greatest summand where that is.
     """
 
     address: str
@@ -103,8 +105,12 @@ def _checked(scope: Scope) -> Checked:
         return Checked(step.address, step.call, "off", float("inf"))
     if torch.equal(computed, step.value):
         return Checked(step.address, step.call, "exact")
-    size = computed.double().abs().nan_to_num(posinf=1.0).clamp(min=1.0)
-    error, cell = largest_difference(step.value / size, computed / size)
+    size = computed.double().abs()
+    if (scale := SCALES.get(kind_of(step.address), {}).get(step.name)) is not None:
+        size = torch.maximum(size, scale(scope).double())
+    size = size.nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
+    both_nan = step.value.isnan() & computed.isnan()
+    error, cell = largest_difference(*((value / size).masked_fill(both_nan, 0.0) for value in (step.value, computed)))
     return Checked(step.address, step.call, "close" if error <= TOLERANCE else "off", error, cell)
 
 

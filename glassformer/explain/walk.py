@@ -102,7 +102,7 @@ class Walk:
     def narrowed(self, *, layer: int | None = None, head: int | None = None) -> "Walk":
         """The steps of one layer, of one head, or of both, counted from 0; steps without heads go with the layer.
 
-        Raises ``TraceError`` when the model has no such layer or head.
+        Raises ``TraceError`` when the model has no such layer or head, or no step is left.
         """
         most = max(self.config.n_encoder_layers, self.config.n_decoder_layers)
         for name, number, limit in (("layer", layer, most), ("head", head, self.config.n_heads)):
@@ -111,13 +111,15 @@ class Walk:
         steps = [step for step in self.steps if layer is None or f".layers.{layer}." in step.address]
         if head is not None:
             steps = [_of_head(step, head) for step in steps if "heads" in step.axes]
+        if not steps:
+            raise TraceError(f"--layer, --head: leave no step of {self.only!r}. Drop one of them, or --only.")
         return replace(self, steps=tuple(steps))
 
     def to_mapping(self, *, values: bool = False) -> dict[str, Any]:
         """Ready for JSON; ``values`` adds every number, exactly."""
         return walk_mapping(self, values=values)
 
-    def write_json(self, path: Path, *, values: bool = False) -> None:
+    def write_json(self, path: str | Path, *, values: bool = False) -> None:
         """Write ``to_mapping`` to a file; raises ``StorageError`` when the place cannot be written."""
         write_mapping(path, self.to_mapping(values=values))
 
@@ -135,7 +137,7 @@ class Walk:
 
         return walk_markdown(self, values=values)
 
-    def write_markdown(self, path: Path, *, values: bool = False) -> None:
+    def write_markdown(self, path: str | Path, *, values: bool = False) -> None:
         """Write ``to_markdown`` to a file; raises ``StorageError`` when the place cannot be written."""
         write_text(path, self.to_markdown(values=values))
 

@@ -375,7 +375,8 @@ def test_one_run_is_compared_with_itself_in_another_way(translator, make_run):
     lines = found.lines()
     assert lines[0] == f"plain against cached: {len(found.taps)} taps compared, tolerance 1e-05"
     assert lines[-1] == "They agree."
-    assert lines[-2].startswith("largest difference ")
+    size = found.largest.size  # on some processors both ways add up in the same order
+    assert lines[-2].startswith(f"largest difference {size:.3g}" if size else "no number differs")
 
 
 def test_the_report_names_tap_title_cell_tokens_numbers_and_size(translator, make_run):

@@ -1,14 +1,21 @@
 """Edits as a person writes them: read, refused, carried out, and what they do to the next token."""
 
+from dataclasses import replace
+from math import isnan
+
 import pytest
 import torch
 from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
+from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.edits import parse_edits
 from glassformer.explain.effect import changes, print_effect
+from glassformer.model import Transformer
+from glassformer.text import Tokenizer
+from glassformer.trace import Trace
 
 CROSS = "decoder.layers.1.cross_attention"
 
@@ -40,6 +47,10 @@ def test_a_head_is_silenced_and_the_others_are_not(edited, walked):
         ("tgt_embedding.positions.table=0", "tgt_embedding.position_vectors", (), 0.0),
         ("src_embedding.positions.table[row=1]=7", "src_embedding.position_vectors", (1,), 7.0),
         ("*.self_attention.weights[query=3]=0", "decoder.layers.0.self_attention.weights", (0, 0, 3), 0.0),
+        (f"{CROSS}.v[key=2]=9", f"{CROSS}.v", (0, 0, 2), 9.0),
+        (f"{CROSS}.weights[src=2]=0", f"{CROSS}.weights", (0, 0, slice(None), 2), 0.0),
+        ("src_embedding.scaled[position=2]=9", "src_embedding.scaled", (0, 2), 9.0),
+        ('src_mask[ key = "you" ]=false', "src_mask", (slice(None), 0, 0, 2), False),
     ],
 )
 def test_places_are_named_by_axis_index_range_and_token(edited, spec, address, cell, expected):
@@ -55,9 +66,41 @@ def test_a_word_is_forgotten_by_its_name(edited, walked):
 
 
 def test_the_mean_takes_the_place_of_what_each_position_has(edited, walked):
+    """Padding has no part in it."""
     found = edited(f"{CROSS}.heads[heads=0,query=2]=mean")[f"{CROSS}.heads"].value
-    mean = walked[f"{CROSS}.heads"].value.mean(dim=(0, 2))
-    torch.testing.assert_close(found[:, 0, 2], mean[0].expand(3, -1))
+    real = walked.sentences.batch.tgt_in_ids != 0
+    mean = walked[f"{CROSS}.heads"].value[:, 0][real].mean(dim=0)
+    torch.testing.assert_close(found[:, 0, 2], mean.expand(3, -1))
+
+
+def test_tokens_of_digits_and_commas_stand_between_quotation_marks(translator):
+    tokenizer = Tokenizer.train("characters", ["7,] a"], 20)
+    config = replace(translator.model.config, src_vocab=tokenizer.size)
+    reading = Translator(Transformer(config).eval(), tokenizer, translator.tgt_tokenizer, translator.config)
+    plain = walk(reading, ["7,]"], ["Ich"])
+    for token in tokenizer.to_tokens(tokenizer.to_ids("7,]")):
+        edits = parse_edits([f'src_mask[key="{token}"]=false'], plain, reading)
+        masked = ~walk(reading, ["7,]"], ["Ich"], edits=edits)["src_mask"].value.flatten()
+        assert [plain.sentences.src_tokens[0][place] for place in masked.nonzero()] == [token]
+
+
+def test_many_addresses_are_patched_from_a_trace_that_is_read_once(edited, walked, translator, tmp_path, monkeypatch):
+    others = walk(translator, list(reversed(SOURCES)), TARGETS)
+    others.save(tmp_path / "others")
+    read = []
+    load = Trace.load
+    monkeypatch.setattr(Trace, "load", lambda place: read.append(place) or load(place))
+    found = edited(f"decoder.layers.*.cross_attention.*=@{tmp_path / 'others'}")
+    assert len(read) == 1
+    assert torch.equal(found[f"{CROSS}.output"].value, others[f"{CROSS}.output"].value)
+
+
+def test_an_edit_that_leaves_no_number_has_no_divergence_that_is_nought(edited, walked, translator):
+    found = changes(walked, edited("encoder.memory=nan"), translator.tgt_tokenizer)
+    assert all(isnan(change.divergence) for change in found)
+    console = Console(width=80, record=True, color_system=None)
+    print_effect(found, walked, console)
+    assert ": nan nats." in console.export_text()
 
 
 def test_what_another_trace_recorded_is_patched_in(edited, walked, translator, tmp_path):
@@ -83,7 +126,12 @@ def test_two_edits_of_one_place_follow_one_another(edited):
         ("encoder.memory", r"'encoder.memory': expected ADDRESS\[AXIS=INDEX,...\]=VALUE"),
         ("encoder.memry=0", r"encoder.memry: no such tap or weight. Did you mean 'encoder.memory'"),
         ("text.src_ids=0", "text.src_ids: no such tap or weight"),
-        ("encoder.memory[heads=0]=0", "has no axis 'heads', only batch, src, d_model"),
+        ("encoder.memory[heads=0]=0", "has no axis 'heads', only batch, src, d_model."),
+        (f"{CROSS}.k[query=2]=0", "has no axis 'query', only batch, heads, src, d_k, key"),
+        (f"{CROSS}.heads[key=2]=0", "has no axis 'key', only batch, heads, tgt, d_v, query"),
+        ("encoder.memory[src=0,src=1]=0", "chooses along src twice"),
+        ("encoder.memory[src]=0", r"found 'src' between the brackets, expected AXIS=INDEX"),
+        (f"src_embedding.tokens.weight[row={'9' * 5000}]=0", "expected an index such as 0"),
         (
             "encoder.memory[src=dog]=0",
             "src='dog', expected an index such as 0, a range such as 2:5 or one of its tokens",

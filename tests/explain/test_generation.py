@@ -193,6 +193,14 @@ def test_a_choice_of_addresses_is_shown_as_chosen(translator, printed):
     one = walk_generation(translator, SOURCES, OPTIONS["beam"], only="search.done")
     assert "lives on" not in printed(one), "the table needs more than was chosen"
     assert printed(one).count("Search") == len(one.steps)
+    assert {step.address for step in one.trace} == {"search.done"}, "no more than was chosen is kept"
+
+
+def test_what_attention_covered_is_labelled_by_the_source(translator):
+    walked = walk_generation(translator, SOURCES, replace(OPTIONS["beam"], coverage_penalty=0.2))
+    step = walked["search.covered"]
+    for row, sentence in enumerate(step.sentences):
+        assert walked.labels(step, row)[-1] == walked.sentences.src_tokens[sentence]
 
 
 def test_many_samples_are_cut(translator, printed):

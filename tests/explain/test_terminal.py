@@ -108,7 +108,9 @@ def test_labels_are_cut_to_columns_of_the_terminal_not_characters():
     assert clipped("Donaudampfschiff", 8) == "Donauda…"
     assert clipped("日本語日本語", 12) == "日本語日本語"
     assert clipped("日本語日本語", 7) == "日本語…"
-    assert printable("a\tb\x9bc") == "a�b�c"
+    assert printable("a\tb\x9bc\u202e\u2028") == "a�b�c��"
+    for whole in ("می\u200cخواهم", "👩\u200d👧", "Bonjour\u00a0!", "日本\u3000語"):
+        assert printable(whole) == whole
 
 
 def test_the_heat_map_shades_each_weight_under_its_source_token():

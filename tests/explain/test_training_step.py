@@ -129,3 +129,9 @@ def test_a_training_step_is_markdown_and_html(trained):
     assert "<b>Update</b>" in html
     assert "<td>encoder.layers.0.self_attention.w_q.weight</td>" in html
     assert len(html.encode()) < 3_000_000
+
+
+def test_the_callers_random_numbers_are_left_alone(translator):
+    before = torch.random.get_rng_state()
+    walk_training(translator, SOURCES[:1], TARGETS[:1], TrainConfig())
+    assert torch.equal(torch.random.get_rng_state(), before)

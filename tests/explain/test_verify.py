@@ -226,6 +226,26 @@ def test_a_part_of_a_trace_cannot_be_verified(build):
         verify_walk(walked, translator.model)
 
 
+def test_means_of_large_numbers_that_cancel_follow(build):
+    """Their rounding goes by what is added up; a false one is found all the same."""
+    translator = build(norm="pre")
+    with torch.no_grad():
+        translator.model.src_embedding.tokens.weight *= 300
+    walked = walk(translator, SOURCES, TARGETS)
+    assert verify_walk(walked, translator.model).holds
+    (mean,) = walked.trace.select("encoder.layers.0.self_attention_add_norm.norm.mean")
+    scale = walked.trace["src_embedding.with_positions"].abs().amax(-1)
+    mean.value[0, 1] += 3e-6 * scale[0, 1]
+    assert verify_walk(walked, translator.model).off[0].address == mean.address
+
+
+def test_what_is_no_number_follows_from_what_is_none(build):
+    translator = build()
+    with torch.no_grad():
+        translator.model.encoder.layers[0].feed_forward.w_1.weight[0, 0] = torch.nan
+    assert prove(walk(translator, SOURCES, TARGETS), translator.model).holds
+
+
 def test_the_report_counts_what_it_checked(build):
     translator = build()
     proof = prove(walk(translator, SOURCES, TARGETS), translator.model)

@@ -5,14 +5,16 @@ weights. What no equation makes is given: texts, limits, random numbers, and wha
 from glassformer.explain.equations.attention import ATTENTION
 from glassformer.explain.equations.ends import ENDS
 from glassformer.explain.equations.entry import Equation, Table
-from glassformer.explain.equations.layers import LAYERS
+from glassformer.explain.equations.layers import LAYERS, NORM_SCALES
 from glassformer.explain.equations.scope import Record, Scope, Setting
 from glassformer.explain.equations.search import SEARCH
 from glassformer.explain.equations.training import TRAINING
 
-__all__ = ["EQUATIONS", "GIVEN", "Equation", "Record", "Scope", "Setting"]
+__all__ = ["EQUATIONS", "GIVEN", "SCALES", "Equation", "Record", "Scope", "Setting"]
 
 EQUATIONS: dict[str, Table] = {**ENDS, **ATTENTION, **LAYERS, "search": SEARCH, **TRAINING}
+
+SCALES = {"norm": NORM_SCALES}
 
 GIVEN: dict[str, tuple[str, ...]] = {
     "text": (

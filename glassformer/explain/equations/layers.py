@@ -1,5 +1,7 @@
 """The equations of layers: feed-forward, Add & Norm, layer norm, dropout, the ends of both stacks."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import gelu, linear, silu
@@ -48,6 +50,16 @@ def _mean(scope: Scope) -> Tensor:
     return scope.at(norm_input(scope)).to(scope.step.value.dtype).mean(dim=-1)
 
 
+def _greatest_summand(scope: Scope) -> Tensor:
+    """What the rounding of a mean goes by: its summands may be large and cancel."""
+    return scope.at(norm_input(scope)).abs().amax(dim=-1)
+
+
+def _greatest_deviation(scope: Scope) -> Tensor:
+    """The same in units of the deviation, for what is left of the mean's rounding once it has been taken off."""
+    return (_greatest_summand(scope) / (scope.here("variance") + scope.config.norm_eps).sqrt())[..., None]
+
+
 def _variance(scope: Scope) -> Tensor:
     return scope.at(norm_input(scope)).to(scope.step.value.dtype).var(dim=-1, correction=0)
 
@@ -89,3 +101,6 @@ LAYERS: dict[str, Table] = {
     "decoder": {"output": _stack_output},
     "dropout": {"output": _dropped},
 }
+
+# By what a step's error is measured where its own numbers are too small for that.
+NORM_SCALES: dict[str, Callable[[Scope], Tensor]] = {"mean": _greatest_summand, "normalised": _greatest_deviation}

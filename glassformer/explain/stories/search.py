@@ -79,7 +79,10 @@ SEARCH: Table = {
         "6.1",
     ),
     "limits": Story(
-        "Longest outputs", "The most ids that each output may have, </s> included.", "a · n_src + b", "6.1"
+        "Longest outputs",
+        "The most ids that each output may have, </s> included; that of the source does not count.",
+        "min(⌊a · n_src⌋ + b, max_length)",
+        "6.1",
     ),
     "last_penalty": Story(
         "Penalty at the limit",
@@ -100,7 +103,12 @@ SEARCH: Table = {
         "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1)",
         _WU,
     ),
-    "done": Story("Done", "Sentences or samples that need no further step.", "no better one can come", "6.1"),
+    "done": Story(
+        "Done",
+        "Sentences that no further step can make better, samples that need none.",
+        "no better one can come, or all are drawn",
+        "6.1",
+    ),
     "rows": Story(
         "Rows kept",
         "Row i of the next step continues this row: cache and memory follow.",
