@@ -4,6 +4,7 @@ A series is a directory of checkpoints named by their update; the newest valid o
 only after a newer one has been proven good. Nothing is ever unpickled. Knows nothing of training.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -76,9 +77,16 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def refuse_endless(path: Path) -> None:
+    """``OSError`` for a pipe or a device, which could be read for ever."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is no regular file")
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file, or a CheckpointError that names the file."""
     try:
+        refuse_endless(path)
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read as JSON: {error}.") from error
@@ -99,13 +107,15 @@ def verify(checkpoint: Path) -> None:
         sums = {name: (sealed["size"], sealed["sha256"]) for name, sealed in manifest["files"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: {error!r} is missing or odd.") from error
-    for name, sealed in sums.items():
+    for name, (size, sha256) in sums.items():
         path = checkpoint / name
         try:
-            found = (path.stat().st_size, _sha256(path))
-        except OSError as error:
-            raise CheckpointError(f"{path}: is missing or damaged: {error.strerror or error}.") from error
-        if found != sealed:
+            refuse_endless(path)
+            same = path.stat().st_size == size and _sha256(path) == sha256
+        except (OSError, ValueError) as error:  # a name may hold what no name can
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise CheckpointError(f"{str(path)!r}: is missing or damaged: {reason or error}.") from error
+        if not same:
             raise CheckpointError(f"{path}: is damaged: it is not what its manifest sealed.")
 
 

@@ -203,8 +203,9 @@ def demo(
     from glassformer.console import Console
     from glassformer.demo import demo as run_demo
 
-    if not run_demo(run, max_minutes, Console()):
-        raise typer.Exit(INTERRUPTED)
+    outcome = run_demo(run, max_minutes, Console())
+    if outcome.final is None:
+        raise opt.exit_after_stop(outcome.reason)
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -246,6 +247,9 @@ def _run() -> None:
         raise SystemExit(error.exit_code) from None
     except GlassformerError as error:
         _fail(str(error), error.exit_code)
+    except PermissionError as error:
+        place = error.filename or "a file"
+        _fail(f"{place}: {error.strerror}. Correct its permissions, or name another.", StorageError.exit_code)
     except OSError as error:
         if error.errno not in _FULL:
             raise

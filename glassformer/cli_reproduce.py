@@ -83,6 +83,7 @@ def _recipe_lines() -> Iterator[str]:
 
 def _seeds(text: str) -> tuple[int, ...]:
     found = [part for part in re.split(r"[,\s]+", text) if part]
-    if not found or not all(part.isdecimal() for part in found) or len(set(found)) < len(found):
+    seeds = tuple(int(part) for part in found if re.fullmatch(r"\d{1,18}", part))
+    if not found or len(set(seeds)) < len(found):
         raise ConfigError(f"--seeds: found {text!r}, expected different whole numbers such as 1,2,3.")
-    return tuple(map(int, found))
+    return seeds

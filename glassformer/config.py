@@ -26,13 +26,13 @@ class ModelConfig(Section):
     d_ff: int = knob(2048, "inner width of the feed-forward network", symbol="d_ff", low=1)
     n_encoder_layers: int = knob(6, "encoder layers", symbol="N", low=1, high=1000)
     n_decoder_layers: int = knob(6, "decoder layers", symbol="N", low=1, high=1000)
-    max_length: int = knob(1024, "most positions that a source or a target may have", low=1, high=1_000_000)
+    max_length: int = knob(1024, "most positions that a source or a target may have", low=2, high=1_000_000)
     positions: Literal["sinusoidal", "learned", "relative", "rotary"] = knob(
         "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, or RoPE"
     )
     relative_clip: int = knob(16, "distance beyond which relative positions look alike", symbol="k", low=1)
     norm: Literal["post", "pre"] = knob("post", "layer norm after the residual sum (paper) or before the sublayer")
-    norm_eps: float = knob(1e-5, "added to the variance in layer norm", symbol="ε", low=0.0, high=1.0)
+    norm_eps: float = knob(1e-5, "added to the variance in layer norm", symbol="ε", low=1e-12, high=1.0)
     activation: Literal["relu", "gelu", "swish"] = knob("relu", "between the two feed-forward maps; paper: relu")
     attention_bias: bool = knob(False, "biases on the four attention projections; the paper has none")
     output_bias: bool = knob(False, "a bias on the output projection to the vocabulary")
@@ -236,7 +236,7 @@ class TrainConfig(Section):
     )  # fmt: skip
     adam_beta1: float = knob(0.9, "decay of Adam's first moment", symbol="β1", low=0.0, high=0.99999)
     adam_beta2: float = knob(0.98, "decay of Adam's second moment", symbol="β2", low=0.0, high=0.99999)
-    adam_eps: float = knob(1e-9, "added to Adam's denominator", symbol="ε", low=0.0, high=1.0)
+    adam_eps: float = knob(1e-9, "added to Adam's denominator", symbol="ε", low=1e-12, high=1.0)
     clip_norm: float = knob(1.0, "largest global gradient norm; 0 means no clipping, as in the paper", low=0.0)
     label_smoothing: float = knob(
         0.1, "probability spread evenly over the vocabulary", symbol="ε_ls", low=0.0, high=0.99
@@ -261,7 +261,11 @@ class TrainConfig(Section):
     valid_translations: int = knob(
         200, "validation sentences translated for BLEU, chrF and exact match; 0 means all", low=0
     )
-    patience: int = knob(10, "validations without a better metric before training ends; 0 means never", low=0)
+    patience: int = knob(
+        10,
+        "validations without a better metric before the cooldown begins, or, with none, training ends; 0 means never",
+        low=0,
+    )
     stop_at: float = knob(0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never", low=0.0)
     average_last: int = knob(5, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1)
     log_every: int = knob(50, "updates between two lines of the log", low=1)
@@ -270,10 +274,15 @@ class TrainConfig(Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.schedule == "noam") != (self.peak_rate == 0.0):
+        if self.schedule == "noam" and self.peak_rate:
             raise ConfigError(
-                f"train.peak_rate: found {self.peak_rate} with schedule {self.schedule!r}. noam takes none: its peak "
-                "follows from d_model and warmup. To choose the peak, set train.schedule=inverse_sqrt with it."
+                f"train.peak_rate: found {self.peak_rate} with schedule 'noam', expected none: its peak follows from "
+                "d_model and warmup. To choose the peak, set train.schedule=inverse_sqrt with it."
+            )
+        if self.schedule != "noam" and not self.peak_rate:
+            raise ConfigError(
+                f"train.peak_rate: found none with schedule {self.schedule!r}, expected a peak above 0. "
+                "Set it, too: train.peak_rate=1e-3."
             )
 
 

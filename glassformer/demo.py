@@ -20,7 +20,7 @@ from glassformer.training.evaluation import translate_and_score
 from glassformer.training.request import TrainRequest
 from glassformer.training.source import TaskSource
 from glassformer.training.threads import fewer_threads, threads_of
-from glassformer.training.train import train
+from glassformer.training.train import Outcome, train
 
 LANGUAGES_SHOWN = 6
 GREEDY = DecodeConfig(beam=1)
@@ -39,10 +39,10 @@ LANDMARKS = (
 )  # fmt: skip
 
 
-def demo(run: Path, max_minutes: float, console: Console) -> bool:
+def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     """Show the bundled model, train in ``run`` for at most ``max_minutes``, then show what was learned.
 
-    False after a stop by signal.
+    The outcome of the training, without a final model after a stop by signal: then nothing is shown of it.
     """
     show_bundled(console)
     request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
@@ -59,14 +59,14 @@ def demo(run: Path, max_minutes: float, console: Console) -> bool:
     with display_for(console) as display, threads_of(threads):
         outcome = train(request.run, request.source, request.config, display)
     if outcome.final is None:
-        return False
+        return outcome
     translator = Translator.load(run)
     _measure(console, translator, task)
     shown = _unseen_examples(task)
     _translate(console, translator, shown)
     _look_inside(console, translator, min(shown, key=len))
     _say_what_next(console, run)
-    return True
+    return outcome
 
 
 def _title(console: Console, text: str) -> None:

@@ -48,7 +48,7 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device).tolist()  # meta, which holds no values, has none to give
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, ImportError) as error:
         raise ConfigError(f"device: {name!r} is not available here. Use auto, cpu or cuda.") from error
     return device
 
@@ -82,7 +82,13 @@ class RunDirectory:
         return self.config_file.is_file()
 
     def create(self) -> None:
-        """Make the directory and prove that it can be written."""
+        """Make the directory and prove that it can be written, and read again."""
+        try:
+            os.fspath(self.path.absolute()).encode()
+        except UnicodeEncodeError as error:
+            raise StorageError(
+                f"{str(self.path)!r}: is not UTF-8, as checkpoints need. Name another --run."
+            ) from error
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             probe = self.path / ".writable"
@@ -96,7 +102,7 @@ class RunDirectory:
         document = {"glassformer": __version__, "config": config.to_mapping(), "data": data}
         aside = self.config_file.with_suffix(".tmp")
         try:
-            aside.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+            aside.write_text(json.dumps(document, indent=1), encoding="utf-8")
             aside.replace(self.config_file)
         except OSError as error:
             raise StorageError(f"{self.config_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
@@ -111,6 +117,8 @@ class RunDirectory:
         document = read_json(self.config_file)
         try:
             return RunConfig.from_mapping(document["config"]), document["data"]
+        except ConfigError as error:
+            raise ConfigError(f"{self.config_file}: {error}") from error
         except (KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{self.config_file}: is damaged: {error!r} is missing or odd.") from error
 

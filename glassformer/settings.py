@@ -64,6 +64,8 @@ def _checked_type(where: str, value: Any, hint: Any) -> Any:
         return value
     if get_origin(hint) in (Union, types.UnionType):
         return None if value is None else _checked_type(where, value, get_args(hint)[0])
+    if hint in (int, float) and isinstance(value, int) and abs(value) >= 2**63:
+        raise ConfigError(f"{where}: found a whole number beyond 2^63, expected a smaller one.")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
@@ -79,7 +81,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: is not TOML: {error}.") from error
 
 
@@ -99,5 +101,5 @@ def apply_overrides(values: dict[str, Any], overrides: Iterable[str]) -> None:
 def _toml_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text

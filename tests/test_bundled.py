@@ -224,7 +224,8 @@ def test_packing_rounds_the_final_model_and_replaces_what_was_there(
     pack: ModuleType, finished: Path, tmp_path: Path
 ) -> None:
     into = tmp_path / "into"
-    (into / "final" / "update-00000099").mkdir(parents=True)
+    shutil.copytree(finished, into)
+    (into / "final" / "update-00000099").mkdir()
     pack.pack(finished, into)
     assert (into / "config.json").read_text(encoding="utf-8").count("/home/me") == 0
     assert [path.name for path in (into / "final").iterdir()] == ["update-00000003"]
@@ -233,6 +234,15 @@ def test_packing_rounds_the_final_model_and_replaces_what_was_there(
         assert torch.equal(weight, before[name].half().float()), name
     assert set(pack.size_of(into)) == files(into)
     assert next(into.rglob("*.safetensors")).stat().st_mode & 0o444 == 0o444
+
+
+def test_packing_replaces_nothing_but_an_older_model(pack: ModuleType, finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for into in (finished, tmp_path):
+        before = files(into)
+        with pytest.raises(SystemExit, match="is the run itself or no run directory"):
+            pack.pack(finished, into)
+        assert files(into) == before
 
 
 def test_packing_refuses_what_cannot_ship(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import main
+from glassformer.run_directory import RunDirectory
 
 SMALL = [
     "--set", "model.d_model=32", "--set", "model.n_heads=2", "--set", "model.d_ff=48", "--set", "model.n_encoder_layers=1",
@@ -387,6 +388,16 @@ def test_a_run_can_be_told_whole_in_toml(call: Run, files: tuple[Path, Path], tm
     )
 
 
+def test_a_place_that_may_not_be_read_is_named(call: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(_: RunDirectory) -> bool:
+        raise PermissionError(13, "Permission denied", "private/config.json")
+
+    monkeypatch.setattr(RunDirectory, "exists", property(forbidden))
+    found = call("translate", "a", "--run", "private")
+    assert (found.code, found.err.count("\n")) == (5, 1)
+    assert found.err.startswith("error: private/config.json: Permission denied. Correct its permissions")
+
+
 def test_a_reader_that_has_enough_is_no_error(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "many").write_text("ab\n" * 3000)
     said = f"translate --beam 1 --run {trained} --input {tmp_path / 'many'}"
@@ -474,7 +485,8 @@ def test_reproduce_lists_its_recipes_and_says_what_is_missing(
     missing = call("reproduce", "multi30k-en-de")
     assert (missing.code, missing.out) == (2, "")
     assert missing.err.startswith("error: multi30k-en-de: found none of its files in ")
-    assert call("reproduce", "multi30k-en-de", "--seeds", "1,x").code == 2
+    for odd in ("1,x", "1,01", "9" * 5000):
+        assert call("reproduce", "multi30k-en-de", "--seeds", odd).code == 2
 
 
 def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[Path, Path], tmp_path: Path) -> None:

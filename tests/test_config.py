@@ -63,6 +63,16 @@ def test_a_value_of_the_wrong_type_is_named_with_its_knob(section, knob, wrong):
         (ModelConfig, {"d_model": 0}, "model.d_model: found 0, expected a value at least 1."),
         (ModelConfig, {"dropout": math.nan}, "model.dropout: found nan, expected a finite number."),
         (TrainConfig, {"peak_rate": math.nan}, "train.peak_rate: found nan, expected a finite number."),
+        (TrainConfig, {"bucket": 10**400}, "train.bucket: found a whole number beyond 2^63, expected a smaller one."),
+        (TrainConfig, {"peak_rate": 10**400}, "train.peak_rate: found a whole number beyond 2^63"),
+        (TrainConfig, {"peak_rate": 0.1}, "train.peak_rate: found 0.1 with schedule 'noam', expected none"),
+        (
+            TrainConfig,
+            {"schedule": "inverse_sqrt"},
+            "found none with schedule 'inverse_sqrt', expected a peak above 0",
+        ),
+        (TrainConfig, {"adam_eps": 0.0}, "train.adam_eps: found 0.0, expected a value from 1e-12 to 1.0."),
+        (ModelConfig, {"norm_eps": 0.0}, "model.norm_eps: found 0.0, expected a value from 1e-12 to 1.0."),
         (DecodeConfig, {"beam": 0}, "decode.beam: found 0, expected a value from 1 to 1000."),
         (DecodeConfig, {"beam": 3, "n_best": 4}, "decode.n_best: found 4, expected at most beam = 3."),
     ],
@@ -274,7 +284,7 @@ class TestRoundTrip:
 
 def test_the_peak_is_equation_3s_or_ones_own_and_never_both():
     for wrong in ({"peak_rate": 0.003}, {"schedule": "inverse_sqrt"}):
-        with pytest.raises(ConfigError, match=r"train\.peak_rate: found .* noam takes none"):
+        with pytest.raises(ConfigError, match=r"train\.peak_rate: found .* with schedule"):
             TrainConfig.from_mapping(wrong)
     TrainConfig(schedule="inverse_sqrt", peak_rate=0.003)
 
@@ -298,3 +308,13 @@ def test_a_configuration_error_is_a_glassformer_error_with_its_exit_code():
     assert issubclass(ConfigError, GlassformerError)
     assert ConfigError.exit_code == 2
     assert all(issubclass(section, Section) for section in SECTIONS)
+
+
+def test_numbers_and_nests_that_python_refuses_are_answered_in_words(tmp_path):
+    values: dict[str, object] = {}
+    apply_overrides(values, [f"train.bucket={'9' * 5000}"])
+    with pytest.raises(ConfigError, match=r"train\.bucket: found '999"):
+        TrainConfig.from_mapping(values["train"])
+    (tmp_path / "deep.toml").write_text(f"a = {'[' * 100_000}")
+    with pytest.raises(ConfigError, match=r"deep.toml: is not TOML"):
+        read_toml(tmp_path / "deep.toml")

@@ -15,7 +15,7 @@ STEP_SYSTEMS = {
 
 
 def training_cost_page() -> str:
-    return page("What training costs", *_steps(), *_loop(), *_end_to_end(), *_paper())
+    return page("What training costs", *_steps(), *_steps_in_bf16(), *_loop(), *_end_to_end(), *_paper())
 
 
 def _read(name: str) -> dict[str, Any] | None:
@@ -35,8 +35,7 @@ def _steps() -> Iterator[str]:
     results = _read("training.json")
     if results is None:
         return
-    columns = results["columns"]
-    rounds = " and ".join(sorted({str(column["rounds"]) for column in columns.values()}))
+    rounds = _rounds(results)
     versions = ", ".join(
         f"{name} {version}" for name, version in results["versions"].items() if name != "glassformer"
     )
@@ -48,14 +47,35 @@ def _steps() -> Iterator[str]:
         "x-transformers drop out attention weights too, so that the columns without dropout are the even comparison "
         "with them."
     )
-    yield "## Target tokens a second"
+    yield from _columns(results["columns"])
+
+
+def _steps_in_bf16() -> Iterator[str]:
+    results = _read("training_bf16.json")
+    if results is None:
+        return
+    yield "## The same in bfloat16, on another machine"
+    yield (
+        f"`benchmarks/training.py --precisions bf16` on {_where(results)}, whose processor multiplies matrices of "
+        f"bfloat16 (AMX); every system by autocast, the same versions. Medians of {_rounds(results)} rounds."
+    )
+    yield from _columns(results["columns"], "#")
+
+
+def _rounds(results: dict[str, Any]) -> str:
+    return " and ".join(sorted({str(column["rounds"]) for column in results["columns"].values()}))
+
+
+def _columns(columns: dict[str, Any], deeper: str = "") -> Iterator[str]:
+    """Three tables; ``deeper`` is put before their headings."""
+    yield f"{deeper}## Target tokens a second"
     yield table(
         ["system", *columns], _rows(columns, lambda column, name: f"{column['tokens_per_s'][name]['median']:,.0f}")
     )
-    yield "## How many times as fast glassformer is"
+    yield f"{deeper}## How many times as fast glassformer is"
     yield table(["over", *columns], _ratios(columns))
     yield "In brackets 95 of 100 ratios when the rounds are drawn again."
-    yield "## Share of what the machine's matrix products reach"
+    yield f"{deeper}## Share of what the machine's matrix products reach"
     yield table(
         ["system", *columns], _rows(columns, lambda column, name: f"{100 * column['share_of_ceiling'][name]:.0f} %")
     )
@@ -91,7 +111,7 @@ def _loop() -> Iterator[str]:
     between = results["without_validations"]
     yield "## What the loop adds to the steps"
     yield (
-        f"`benchmarks/training_loop.py --epochs {results['validations']}`, same machine: of the seconds of a "
+        f"`benchmarks/training_loop.py --epochs {results['validations']}`, the first machine: of the seconds of a "
         f"`glassformer train` of {code(results['size'])} on {results['text']}, {results['updates']:,} updates with "
         f"validation, translations "
         f"of 200 sentences and saving once an epoch, bare steps on the same batches take "
@@ -109,10 +129,10 @@ def _end_to_end() -> Iterator[str]:
     rounds, every = len(results["curves"]["glassformer"]), results["curves"]["glassformer"][0][0][1]
     yield "## From text to a validation loss"
     yield (
-        f"`benchmarks/training_end_to_end.py`, same machine: {code(results['size'])} with norm after each sublayer, "
-        f"on {results['text']}, for {results['minutes']:g} minutes each. glassformer's clock includes validation, "
-        "translating 200 sentences each time, and saving; that of the others, set up as their documentation does "
-        "with batches of sentences in random order, only their updates. Seconds and updates until the loss, in nats "
+        f"`benchmarks/training_end_to_end.py`, the first machine: {code(results['size'])} with norm after each "
+        f"sublayer, on {results['text']}, for {results['minutes']:g} minutes each. glassformer's clock includes "
+        "validation, translating 200 sentences each time, and saving; that of the others, set up as their "
+        "documentation does with batches of sentences in random order, only their updates. Seconds and updates until the loss, in nats "
         "per token, was first below, in brackets how many times as long as glassformer that took. The loss is "
         f"measured every {every} updates, and the table is as coarse as that; rounds: {rounds}."
     )

@@ -158,7 +158,7 @@ def _architecture(run: LoadedRun) -> str:
             ["d_model, d_ff, heads", f"{config.d_model}, {config.d_ff}, {config.n_heads}"],
             ["norm, positions, activation", f"{config.norm}, {config.positions}, {config.activation}"],
             ["vocabulary", f"{config.src_vocab:,} pieces of {run.config.text.tokenizer}, {shared}"],
-            ["longest text", f"{config.max_length} tokens"],
+            ["longest text", f"{config.max_length - 1} tokens"],
         ],
     )
 

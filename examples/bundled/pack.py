@@ -30,19 +30,23 @@ FILES = ("train", "valid", "test", "phrasebook-test")
 
 def pack(run: Path, into: Path) -> None:
     """Write the run's final model, in float16, as a run directory; one that was there before is replaced."""
+    if into.resolve() == run.resolve() or (into.exists() and any(into.iterdir()) and not RunDirectory(into).exists):
+        sys.exit(
+            f"{into}: is the run itself or no run directory, expected another place, empty or with an older one."
+        )
     source, target = RunDirectory(run), RunDirectory(into)
     final = final_checkpoint(source)
     halves = {name: weight.to(torch.float16) for name, weight in read_tensors(final, WEIGHTS).items()}
     infinite = [name for name, weight in halves.items() if not weight.isfinite().all()]
     if infinite:
         sys.exit(f"{final}: {infinite[0]} holds a number that float16 cannot, expected all below 65,520.")
+    config, data = source.read_config()
+    tokenizers, state = source.read_tokenizers(), read_json(final / "state.json")
     if into.exists():
         shutil.rmtree(into)
     target.create()
-    config, data = source.read_config()
     target.write_config(config, {"description": DATA, "fingerprint": data["fingerprint"]})
-    target.write_tokenizers(*source.read_tokenizers())
-    state = read_json(final / "state.json")
+    target.write_tokenizers(*tokenizers)
     saved = save_checkpoint(target.final, int(state["counters"]["update"]), {WEIGHTS: halves}, state)
     # The library writes for its own user alone; what is installed for all must be read by all.
     (saved / f"{WEIGHTS}.safetensors").chmod(0o644)

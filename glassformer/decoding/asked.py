@@ -10,10 +10,12 @@ _ONLY_SEARCHING = {"beam": 1, "beam_groups": 1, "diversity": 0.0, "coverage_pena
 
 
 def changed_by(default: DecodeConfig, asked: Mapping[str, Any]) -> DecodeConfig:
-    """The run's own options, changed by those that were asked for.
+    """The run's own options, changed by those that were asked for; what only a search has makes a sampler search.
 
     Raises ``ConfigError`` for one that would do nothing beside the others, or whose value cannot be.
     """
+    if "sample" not in asked and asked.keys() & _ONLY_SEARCHING.keys():
+        asked = {**asked, "sample": False}
     idle = [_option(key) for key, neutral in _ONLY_SEARCHING.items() if asked.get(key, neutral) > neutral]
     if asked.get("sample") and idle:
         raise ConfigError(

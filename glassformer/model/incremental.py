@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from glassformer.errors import InputError
 from glassformer.model.attention import MultiHeadAttention, split_heads
 from glassformer.model.layers import DecoderLayer
 from glassformer.model.norm import AddAndNorm, LayerNorm
@@ -27,7 +28,7 @@ class IncrementalDecoder:
 
     It takes the modules' weights and calls no hook that was registered on them: for looking inside there are traces,
     which take the plain walk. Every source has equally many hypotheses: one at first, later as many as ``follow``
-    said.
+    said; and each has a position that the mask does not hide, or there would be nothing to weigh (``InputError``).
     """
 
     def __init__(
@@ -35,6 +36,10 @@ class IncrementalDecoder:
     ) -> None:
         self._batch, self.abreast, self._columns = len(memory), 1, _Columns(memory.device)
         self._embedding = model.tgt_embedding
+        if not bool(mask.any(dim=-1).all()):
+            raise InputError(
+                "memory_mask: hides all of a source, expected a position to look at in each, such as </s>."
+            )
         # Added to the scores: -inf at padding.
         self._hidden = None if bool(mask.all()) else torch.where(mask, 0.0, -math.inf)
         self._layers = [_Layer(layer, memory) for layer in model.decoder.layers if isinstance(layer, DecoderLayer)]

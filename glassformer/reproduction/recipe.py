@@ -129,6 +129,9 @@ def _section(path: Path, values: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _recipe(path: Path, values: dict[str, Any], data: dict[str, Any]) -> Recipe:
     where = f"{path.name}: recipe"
+    for key in ("name", "path", "data"):
+        if key in values:
+            raise ConfigError(f"{where}.{key}: there is no such key: the file itself says it. Drop it.")
     rows = _rows(f"{where}.tests", values.get("tests"))
     tests = [_test(f"{where}.tests[{number}]", row) for number, row in enumerate(rows, 1)]
     if missing := [key for key in DATA_FILES if not isinstance(data.get(key), str)]:
@@ -140,6 +143,9 @@ def _recipe(path: Path, values: dict[str, Any], data: dict[str, Any]) -> Recipe:
     ]
     own = {"name": path.stem, "path": path, "data": files, "tests": tuple(tests), "variants": tuple(variants)}
     recipe = _made(Recipe, where, {**values, **own})
+    names = [test.name for test in tests]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"{where}.tests: found {names}, expected at least one, each of another name.")
     if recipe.form not in FORMS:
         raise ConfigError(f"{where}.form: found {recipe.form!r}, expected one of {', '.join(FORMS)}.")
     for test in tests:

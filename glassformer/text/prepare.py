@@ -118,6 +118,7 @@ def _build(
         "read": survey.read,
         "empty": survey.read - survey.usable,
         **train_counts,
+        "repeats": 0 if given else len(set_aside) - len(valid_text),
         "valid": len(valid_text),
         **{f"valid_{name}": count for name, count in valid_counts.items()},
     }
@@ -170,9 +171,10 @@ def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig
 
 
 def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
+    repeats = f", {counts['repeats']:,} repeats of those to validate with" if counts.get("repeats") else ""
     return (
-        f"{counts['read']:,} pairs read, {counts['kept']:,} to train on, {counts['valid']:,} to validate with; "
-        f"left out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided; "
+        f"{counts['read']:,} pairs read, {counts['kept']:,} to train on, {counts['valid']:,} to validate with; left "
+        f"out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided{repeats}; "
         f"{tokenizer.size:,} entries of {tokenizer.kind} vocabulary"
     )
 

@@ -4,6 +4,7 @@ User text never becomes a control id: a typed "</s>" is four characters, not the
 <unk> of kinds that cannot spell everything comes from text. Knows nothing of pairs, batches or models.
 """
 
+import errno
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -76,6 +77,8 @@ class Tokenizer:
     def load(cls, path: Path) -> Self:
         """Read what ``save`` wrote; raises ``TokenizerError`` naming the file."""
         try:
+            if path.exists() and not path.is_file():
+                raise OSError(errno.EINVAL, "is no regular file")
             return cls(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise TokenizerError(

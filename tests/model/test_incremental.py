@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from glassformer.config import ModelConfig
+from glassformer.errors import InputError
 from glassformer.model import Transformer
 from glassformer.model.incremental import IncrementalDecoder
 
@@ -65,6 +66,13 @@ def test_sources_can_be_dropped_repeated_and_exchanged(model, rows, width):
     close(decoder(chosen[:, 3]), plain.repeat_interleave(width, dim=0))
     assert decoder.looked.shape == (len(rows) * width, 3, 5)
     close(decoder.looked.sum(dim=-1), torch.ones(len(rows) * width, 3))
+
+
+def test_a_source_of_which_nothing_is_seen_is_refused(model):
+    memory, mask = model.encode(SOURCES)
+    mask[1] = False
+    with pytest.raises(InputError, match="memory_mask: hides all of a source"):
+        IncrementalDecoder(model, memory, mask)
 
 
 def test_all_stand_at_one_position_so_that_a_limit_is_not_reached_early(model):

@@ -86,6 +86,7 @@ def test_a_copy_beside_the_data_is_a_training_that_could_begin(name: str, tmp_pa
         ("score = 12.5", 'score = "12.5"', "recipe.tests.1..published.score: found '12.5', expected a number"),
         ("[[recipe.tests]]", "[recipe.tests]", r"recipe.tests: found .*, expected tables"),
         ('valid_src = "val.tok.en.gz"\n', "", "data: found no valid_src"),
+        ("title =", 'name = "mine"\ntitle =', "recipe.name: there is no such key: the file itself says it"),
     ],
 )
 def test_an_odd_recipe_is_refused_in_words(phrases: Path, old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -131,3 +132,14 @@ def test_a_seed_that_would_be_passed_over_is_refused(phrases: Path) -> None:
     recipe = read_recipe(str(phrases / "phrases.toml"))
     with pytest.raises(ConfigError, match=r"train.seed: is another for each training here. .* --seeds"):
         Order(recipe, find_files(recipe, phrases), Path("r"), (7,), ("train.seed=77",))
+
+
+def test_tests_are_at_least_one_and_of_different_names(phrases: Path, tmp_path: Path) -> None:
+    text = (phrases / "phrases.toml").read_text(encoding="utf-8")
+    head, rest = text.split("[[recipe.tests]]", 1)
+    test, after = rest.split("[[recipe.variants]]", 1)
+    for number, tests in enumerate(("tests = []\n", f"[[recipe.tests]]{test}[[recipe.tests]]{test}")):
+        odd = tmp_path / f"odd{number}.toml"
+        odd.write_text(f"{head}{tests}[[recipe.variants]]{after}", encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"recipe.tests: found .*, expected at least one, each of another name"):
+            read_recipe(str(odd))

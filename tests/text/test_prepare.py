@@ -91,6 +91,15 @@ def test_every_pair_is_trained_on_or_validated_with(tmp_path):
     ]
 
 
+def test_repeats_of_what_is_set_aside_are_counted(tmp_path):
+    pairs = corpus(10) * 64
+    prepared, told = run(tmp_path / "p", pairs, valid_pairs=2)
+    repeats = prepared.counts["repeats"]
+    assert repeats == 63 * len(prepared.valid_text) > 0
+    assert len(prepared.train) + len(prepared.valid) + repeats == len(pairs)
+    assert f"0 lopsided, {repeats} repeats of those to validate with; " in told[0]
+
+
 def test_the_split_does_not_depend_on_the_order(tmp_path):
     pairs = corpus(300)
     first, _ = run(tmp_path / "a", pairs)
