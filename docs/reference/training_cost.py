@@ -132,9 +132,9 @@ def _end_to_end() -> Iterator[str]:
         f"`benchmarks/training_end_to_end.py`, the first machine: {code(results['size'])} with norm after each "
         f"sublayer, on {results['text']}, for {results['minutes']:g} minutes each. glassformer's clock includes "
         "validation, translating 200 sentences each time, and saving; that of the others, set up as their "
-        "documentation does with batches of sentences in random order, only their updates. Seconds and updates until the loss, in nats "
-        "per token, was first below, in brackets how many times as long as glassformer that took. The loss is "
-        f"measured every {every} updates, and the table is as coarse as that; rounds: {rounds}."
+        "documentation does with batches of sentences in random order, only their updates. Seconds and updates until "
+        "the loss, in nats per token, was first below, in brackets how many times as long as glassformer that took. "
+        f"The loss is measured every {every} updates, and the table is as coarse as that; rounds: {rounds}."
     )
     rows = ([f"{row['loss']:g}", *(_reached(row, name) for name in shown)] for row in results["reached"])
     yield table(["validation loss below", *(names[name] for name in shown)], rows)
