@@ -74,7 +74,8 @@ def parse_edits(specs: Sequence[str], plain: Walk, translator: Translator) -> di
         for address in addresses:
             place = places[address]
             cells = _cells(address, place, found["cells"] or "")
-            edit = partial(_patched, address, cells, other) if other else _edit(address, place, cells, value)
+            patch = None if other is None else partial(_patched, address, cells, other)
+            edit = patch or _edit(address, place, cells, value)
             edits[address] = partial(_both, edits[address], edit) if address in edits else edit
     return edits
 

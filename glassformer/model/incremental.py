@@ -36,12 +36,13 @@ class IncrementalDecoder:
     ) -> None:
         self._batch, self.abreast, self._columns = len(memory), 1, _Columns(memory.device)
         self._embedding = model.tgt_embedding
-        if not bool(mask.any(dim=-1).all()):
+        all_seen = bool(mask.all())
+        if not all_seen and not bool(mask.any(dim=-1).all()):
             raise InputError(
                 "memory_mask: hides all of a source, expected a position to look at in each, such as </s>."
             )
         # Added to the scores: -inf at padding.
-        self._hidden = None if bool(mask.all()) else torch.where(mask, 0.0, -math.inf)
+        self._hidden = None if all_seen else torch.where(mask, 0.0, -math.inf)
         self._layers = [_Layer(layer, memory) for layer in model.decoder.layers if isinstance(layer, DecoderLayer)]
         self._final_norm = model.decoder.final_norm
         self._to_logits = model.output_projection.linear.forward
