@@ -40,8 +40,10 @@ class WorkerPool:
 
         Raises what a search raises, or ``WorkerError`` when a worker process ends before its work does.
         """
-        futures: dict[Future[_Sent], int] = {self._executor.submit(_search, job): at for at, job in enumerate(jobs)}
+        futures: dict[Future[_Sent], int] = {}
         try:
+            for at, job in enumerate(jobs):  # which fails, too, where the end of a worker is known already
+                futures[self._executor.submit(_search, job)] = at
             for future in as_completed(futures):
                 candidates, attention = future.result()
                 weights = [None if one is None else torch.from_numpy(one) for one in attention]

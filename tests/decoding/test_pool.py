@@ -51,8 +51,9 @@ def test_a_worker_that_is_killed_is_told_of(make_model, tokenizer):
         translator.translate(TEXTS)
         for process in list(translator._writer._pool._executor._processes):
             os.kill(process, signal.SIGKILL)
-        with pytest.raises(WorkerError, match=r"workers: a worker process ended before its work did"):
-            translator.translate(TEXTS)
+        for _ in range(2):  # noticed while it works, and known beforehand
+            with pytest.raises(WorkerError, match=r"workers: a worker process ended before its work did"):
+                translator.translate(TEXTS)
 
 
 @pytest.mark.parametrize(
