@@ -4,7 +4,6 @@ A series is a directory of checkpoints named by their update; the newest valid o
 only after a newer one has been proven good. Nothing is ever unpickled. Knows nothing of training.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -18,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from glassformer.errors import CheckpointError, StorageError
+from glassformer.regular_files import refuse_endless
 from glassformer.version import __version__
 
 FORMAT = 1
@@ -75,12 +75,6 @@ def _sync(path: Path) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def refuse_endless(path: Path) -> None:
-    """``OSError`` for a pipe or a device, which could be read for ever."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "is no regular file")
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "glassformer"
 LEVELS: list[set[str]] = [
-    {"axes", "config", "settings", "errors", "recorded", "trace", "version", "weight_edits"},
+    {"axes", "config", "settings", "errors", "recorded", "regular_files", "trace", "version", "weight_edits"},
     {"model"},
     {"text", "tasks"},
     {"bundled", "checkpoint", "run_directory", "world"},

@@ -28,7 +28,7 @@ from glassformer.explain.walk import Walk, WalkStep
 from glassformer.text import Tokenizer
 from glassformer.trace import Edit, Trace
 
-_CELLS = r'(?:"[^"]*"|[^\]])*'
+_CELLS = r'(?>"[^"]*"|[^\]])*+'  # never looked at twice
 _FORM = re.compile(rf"(?P<address>[^\[\]=]+)(?:\[(?P<cells>{_CELLS})\])?=(?P<value>.+)", re.DOTALL)
 _CELL = re.compile(r'\s*(?P<word>\w+)\s*=\s*(?P<index>"[^"]*"|[^,]*)\s*(?:,|$)', re.DOTALL)
 _AVERAGED = ("batch", "src", "tgt")
@@ -37,15 +37,11 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class _Place:
-    """What an address stands for: its axis words, the tap's own for them, and the tokens along those that have some.
-
-    ``real`` is 1 where the sentences have a token and 0 where they are padded, stretched to be multiplied with it.
-    """
+    """What an address stands for: its axis words, the tap's own for them, the tokens along those that have some."""
 
     axes: tuple[str, ...]
     tap_axes: tuple[str, ...]
     labels: Mapping[str, Sequence[str]]
-    real: Tensor | None = None
 
 
 def parse_edits(specs: Sequence[str], plain: Walk, translator: Translator) -> dict[str, Edit]:
@@ -75,7 +71,7 @@ def parse_edits(specs: Sequence[str], plain: Walk, translator: Translator) -> di
             place = places[address]
             cells = _cells(address, place, found["cells"] or "")
             patch = None if other is None else partial(_patched, address, cells, other)
-            edit = patch or _edit(address, place, cells, value)
+            edit = patch or _edit(address, place, cells, value, plain)
             edits[address] = partial(_both, edits[address], edit) if address in edits else edit
     return edits
 
@@ -91,7 +87,7 @@ def _places(plain: Walk, translator: Translator) -> dict[str, _Place]:
     if "src_mask" in tap_axes:  # which every attention reads along its keys
         tap_axes["src_mask"] = (*tap_axes["src_mask"][:-1], "key")
     places = {
-        step.address: _Place(step.axes, tap_axes[step.address], _tokens(plain, step), _real(plain, step))
+        step.address: _Place(step.axes, tap_axes[step.address], _tokens(plain, step))
         for step in plain.steps
         if _is_tap(step)
     }
@@ -102,20 +98,6 @@ def _places(plain: Walk, translator: Translator) -> dict[str, _Place]:
         axes = ("row", "column")[: tensor.ndim]
         places[name] = _Place(axes, axes, _row_tokens(name, translator))
     return places
-
-
-def _real(plain: Walk, step: WalkStep) -> Tensor | None:
-    """Where the sentences have tokens, along the step's axes of sentences and positions but its last."""
-    if "batch" not in step.axes:
-        return None
-    ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
-    real = torch.ones((1,) * len(step.axes))
-    for place, word in enumerate(step.axes[:-1]):
-        if word in ids:
-            shape = [1] * len(step.axes)
-            shape[step.axes.index("batch")], shape[place] = ids[word].shape
-            real = real * (ids[word] != plain.config.pad_id).reshape(shape)
-    return real
 
 
 def _is_tap(step: WalkStep) -> bool:
@@ -175,10 +157,10 @@ def _range(address: str, word: str, index: str, labels: Sequence[str]) -> slice:
     raise TraceError(f"--edit {address}: {word}={index!r}, expected an index such as 0, a range such as 2:5{tokens}")
 
 
-def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str) -> Edit:
+def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str, plain: Walk) -> Edit:
     if value == "mean":
-        axes = [at for at, word in enumerate(place.axes[:-1]) if word in _AVERAGED]
-        return partial(_averaged, address, cells, axes, place.real)
+        averaged = [at for at, word in enumerate(place.axes[:-1]) if word in _AVERAGED]
+        return partial(_averaged, address, cells, averaged, _real(place.axes, plain))
     try:
         number = _TRUTH[value] if value in _TRUTH else float(value)
     except ValueError:
@@ -188,16 +170,28 @@ def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str) -> 
     return partial(_filled, address, cells, number)
 
 
+def _real(axes: tuple[str, ...], plain: Walk) -> Tensor:
+    """1 where the sentences have a token and 0 where they are padded, stretched to be multiplied along the axes."""
+    ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
+    real = torch.ones((1,) * len(axes))
+    for at, word in enumerate(axes[:-1]):
+        if word in ids and "batch" in axes:
+            shape = [1] * len(axes)
+            shape[axes.index("batch")], shape[at] = ids[word].shape
+            real = real * (ids[word] != plain.config.pad_id).reshape(shape)
+    return real
+
+
 def _filled(address: str, cells: tuple[slice, ...], number: float, value: Tensor) -> Tensor:
     _check_inside(address, cells, value)
     value[cells] = number
     return value
 
 
-def _averaged(address: str, cells: tuple[slice, ...], axes: list[int], real: Tensor | None, value: Tensor) -> Tensor:
+def _averaged(address: str, cells: tuple[slice, ...], axes: list[int], real: Tensor, value: Tensor) -> Tensor:
     """The mean over what is no padding, so that more padding does not change it."""
     _check_inside(address, cells, value)
-    if not axes or real is None or not value.is_floating_point():
+    if not axes or not value.is_floating_point():
         raise TraceError(f"--edit {address}: has no mean over sentences and positions. Give a number.")
     counted = real.to(value.device).expand([size if at in axes else 1 for at, size in enumerate(value.shape)])
     mean = (value * counted).sum(dim=axes, keepdim=True) / counted.sum(dim=axes, keepdim=True)

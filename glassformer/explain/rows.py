@@ -55,7 +55,8 @@ class RowLabels:
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
         if root == "search" and step.name != "tgt_in_ids":  # what it has written, or padding behind that
-            return {"vocab": self._labels["vocab"], "src": self._sources(step)}
+            sources = {"src": self._sources(step)} if "src" in step.axes else {}
+            return {"vocab": self._labels["vocab"], **sources}
         return self._labels
 
     def _sources(self, step: Step) -> Rows:

@@ -4,7 +4,6 @@ User text never becomes a control id: a typed "</s>" is four characters, not the
 <unk> of kinds that cannot spell everything comes from text. Knows nothing of pairs, batches or models.
 """
 
-import errno
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -15,6 +14,7 @@ from typing import Self
 from tokenizers import Tokenizer as Library
 
 from glassformer.errors import StorageError, TokenizerError
+from glassformer.regular_files import refuse_endless
 from glassformer.text.characters import without_surrogates
 from glassformer.text.derivation import Derivation
 from glassformer.text.labels import byte_label, label
@@ -77,8 +77,7 @@ class Tokenizer:
     def load(cls, path: Path) -> Self:
         """Read what ``save`` wrote; raises ``TokenizerError`` naming the file."""
         try:
-            if path.exists() and not path.is_file():
-                raise OSError(errno.EINVAL, "is no regular file")
+            refuse_endless(path)
             return cls(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise TokenizerError(

@@ -130,6 +130,7 @@ def test_two_edits_of_one_place_follow_one_another(edited):
         (f"{CROSS}.k[query=2]=0", "has no axis 'query', only batch, heads, src, d_k, key"),
         (f"{CROSS}.heads[key=2]=0", "has no axis 'key', only batch, heads, tgt, d_v, query"),
         ("encoder.memory[src=0,src=1]=0", "chooses along src twice"),
+        ("encoder.memory[" + '"a' * 99, r"expected ADDRESS\[AXIS=INDEX,...\]=VALUE"),  # in this life
         ("encoder.memory[src]=0", r"found 'src' between the brackets, expected AXIS=INDEX"),
         (f"src_embedding.tokens.weight[row={'9' * 5000}]=0", "expected an index such as 0"),
         (
