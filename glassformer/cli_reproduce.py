@@ -47,10 +47,10 @@ def reproduce(
         return
     from glassformer.console import Console
     from glassformer.reproduction.data import find_files
+    from glassformer.reproduction.order import Order
     from glassformer.reproduction.printed import report_lines
     from glassformer.reproduction.recipe import read_recipe
     from glassformer.reproduction.report import make_report, write_report
-    from glassformer.reproduction.reproduce import Order
     from glassformer.reproduction.reproduce import reproduce as reproduce_recipe
     from glassformer.training.display import display_for
     from glassformer.training.train import Outcome

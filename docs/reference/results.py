@@ -68,10 +68,22 @@ def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
         yield since
     if report["changed"]:
         yield f"Changed from the recipe: {', '.join(map(code, report['changed']))}."
+    if teachers := report.get("teachers"):  # not in reports from before there were any
+        yield _teachers(teachers)
     head = ["seed", "updates", "epochs", "target tokens", "minutes", "tokens a second", "validation loss", "kept"]
     yield table(head, _trainings(report))
     for test_name, test in report["tests"].items():
         yield from _test(test_name, test)
+
+
+def _teachers(found: dict[str, Any]) -> str:
+    trainings = "; ".join(
+        f"{direction} ({', '.join(map(code, row['changed']))}): {row['updates']:,} updates, "
+        f"{row['target_tokens']:,} target tokens, {row['elapsed_s'] / 60:.0f} minutes, "
+        f"validation loss {row['valid_loss']:.3f}"
+        for direction, row in found["trainings"].items()
+    )
+    return f"Its teachers: {trainings}. With their translations each seed learns {found['pairs']:,} pairs."
 
 
 def _not_here(recipe: str) -> list[str]:

@@ -13,6 +13,8 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"Variant {report['variant']['name']}: {report['variant']['why']}"
     if report["changed"]:
         yield f"Settings that were changed: {', '.join(report['changed'])}"
+    if report["teachers"]:
+        yield from _teachers(report["teachers"])
     yield ""
     yield from _columns(_TRAINING, [_training(seed, row) for seed, row in report["trainings"].items()])
     for name, test in report["tests"].items():
@@ -24,6 +26,15 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 _TRAINING = ("seed", "updates", "epochs", "target tokens", "time", "tokens/s", "valid loss", "model")
+
+
+def _teachers(found: Mapping[str, Any]) -> Iterator[str]:
+    for direction, row in found["trainings"].items():
+        yield (
+            f"The {direction} teacher ({', '.join(row['changed'])}): {row['updates']:,} updates, "
+            f"{row['target_tokens']:,} target tokens, {clock(row['elapsed_s'])}, valid loss {row['valid_loss']:.3f}"
+        )
+    yield f"With their translations there are {found['pairs']:,} pairs."
 
 
 def _training(seed: str, row: Mapping[str, Any]) -> tuple[str, ...]:

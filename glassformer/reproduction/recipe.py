@@ -16,8 +16,11 @@ SHELF = Path(__file__).parents[1] / "recipes"
 FORMS = ("tokenised", "raw")
 DATA_FILES = ("src", "tgt", "valid_src", "valid_tgt")
 
-_PLAIN: dict[Any, Any] = {str: str, float: (int, float), list[str]: list}
-_WORDS: dict[Any, str] = {str: "text between quotes", float: "a number", list[str]: "texts between brackets"}
+_PLAIN: dict[Any, Any] = {str: str, float: (int, float), list[str]: list, list[str] | None: list}
+_WORDS: dict[Any, str] = {
+    str: "text between quotes", float: "a number",
+    **dict.fromkeys((list[str], list[str] | None), "texts between brackets"),
+}  # fmt: skip
 
 Table = TypeVar("Table")
 
@@ -35,11 +38,23 @@ class Published:
 
 @dataclass(frozen=True)
 class Variant:
-    """The same recipe with some settings changed, each as section.key=value, and why somebody would."""
+    """The same recipe with some settings changed, each as section.key=value, and why somebody would.
+
+    ``forward`` and ``backward`` are the settings in which a teacher of that direction differs from the recipe; None
+    where there is no such teacher.
+    """
 
     name: str
     why: str
     changes: list[str]
+    forward: list[str] | None = None
+    backward: list[str] | None = None
+
+    @property
+    def teachers(self) -> dict[str, list[str]]:
+        """The settings of each teacher that there is, by its direction."""
+        both = {"forward": self.forward, "backward": self.backward}
+        return {direction: changes for direction, changes in both.items() if changes is not None}
 
 
 @dataclass(frozen=True)
@@ -168,7 +183,7 @@ def _rows(where: str, found: object) -> list[dict[str, Any]]:
 
 def _fits(value: object, kind: Any) -> bool:
     return isinstance(value, _PLAIN.get(kind, object)) and (
-        kind != list[str] or all(isinstance(one, str) for one in value)
+        kind not in (list[str], list[str] | None) or all(isinstance(one, str) for one in value)
     )
 
 

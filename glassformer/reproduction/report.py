@@ -12,10 +12,12 @@ from glassformer.errors import StorageError
 from glassformer.reproduction.bootstrap import compare
 from glassformer.reproduction.forms import INSTALL, OTHER, Forms, Moses, moses_of, turned_over
 from glassformer.reproduction.machine import library_versions, machine
+from glassformer.reproduction.order import Order
 from glassformer.reproduction.recipe import Test
-from glassformer.reproduction.reproduce import Order, Reproduced, SeedResult
+from glassformer.reproduction.reproduce import Reproduced, SeedResult
 from glassformer.reproduction.ways import WAY_OF_FORM, WAYS, Scored, scored_in_all_ways, way_named
 from glassformer.text.lines import read_lines
+from glassformer.training.train import Outcome
 
 REPORT = "report.json"
 
@@ -32,26 +34,43 @@ def make_report(order: Order, found: Reproduced) -> dict[str, Any]:
         "files": {name: _sha256(place) for name, place in sorted(order.files.items())},
         "machine": machine(),
         "versions": library_versions(),
+        "teachers": _teachers(order, found),
         "trainings": {str(seed): _training(result) for seed, result in found.seeds.items()},
         "tests": {test.name: _tested(order, test, found) for test in recipe.tests},
     }
 
 
+def _teachers(order: Order, found: Reproduced) -> dict[str, Any] | None:
+    """How each teacher was trained, and how many pairs the seeds learn with their help."""
+    if found.taught is None:
+        return None
+    trainings = {
+        direction: {"changed": order.teachers[direction], **_ended(outcome)}
+        for direction, outcome in found.taught.teachers.items()
+    }
+    return {"trainings": trainings, "pairs": found.taught.pairs}
+
+
 def _training(result: SeedResult) -> dict[str, Any]:
-    outcome, final = result.outcome, result.outcome.final
-    assert final is not None
     return {
         "parameters": result.parameters,
-        "updates": outcome.updates,
         "epochs": result.state.epoch,
+        **_ended(result.outcome),
+        "best_update": result.state.best_update,
+        "averaged": result.averaged,
+        "translating_s": result.translating_s,
+    }
+
+
+def _ended(outcome: Outcome) -> dict[str, Any]:
+    assert outcome.final is not None
+    return {
+        "updates": outcome.updates,
         "ended": outcome.reason,
         "target_tokens": outcome.target_tokens,
         "elapsed_s": outcome.elapsed_s,
         "target_tokens_per_s": outcome.target_tokens / outcome.elapsed_s if outcome.elapsed_s else 0.0,
-        "best_update": result.state.best_update,
-        "averaged": result.averaged,
-        "valid_loss": final.loss,
-        "translating_s": result.translating_s,
+        "valid_loss": outcome.final.loss,
     }
 
 

@@ -1,5 +1,6 @@
 """One call from a recipe to translated test sets, with a training for each seed. Called again, it goes on.
 
+    DIR/teachers/ ...      where the variant has teachers: see ``teachers``
     DIR/seed-1/ ...        a run directory for each seed, with its translations of each test set
     DIR/*.translations     those of all seeds as one ensemble
     DIR/report.json        every figure, without any text
@@ -8,57 +9,21 @@ Knows nothing of scores.
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.checkpoint import newest_valid, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
-from glassformer.errors import ConfigError, StorageError
-from glassformer.reproduction.recipe import Recipe, Variant
+from glassformer.reproduction.kept import write_texts
+from glassformer.reproduction.order import Order
+from glassformer.reproduction.teachers import Taught, teach
 from glassformer.run_directory import RunDirectory
 from glassformer.text.lines import read_lines
 from glassformer.training.progress import Display
 from glassformer.training.request import TrainRequest
 from glassformer.training.state import TrainState
 from glassformer.training.train import Outcome, train
-
-
-@dataclass(frozen=True)
-class Order:
-    """What to do. ``files`` are the places of the recipe's files; ``overrides`` are settings, section.key=value,
-    set after those of the ``variant``."""
-
-    recipe: Recipe
-    files: dict[str, Path]
-    run: Path
-    seeds: tuple[int, ...]
-    overrides: tuple[str, ...] = ()
-    variant: Variant | None = None
-
-    def __post_init__(self) -> None:
-        if any(one.partition("=")[0].strip() == "train.seed" for one in self.changes):
-            raise ConfigError("train.seed: is another for each training here. Name the seeds with --seeds 1,2,3.")
-
-    @property
-    def changes(self) -> list[str]:
-        """All settings that are not the recipe's own."""
-        return [*(self.variant.changes if self.variant else ()), *self.overrides]
-
-    def run_of(self, seed: int) -> RunDirectory:
-        """Where one seed is trained."""
-        return RunDirectory(self.run / f"seed-{seed}")
-
-    def request(self, seed: int) -> TrainRequest:
-        """The training of one seed, in its own run directory."""
-        data = {key: str(self.files[name]) for key, name in self.recipe.data.items()}
-        return TrainRequest.make(
-            run=self.run_of(seed).path,
-            data=data,
-            config_file=self.recipe.path,
-            overrides=[*self.changes, f"train.seed={seed}"],
-        )
 
 
 @dataclass(frozen=True)
@@ -81,14 +46,19 @@ class Reproduced:
     """What came of each seed, and what all of them as one ensemble make of each test set, by name.
 
     Of one seed there is no ``ensemble``. Their vocabularies are the same, for the text does not depend on the seed.
+    ``taught`` is None where the variant has no teachers.
     """
 
     seeds: dict[int, SeedResult]
     ensemble: dict[str, list[str]]
+    taught: Taught | None = None
 
 
 def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
     """Train and translate for every seed; the outcome of a training that was stopped by a signal, where one was."""
+    taught = teach(order, display) if order.teachers else None
+    if isinstance(taught, Outcome):
+        return taught
     results = {}
     for seed in order.seeds:
         request = order.request(seed)
@@ -97,7 +67,7 @@ def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
         if outcome.final is None:
             return outcome
         results[seed] = _translated(order, request, outcome, display)
-    return Reproduced(results, _together(order, display) if len(results) > 1 else {})
+    return Reproduced(results, _together(order, display) if len(results) > 1 else {}, taught)
 
 
 def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
@@ -129,18 +99,10 @@ def _outputs(
         display.say(f"Translating {test.name}, {len(sources):,} sentences.")
         found = translator.translate(sources, options)
         outputs[test.name] = [translation.text for translation in found]
-        _write(place / f"{test.name}.translations", outputs[test.name])
+        write_texts(place / f"{test.name}.translations", outputs[test.name])
     return outputs
 
 
 def _last_state(run: Path, display: Display) -> TrainState:
     newest = newest_valid(RunDirectory(run).latest, display.say)
     return TrainState() if newest is None else TrainState.read(newest)
-
-
-def _write(path: Path, texts: Sequence[str]) -> None:
-    """For a look at them, and for other scorers; they stay in the run directory."""
-    try:
-        path.write_text("".join(text.replace("\n", " ") + "\n" for text in texts), encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be written: {error.strerror}. Name another --run.") from error

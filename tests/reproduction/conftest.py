@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from reproduced import Silent, small_order
 
-from glassformer.reproduction.reproduce import Order, Reproduced, reproduce
+from glassformer.reproduction.order import Order
+from glassformer.reproduction.reproduce import Reproduced, reproduce
 from glassformer.tasks import load_task
 from glassformer.text import Pair
 
@@ -38,6 +39,13 @@ source = "nobody"
 name = "shorter"
 why = "half the updates"
 changes = ["train.max_updates=15", "model.norm=post"]
+
+[[recipe.variants]]
+name = "taught"
+why = "three times the pairs"
+changes = ["train.max_updates=6"]
+forward = ["train.max_updates=4", "train.seed=11"]
+backward = ["train.max_updates=5"]
 
 [data]
 src = "train.tok.en.gz"

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.reproduction.data import find_files
+from glassformer.reproduction.order import Order
 from glassformer.reproduction.recipe import read_recipe
-from glassformer.reproduction.reproduce import Order
 from glassformer.training.evaluation import Validation
 from glassformer.training.progress import Progress
 

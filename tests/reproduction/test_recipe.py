@@ -7,8 +7,8 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.reproduction.data import find_files
+from glassformer.reproduction.order import Order
 from glassformer.reproduction.recipe import SHELF, read_recipe, recipe_names
-from glassformer.reproduction.reproduce import Order
 from glassformer.training.request import TrainRequest
 
 
@@ -83,6 +83,7 @@ def test_a_copy_beside_the_data_is_a_training_that_could_begin(name: str, tmp_pa
         ('form = "tokenised"', 'form = "spoken"', r"recipe.form: found 'spoken', expected one of tokenised, raw"),
         ('\ntokenised = "test', '\nraw = "test', "not TOML|expected its file of references"),
         ('changes = ["', 'changes = [3, "', r"recipe.variants.1..changes: found .*, expected texts between brackets"),
+        ('forward = ["', 'forward = [3, "', r"recipe.variants.2..forward: found .*, expected texts between brackets"),
         ("score = 12.5", 'score = "12.5"', "recipe.tests.1..published.score: found '12.5', expected a number"),
         ("[[recipe.tests]]", "[recipe.tests]", r"recipe.tests: found .*, expected tables"),
         ('valid_src = "val.tok.en.gz"\n', "", "data: found no valid_src"),
@@ -105,7 +106,9 @@ def test_a_variant_changes_settings_and_what_is_set_by_hand_comes_after(phrases:
     )
     config = order.request(7).config
     assert (config.model.norm, config.train.max_updates, config.train.seed) == ("post", 9, 7)
-    with pytest.raises(ConfigError, match=r"phrases has none named 'short'. Did you mean 'shorter'\? Known: shorter"):
+    with pytest.raises(
+        ConfigError, match=r"phrases has none named 'short'. Did you mean 'shorter'\? Known: shorter, taught"
+    ):
         recipe.variant("short")
 
 
@@ -113,7 +116,8 @@ def test_a_variant_changes_settings_and_what_is_set_by_hand_comes_after(phrases:
 def test_every_variant_is_a_training_that_could_begin(name: str) -> None:
     recipe = read_recipe(name)
     for variant in recipe.variants:
-        TrainRequest.make(run=Path("r"), config_file=recipe.path, overrides=variant.changes)
+        for changes in (variant.changes, *variant.teachers.values()):
+            TrainRequest.make(run=Path("r"), config_file=recipe.path, overrides=changes)
 
 
 def test_a_name_that_there_is_not_is_answered_with_the_nearest() -> None:
