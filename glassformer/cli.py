@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -18,13 +18,11 @@ from glassformer.bundled import CARD
 from glassformer.cli_evaluate import evaluate, score
 from glassformer.cli_explain import diff, trace
 from glassformer.cli_reproduce import reproduce
+from glassformer.cli_train import diversify, train
 from glassformer.cli_translate import translate
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
 from glassformer.options import INTERRUPTED
 from glassformer.version import __version__
-
-if TYPE_CHECKING:
-    from glassformer.training.train import Outcome
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
@@ -62,68 +60,8 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
-@app.command()
-def train(
-    pairs: Annotated[
-        Path | None,
-        typer.Argument(help="One file of pairs: .tsv .jsonl .po .mo .tmx, plain or .gz", show_default=False),
-    ] = None,
-    src: Annotated[Path | None, typer.Option(help="Source texts, one a line, plain or .gz")] = None,
-    tgt: Annotated[Path | None, typer.Option(help="Their translations, line by line")] = None,
-    valid: Annotated[Path | None, typer.Option(help="A file of pairs for validation, beside PAIRS")] = None,
-    valid_src: Annotated[Path | None, typer.Option(help="Validation sources, beside --src")] = None,
-    valid_tgt: Annotated[Path | None, typer.Option(help="Validation targets, beside --tgt")] = None,
-    task: Annotated[str | None, typer.Option(help="A generated task: dates, phrasebook-de, scan-length ...")] = None,
-    run: opt.NewRun = None,
-    config: Annotated[
-        Path | None, typer.Option(help=r"A TOML file with all of this: run, \[data], \[model] ...")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="tiny, small, base, big or walkthrough; tiny if none is named")
-    ] = None,
-    max_updates: Annotated[int | None, typer.Option(help="End after this many updates")] = None,
-    max_minutes: Annotated[float | None, typer.Option(help="End after this many minutes of training")] = None,
-    set_: opt.Set = None,
-) -> None:
-    """Train a model on pairs of text, from raw text to a working translator. The same command goes on after a stop.
-
-    [bold]glassformer train --src A.en --tgt A.de --run runs/first[/bold]
-    [bold]glassformer train pairs.tsv --run runs/second --model small --max-minutes 30[/bold]
-    """
-    from glassformer.console import Console
-    from glassformer.training.display import display_for
-    from glassformer.training.request import TrainRequest
-    from glassformer.training.train import train as train_run
-    from glassformer.world import join_world
-
-    paths = {"pairs": pairs, "src": src, "tgt": tgt, "valid": valid, "valid_src": valid_src, "valid_tgt": valid_tgt}
-    data = {"task": task, **{key: str(path) if path is not None else None for key, path in paths.items()}}
-    limits = {"train.max_updates": max_updates, "train.max_minutes": max_minutes}
-    overrides = [*(set_ or ()), *(f"{key}={value}" for key, value in limits.items() if value is not None)]
-    with join_world() as world:
-        request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
-        with display_for(Console(quiet=not world.is_first)) as display:
-            outcome = train_run(request.run, request.source, request.config, display, world)
-    if world.is_first:
-        _print_outcome(outcome)
-    if outcome.final is None:
-        raise opt.exit_after_stop(outcome.reason)
-
-
-def _print_outcome(outcome: "Outcome") -> None:
-    rate = outcome.target_tokens / outcome.elapsed_s if outcome.elapsed_s else 0.0
-    typer.echo(f"{outcome.updates:,} updates, {outcome.target_tokens:,} target tokens, {rate:,.0f} tokens/s in all.")
-    if outcome.final is None:
-        return
-    scores = outcome.final.scores
-    typer.echo(
-        f"Final model, on validation: loss {outcome.final.loss:.3f}, ppl {outcome.final.perplexity:.2f}, greedy "
-        f"BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}, exact {scores.exact_match:.1f} % of {scores.sentences}.\n"
-        f"BLEU is {scores.signatures['bleu']}, chrF is {scores.signatures['chrf']}.\n"
-        f'Use it:  glassformer translate "..." --run {outcome.run}'
-    )
-
-
+app.command()(train)
+app.command()(diversify)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(score)

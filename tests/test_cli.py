@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -70,8 +71,19 @@ def trained(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_every_command_has_help_worth_reading(call: Run) -> None:
-    commands = ("train", "translate", "evaluate", "score", "reproduce", "trace", "diff", "summary", "average", "demo")
-    for command in commands:
+    commands = (
+        "train",
+        "diversify",
+        "translate",
+        "evaluate",
+        "score",
+        "reproduce",
+        "trace",
+        "diff",
+        "summary",
+        "average",
+    )
+    for command in (*commands, "demo"):
         result = call(command, "--help")
         assert result.code == 0
         assert len(result.out) > 300
@@ -472,6 +484,34 @@ def test_score_names_a_pair_by_its_line(call: Run, trained: Path, tmp_path: Path
     src.write_text("ab\n" * 1001)
     tgt.write_text("ba\n" * 1000 + "ba " * 2000 + "\n")
     assert "targets[1000]: has more than" in call("score", "--src", src, "--tgt", tgt, "--run", trained).err
+
+
+def test_diversify_writes_pairs_and_says_how_to_learn_them(
+    call: Run, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    src, tgt = files
+    place = tmp_path / "more pairs"
+    done = call("diversify", "--src", src, "--tgt", tgt, "--run", place, "--max-updates", "4", *SMALL)
+    assert (done.code, done.err) == (0, "")
+    counts, learn = done.out.splitlines()[-2:]
+    learned = (place / "train.src").read_text().count("\n")
+    own = (place / "own.src").read_text().count("\n")
+    assert counts == f"{learned:,} pairs, {own:,} of them the text's own."
+    command = shlex.split(learn.removeprefix("Learn them:  glassformer "))
+    assert command[-2:] == ["--run", "runs/first"]
+    assert call(*command[:-1], tmp_path / "first", "--max-updates", "2", *SMALL).code == 0
+
+
+def test_diversify_refuses_what_it_cannot_do(
+    call: Run, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    src, tgt = files
+    nowhere = call("diversify", "--src", src, "--tgt", tgt)
+    assert (nowhere.code, nowhere.err[:20]) == (2, "error: --run: found ")
+    (tmp_path / "dates.toml").write_text('run = "runs/x"\n[data]\ntask = "dates"\n')
+    task = call("diversify", "--config", tmp_path / "dates.toml")
+    assert task.err == "error: diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.\n"
+    assert not (tmp_path / "runs").exists()
 
 
 def test_reproduce_lists_its_recipes_and_says_what_is_missing(

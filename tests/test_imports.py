@@ -25,6 +25,7 @@ LEVELS: list[set[str]] = [
         "cli_evaluate",
         "cli_explain",
         "cli_reproduce",
+        "cli_train",
         "cli_translate",
         "demo",
         "__main__",

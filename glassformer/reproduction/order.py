@@ -1,14 +1,13 @@
 """What a person asked to have done again, and each training that it takes. Trains nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.errors import ConfigError
 from glassformer.reproduction.recipe import Recipe, Variant
 from glassformer.run_directory import RunDirectory
 from glassformer.training.request import TrainRequest
-
-_BACKWARD = {"src": "tgt", "tgt": "src", "valid_src": "valid_tgt", "valid_tgt": "valid_src"}
+from glassformer.training.source import FileSource
 
 
 @dataclass(frozen=True)
@@ -39,34 +38,23 @@ class Order:
         return {direction: [*self.overrides, *changes] for direction, changes in own.items()}
 
     @property
-    def texts(self) -> dict[str, Path]:
-        """The recipe's files to train on and to validate with, by their keys."""
-        return {key: self.files[name] for key, name in self.recipe.data.items()}
+    def teachers_place(self) -> Path:
+        """Where the teachers are trained, and where what they make of the text is."""
+        return self.run / "teachers"
 
     def run_of(self, seed: int) -> RunDirectory:
         """Where one seed is trained."""
         return RunDirectory(self.run / f"seed-{seed}")
 
-    def teacher_run(self, direction: str) -> Path:
-        """Where a teacher is trained."""
-        return self.run / "teachers" / direction
-
-    def taught(self) -> dict[str, Path]:
-        """The files that the teachers' translations are in, beside the recipe's own text, by the keys of both."""
-        return {key: self.run / "teachers" / f"train.{key}" for key in ("src", "tgt")}
-
-    def request(self, seed: int) -> TrainRequest:
-        """The training of one seed, in its own run directory."""
-        texts = {**self.texts, **(self.taught() if self.teachers else {})}
-        return self._request(self.run_of(seed).path, texts, [*self.changes, f"train.seed={seed}"])
+    def request(self, seed: int, taught: FileSource | None = None) -> TrainRequest:
+        """The training of one seed, in its own run directory, on what teachers ``taught`` if there are any."""
+        request = self._request(self.run_of(seed).path, [*self.changes, f"train.seed={seed}"])
+        return request if taught is None else replace(request, source=taught)
 
     def teacher_request(self, direction: str) -> TrainRequest:
-        """The training of a teacher; the backward one learns from targets to sources."""
-        texts = self.texts
-        if direction == "backward":
-            texts = {key: texts[_BACKWARD[key]] for key in texts}
-        return self._request(self.teacher_run(direction), texts, self.teachers[direction])
+        """The training of a teacher; its text is the same for both directions."""
+        return self._request(self.teachers_place / direction, self.teachers[direction])
 
-    def _request(self, run: Path, texts: dict[str, Path], changes: list[str]) -> TrainRequest:
-        data = {key: str(path) for key, path in texts.items()}
+    def _request(self, run: Path, changes: list[str]) -> TrainRequest:
+        data = {key: str(self.files[name]) for key, name in self.recipe.data.items()}
         return TrainRequest.make(run=run, data=data, config_file=self.recipe.path, overrides=changes)

@@ -1,6 +1,6 @@
 """One call from a recipe to translated test sets, with a training for each seed. Called again, it goes on.
 
-    DIR/teachers/ ...      where the variant has teachers: see ``teachers``
+    DIR/teachers/ ...      where the variant has teachers: see ``diversify``
     DIR/seed-1/ ...        a run directory for each seed, with its translations of each test set
     DIR/*.translations     those of all seeds as one ensemble
     DIR/report.json        every figure, without any text
@@ -15,13 +15,14 @@ from pathlib import Path
 from glassformer.checkpoint import newest_valid, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
-from glassformer.reproduction.kept import write_texts
 from glassformer.reproduction.order import Order
-from glassformer.reproduction.teachers import Taught, teach
 from glassformer.run_directory import RunDirectory
 from glassformer.text.lines import read_lines
+from glassformer.text.written import write_texts
+from glassformer.training.diversify import Diversified, diversify
 from glassformer.training.progress import Display
 from glassformer.training.request import TrainRequest
+from glassformer.training.source import FileSource
 from glassformer.training.state import TrainState
 from glassformer.training.train import Outcome, train
 
@@ -51,23 +52,31 @@ class Reproduced:
 
     seeds: dict[int, SeedResult]
     ensemble: dict[str, list[str]]
-    taught: Taught | None = None
+    taught: Diversified | None = None
 
 
 def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
     """Train and translate for every seed; the outcome of a training that was stopped by a signal, where one was."""
-    taught = teach(order, display) if order.teachers else None
+    taught = _taught(order, display) if order.teachers else None
     if isinstance(taught, Outcome):
         return taught
     results = {}
     for seed in order.seeds:
-        request = order.request(seed)
+        request = order.request(seed, taught.source if taught else None)
         display.say(f"Seed {seed}, in {request.run}.")
         outcome = train(request.run, request.source, request.config, display)
         if outcome.final is None:
             return outcome
         results[seed] = _translated(order, request, outcome, display)
     return Reproduced(results, _together(order, display) if len(results) > 1 else {}, taught)
+
+
+def _taught(order: Order, display: Display) -> Diversified | Outcome:
+    requests = {direction: order.teacher_request(direction) for direction in order.teachers}
+    source = next(iter(requests.values())).source
+    assert isinstance(source, FileSource)  # a recipe names files
+    configs = {direction: request.config for direction, request in requests.items()}
+    return diversify(order.teachers_place, source, configs, display)
 
 
 def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
