@@ -85,7 +85,7 @@ def diversify(
         if outcome.final is None:
             return outcome
         outcomes[direction] = outcome
-        found += _taught(own, _translations(run, own, direction, config, display), WRITTEN_SIDE[direction])
+        found += _taught(own, _translations(outcome, own, direction, config, display), WRITTEN_SIDE[direction])
     known = set(own)
     pairs = [*own, *(pair for pair in dict.fromkeys(found) if pair not in known and not pair.blank)]
     written = _written(place, "train", pairs, text)
@@ -112,13 +112,15 @@ def _written(place: Path, name: str, pairs: Sequence[Pair], like: FileSource) ->
     return place / src, tgt
 
 
-def _translations(run: Path, own: Sequence[Pair], direction: str, config: RunConfig, display: Display) -> list[str]:
-    """What the teacher makes of its side of each pair; read again where they are written already."""
-    kept = run / "translations.jsonl"
+def _translations(
+    teacher: Outcome, own: Sequence[Pair], direction: str, config: RunConfig, display: Display
+) -> list[str]:
+    """What the teacher makes of its side of each pair; read again where it has written them already."""
+    kept = teacher.run / f"translations-{teacher.updates:08d}.jsonl"  # one that was trained further writes others
     if not kept.exists():
         texts = [pair.src if direction == "forward" else pair.tgt for pair in own]
         display.say(f"It translates {len(texts):,} texts.")
-        with Translator.load(run, device=config.train.device) as translator:
+        with Translator.load(teacher.run, device=config.train.device) as translator:
             write_texts(kept, (json.dumps(_usable(one)) for one in translator.translate(texts, config.decode)))
     return [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
 

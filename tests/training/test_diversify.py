@@ -107,7 +107,9 @@ def test_what_only_repeats_the_text_or_is_cut_short_is_left_out(
         "backward": [*(pair.src for pair in own[:-1]), "another\none"],
     }
     for direction, texts in made.items():
-        (place / direction / "translations.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts))
+        (place / direction / "translations-00000002.jsonl").write_text(
+            "".join(json.dumps(text) + "\n" for text in texts)
+        )
     lines.lines.clear(), lines.updates.clear()
     found = diversify(place, FileSource(*corpus), order, lines)
     assert isinstance(found, Diversified)
@@ -123,12 +125,27 @@ def test_an_output_that_was_cut_short_is_not_learned(
     short = {"forward": small_config(max_updates=1)}
     found = diversify(tmp_path / "more", FileSource(*corpus), short, lines)
     assert isinstance(found, Diversified)
-    made = kept(tmp_path / "more/forward/translations.jsonl")
+    made = kept(tmp_path / "more/forward/translations-00000001.jsonl")
     with Translator.load(tmp_path / "more/forward") as teacher:
         sources = [pair.src for pair in found.source.pairs()][: found.own]
         outputs = teacher.translate(sources, short["forward"].decode)
     assert made == [one.text if usable(one) else "" for one in outputs]
     assert [one for one in outputs if one.text and not usable(one)]
+
+
+def test_a_teacher_that_is_trained_further_translates_again(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
+) -> None:
+    place, source = tmp_path / "more", FileSource(*corpus)
+    for updates in (30, 60):
+        found = diversify(place, source, {"forward": small_config(max_updates=updates)}, lines)
+        assert isinstance(found, Diversified)
+        assert found.teachers["forward"].updates == updates
+        made = kept(place / f"forward/translations-{updates:08d}.jsonl")
+        new = [pair.tgt for pair in found.source.pairs()][found.own :]
+        assert new
+        assert set(new) <= set(made)
+    assert sum("It translates" in line for line in lines.lines) == 2
 
 
 def test_a_full_disk_is_told(corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines) -> None:
