@@ -91,7 +91,7 @@ def diversify(
     """
     from glassformer.console import Console
     from glassformer.training.display import display_for
-    from glassformer.training.diversify import WRITTEN_SIDE
+    from glassformer.training.diversify import READ_SIDE
     from glassformer.training.diversify import diversify as diversify_text
     from glassformer.training.request import TrainRequest
     from glassformer.training.source import FileSource
@@ -100,21 +100,23 @@ def diversify(
 
     overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
     data = _paths(pairs, src, tgt, valid, valid_src, valid_tgt)
-    request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
-    if not isinstance(request.source, FileSource):
-        raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
     with join_world() as world:
         if world.size > 1:
             raise ConfigError(
                 f"diversify: found {world.size} processes, expected one. Start it without torchrun; several may "
                 "learn what it writes."
             )
+        request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
+        if not isinstance(request.source, FileSource):
+            raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
         with display_for(Console()) as display:
-            teachers = dict.fromkeys(WRITTEN_SIDE, request.config)
+            teachers = dict.fromkeys(READ_SIDE, request.config)
             found = diversify_text(request.run, request.source, teachers, display)
     if isinstance(found, Outcome):
         raise opt.exit_after_stop(found.reason)
-    _print_pairs(found)
+    settings = [("--config", config), ("--model", model), *(("--set", one) for one in set_ or ())]
+    given = [(option, value) for option, value in settings if value is not None]
+    _print_pairs(found, [*given, ("--run", request.run / "model")])
 
 
 def _paths(*places: Path | None) -> dict[str, str | None]:
@@ -141,13 +143,19 @@ def _print_outcome(outcome: "Outcome") -> None:
     )
 
 
-def _print_pairs(found: "Diversified") -> None:
+def _print_pairs(found: "Diversified", settings: "list[tuple[str, str | Path]]") -> None:
     text = found.source
-    places = {"--src": text.src, "--tgt": text.tgt, "--valid-src": text.valid_src, "--valid-tgt": text.valid_tgt}
     if text.tgt is None:
-        places = {"": text.src, "--valid": text.valid_src}
-    options = " ".join(f"{option} {shlex.quote(str(path))}".strip() for option, path in places.items())
+        files = [("", text.src), ("--valid", text.valid_src)]
+    else:
+        files = [
+            ("--src", text.src),
+            ("--tgt", text.tgt),
+            ("--valid-src", text.valid_src),
+            ("--valid-tgt", text.valid_tgt),
+        ]
+    parts = [str(part) for option in (*files, *settings) for part in option if part != ""]
     typer.echo(
         f"{found.pairs:,} pairs, {found.own:,} of them the text's own.\n"
-        f"Learn them:  glassformer train {options} --run runs/first"
+        f"Learn them:  glassformer train {shlex.join(parts)}"
     )

@@ -7,7 +7,8 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from glassformer.cli import main
 from glassformer.run_directory import RunDirectory
+from glassformer.world import World
 
 SMALL = [
     "--set", "model.d_model=32", "--set", "model.n_heads=2", "--set", "model.d_ff=48", "--set", "model.n_encoder_layers=1",
@@ -494,23 +496,33 @@ def test_diversify_writes_pairs_and_says_how_to_learn_them(
     done = call("diversify", "--src", src, "--tgt", tgt, "--run", place, "--max-updates", "4", *SMALL)
     assert (done.code, done.err) == (0, "")
     counts, learn = done.out.splitlines()[-2:]
-    learned = (place / "train.src").read_text().count("\n")
-    own = (place / "own.src").read_text().count("\n")
+    learned, own = ((place / "pairs" / name).read_text().count("\n") for name in ("train.src", "own.src"))
     assert counts == f"{learned:,} pairs, {own:,} of them the text's own."
     command = shlex.split(learn.removeprefix("Learn them:  glassformer "))
-    assert command[-2:] == ["--run", "runs/first"]
-    assert call(*command[:-1], tmp_path / "first", "--max-updates", "2", *SMALL).code == 0
+    assert command[-2:] == ["--run", str(place / "model")]
+    assert call(*command, "--max-updates", "2").code == 0
+    config, _ = RunDirectory(place / "model").read_config()
+    assert config.model.d_model == 32
 
 
 def test_diversify_refuses_what_it_cannot_do(
     call: Run, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    @contextmanager
+    def two() -> Iterator[World]:
+        world = World()
+        world.size = 2
+        yield world
+
     src, tgt = files
     nowhere = call("diversify", "--src", src, "--tgt", tgt)
     assert (nowhere.code, nowhere.err[:20]) == (2, "error: --run: found ")
     (tmp_path / "dates.toml").write_text('run = "runs/x"\n[data]\ntask = "dates"\n')
     task = call("diversify", "--config", tmp_path / "dates.toml")
     assert task.err == "error: diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.\n"
+    monkeypatch.setattr("glassformer.world.join_world", two)
+    several = call("diversify", "--src", src, "--tgt", tgt, "--run", tmp_path / "runs")
+    assert (several.code, several.err[:40]) == (2, "error: diversify: found 2 processes, exp")
     assert not (tmp_path / "runs").exists()
 
 

@@ -78,7 +78,7 @@ def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
 
 def _teachers(found: dict[str, Any]) -> str:
     trainings = "; ".join(
-        f"{direction} ({', '.join(map(code, row['changed']))}): {row['updates']:,} updates, "
+        f"{direction} ({', '.join(map(code, row['changed'])) or 'the recipe itself'}): {row['updates']:,} updates, "
         f"{row['target_tokens']:,} target tokens, {row['elapsed_s'] / 60:.0f} minutes, "
         f"validation loss {row['valid_loss']:.3f}"
         for direction, row in found["trainings"].items()

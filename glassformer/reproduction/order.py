@@ -1,19 +1,18 @@
 """What a person asked to have done again, and each training that it takes. Trains nothing."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.errors import ConfigError
 from glassformer.reproduction.recipe import Recipe, Variant
 from glassformer.run_directory import RunDirectory
 from glassformer.training.request import TrainRequest
-from glassformer.training.source import FileSource
 
 
 @dataclass(frozen=True)
 class Order:
     """What to do. ``files`` are the places of the recipe's files; ``overrides`` are settings, section.key=value,
-    set after those of the ``variant``, but before those of its teachers, which have few of their own."""
+    set after those of the ``variant`` and of its teachers."""
 
     recipe: Recipe
     files: dict[str, Path]
@@ -35,7 +34,7 @@ class Order:
     def teachers(self) -> dict[str, list[str]]:
         """All settings of each teacher that are not the recipe's own, by its direction."""
         own = self.variant.teachers if self.variant else {}
-        return {direction: [*self.overrides, *changes] for direction, changes in own.items()}
+        return {direction: [*changes, *self.overrides] for direction, changes in own.items()}
 
     @property
     def teachers_place(self) -> Path:
@@ -46,10 +45,9 @@ class Order:
         """Where one seed is trained."""
         return RunDirectory(self.run / f"seed-{seed}")
 
-    def request(self, seed: int, taught: FileSource | None = None) -> TrainRequest:
-        """The training of one seed, in its own run directory, on what teachers ``taught`` if there are any."""
-        request = self._request(self.run_of(seed).path, [*self.changes, f"train.seed={seed}"])
-        return request if taught is None else replace(request, source=taught)
+    def request(self, seed: int) -> TrainRequest:
+        """The training of one seed, in its own run directory, on the recipe's text."""
+        return self._request(self.run_of(seed).path, [*self.changes, f"train.seed={seed}"])
 
     def teacher_request(self, direction: str) -> TrainRequest:
         """The training of a teacher; its text is the same for both directions."""

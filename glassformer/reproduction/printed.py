@@ -30,8 +30,9 @@ _TRAINING = ("seed", "updates", "epochs", "target tokens", "time", "tokens/s", "
 
 def _teachers(found: Mapping[str, Any]) -> Iterator[str]:
     for direction, row in found["trainings"].items():
+        changed = f" ({', '.join(row['changed'])})" if row["changed"] else ""
         yield (
-            f"The {direction} teacher ({', '.join(row['changed'])}): {row['updates']:,} updates, "
+            f"The {direction} teacher{changed}: {row['updates']:,} updates, "
             f"{row['target_tokens']:,} target tokens, {clock(row['elapsed_s'])}, valid loss {row['valid_loss']:.3f}"
         )
     yield f"With their translations there are {found['pairs']:,} pairs."

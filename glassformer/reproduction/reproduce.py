@@ -9,7 +9,7 @@ Knows nothing of scores.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.checkpoint import newest_valid, read_json
@@ -57,12 +57,13 @@ class Reproduced:
 
 def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
     """Train and translate for every seed; the outcome of a training that was stopped by a signal, where one was."""
+    requests = {seed: order.request(seed) for seed in order.seeds}  # a mistake is told before the teachers' long work
     taught = _taught(order, display) if order.teachers else None
     if isinstance(taught, Outcome):
         return taught
     results = {}
-    for seed in order.seeds:
-        request = order.request(seed, taught.source if taught else None)
+    for seed, asked in requests.items():
+        request = replace(asked, source=taught.source) if taught else asked
         display.say(f"Seed {seed}, in {request.run}.")
         outcome = train(request.run, request.source, request.config, display)
         if outcome.final is None:

@@ -1,7 +1,7 @@
-"""Texts and pairs as files, each there when it is whole."""
+"""Texts and pairs as files, which are there when they are whole."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from glassformer.errors import StorageError
@@ -10,29 +10,36 @@ from glassformer.text.corpus import Pair
 
 def write_texts(path: Path, texts: Iterable[str]) -> None:
     """A text on each line, a line break in it as a space. Raises ``StorageError`` where it cannot be written."""
-    _write(path, (text.replace("\n", " ") for text in texts))
+    _write({path: map(_on_a_line, texts)})
 
 
 def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> None:
     """Two aligned files or, without ``tgt_path``, one of JSON lines, which keeps line breaks, for ``read_pairs``.
 
-    Raises ``StorageError`` where they cannot be written.
+    Raises ``StorageError`` where they cannot be written; what stood there before then stands there still.
     """
     if tgt_path is None:
-        _write(path, (json.dumps(pair._asdict(), ensure_ascii=False) for pair in pairs))
-        return
-    write_texts(path, (pair.src for pair in pairs))
-    write_texts(tgt_path, (pair.tgt for pair in pairs))
+        _write({path: (json.dumps(pair._asdict(), ensure_ascii=False) for pair in pairs)})
+    else:
+        _write({path: (_on_a_line(pair.src) for pair in pairs), tgt_path: (_on_a_line(pair.tgt) for pair in pairs)})
 
 
-def _write(path: Path, lines: Iterable[str]) -> None:
-    aside = path.with_name(f"{path.name}.writing")
+def _on_a_line(text: str) -> str:
+    return text.replace("\n", " ")
+
+
+def _write(files: Mapping[Path, Iterable[str]]) -> None:
+    """All of them aside first."""
+    aside = {path: path.with_name(f"{path.name}.writing") for path in files}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with aside.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(f"{line}\n" for line in lines)
-        aside.replace(path)
+        for path, lines in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with aside[path].open("w", encoding="utf-8", newline="\n") as stream:
+                stream.writelines(f"{line}\n" for line in lines)
+        for path in files:
+            aside[path].replace(path)
     except OSError as error:
+        places = " and ".join(map(str, files))
         raise StorageError(
-            f"{path}: cannot be written: {error.strerror or error}. Free some space or name another --run."
+            f"{places}: cannot be written: {error.strerror or error}. Free some space or name another --run."
         ) from error

@@ -4,24 +4,31 @@
 With a forward teacher alone it is sequence-level distillation (Kim and Rush 2016, arXiv 1606.07947) beside the text
 itself; with a backward one alone, back-translation (Sennrich et al. 2016, arXiv 1511.06709) of its own targets.
 
-    DIR/forward/    a run directory, of sources and targets, with its translations of all sources
-    DIR/backward/   the other way round
-    DIR/train.src   what to learn: the text's own pairs, the sources with the forward teacher's translations, the
-    DIR/train.tgt   backward teacher's translations with the targets; train.jsonl where the text is one file of pairs
-    DIR/valid.*     and own.*: pairs to validate with and all others, where the text does not come with the former
+    DIR/forward/          a run directory, of sources and targets, with its translations of all sources
+    DIR/backward/         the other way round
+    DIR/pairs/train.src   what to learn: the text's own pairs, the sources with the forward teacher's translations,
+    DIR/pairs/train.tgt   the backward teacher's translations with the targets; train.jsonl of one file of pairs
+    DIR/pairs/valid.*     and own.*: pairs to validate with and all others, where the text comes without
+    DIR/pairs/made.json   of which text, and with which split
 
 The text is held in memory. Knows nothing of how its pairs are learned in the end.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from glassformer.config import RunConfig, TextConfig
+from glassformer.checkpoint import MANIFEST
+from glassformer.config import DecodeConfig, RunConfig, TextConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
+from glassformer.errors import ConfigError, RunError, StorageError
+from glassformer.run_directory import RunDirectory
+from glassformer.text.advance import counted
 from glassformer.text.corpus import Pair
 from glassformer.text.encoding import chunks
 from glassformer.text.selection import Survey, is_set_aside, look_at
@@ -30,7 +37,7 @@ from glassformer.training.progress import Display
 from glassformer.training.source import FileSource, Source
 from glassformer.training.train import Outcome, train
 
-WRITTEN_SIDE = {"forward": "tgt", "backward": "src"}
+READ_SIDE = {"forward": 0, "backward": 1}  # of a pair; a teacher writes the other one
 
 
 @dataclass(frozen=True)
@@ -70,31 +77,36 @@ class Turned:
 def diversify(
     place: Path, source: FileSource, teachers: Mapping[str, RunConfig], display: Display
 ) -> Diversified | Outcome:
-    """Train ``teachers``, at least one of forward and backward, and write what to learn into ``place``.
+    """Train ``teachers``, forward or backward or both, and write into ``place`` what to learn.
 
     Called again, it goes on: what is trained or translated is not done again. Returns the outcome of a teacher's
-    training where a signal stopped it. Raises what ``train`` raises, and ``StorageError``.
+    training where a signal stopped it. Raises what ``train`` raises, ``RunError`` where ``place`` holds what was made
+    of other text, and ``StorageError``.
     """
-    text = _with_validation(source, next(iter(teachers.values())).text, place)
-    own = list(text.pairs())
-    outcomes, found = {}, []
-    for direction, config in teachers.items():
-        run = place / direction
-        display.say(f"The {direction} teacher, in {run}.")
-        outcome = train(run, Turned(text) if direction == "backward" else text, config, display)
-        if outcome.final is None:
-            return outcome
-        outcomes[direction] = outcome
-        found += _taught(own, _translations(outcome, own, direction, config, display), WRITTEN_SIDE[direction])
-    known = set(own)
-    pairs = [*own, *(pair for pair in dict.fromkeys(found) if pair not in known and not pair.blank)]
-    written = _written(place, "train", pairs, text)
-    return Diversified(FileSource(*written, text.valid_src, text.valid_tgt), len(own), len(pairs), outcomes)
+    if not teachers or (unknown := sorted(teachers.keys() - READ_SIDE.keys())):
+        raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
+    directory = RunDirectory(place)
+    directory.create()
+    with directory.locked():
+        text = _with_validation(source, next(iter(teachers.values())).text, place / "pairs")
+        own, made, outcomes = list(text.pairs()), [], {}
+        for direction, config in teachers.items():
+            display.say(f"The {direction} teacher, in {place / direction}.")
+            taught = text if READ_SIDE[direction] == 0 else Turned(text)
+            outcome = outcomes[direction] = train(place / direction, taught, config, display)
+            if outcome.final is None:
+                return outcome
+            made += _made_by(outcome.run, own, READ_SIDE[direction], config, display)
+        pairs = [*own, *_worth_learning(made, own, text)]
+        files = _written(place / "pairs", "train", pairs, text)
+    return Diversified(FileSource(*files, text.valid_src, text.valid_tgt), len(own), len(pairs), outcomes)
 
 
 def _with_validation(source: FileSource, config: TextConfig, place: Path) -> FileSource:
     """The same text with pairs to validate with, set aside as a training would: no teacher may learn from them."""
-    if source.valid_src is not None:
+    split = source.valid_src is None
+    _claim(place, {"source": source.fingerprint(), "valid_pairs": config.valid_pairs if split else None})
+    if not split:
         return source
     pairs = list(source.pairs())
     survey = Survey.of(map(look_at, chunks(pairs)), config, split=True)
@@ -105,6 +117,23 @@ def _with_validation(source: FileSource, config: TextConfig, place: Path) -> Fil
     return FileSource(*own, *_written(place, "valid", list(dict.fromkeys(sides[True])), source))
 
 
+def _claim(place: Path, made: dict[str, Any]) -> None:
+    """Nobody's own files are written over, and pairs made of one text never stand beside those of another."""
+    note = place / "made.json"
+    if not place.exists():
+        write_texts(note, [json.dumps(made)])
+        return
+    try:
+        before = json.loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = None
+    if before != made:
+        found = (
+            "files of others" if before is None else "what was made of other text, or with another text.valid_pairs"
+        )
+        raise RunError(f"{place}: holds {found}; expected none, or those of the same command. Name another --run.")
+
+
 def _written(place: Path, name: str, pairs: Sequence[Pair], like: FileSource) -> tuple[Path, Path | None]:
     """The places of the files that hold ``pairs``, as many and of the same kind as those of ``like``."""
     src, tgt = (f"{name}.jsonl", None) if like.tgt is None else (f"{name}.src", place / f"{name}.tgt")
@@ -112,17 +141,45 @@ def _written(place: Path, name: str, pairs: Sequence[Pair], like: FileSource) ->
     return place / src, tgt
 
 
-def _translations(
-    teacher: Outcome, own: Sequence[Pair], direction: str, config: RunConfig, display: Display
-) -> list[str]:
-    """What the teacher makes of its side of each pair; read again where it has written them already."""
-    kept = teacher.run / f"translations-{teacher.updates:08d}.jsonl"  # one that was trained further writes others
-    if not kept.exists():
-        texts = [pair.src if direction == "forward" else pair.tgt for pair in own]
-        display.say(f"It translates {len(texts):,} texts.")
-        with Translator.load(teacher.run, device=config.train.device) as translator:
-            write_texts(kept, (json.dumps(_usable(one)) for one in translator.translate(texts, config.decode)))
-    return [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+def _made_by(run: Path, own: Sequence[Pair], side: int, config: RunConfig, display: Display) -> list[Pair]:
+    """Each pair with the teacher's translation of one side in place of the other."""
+    texts = list(dict.fromkeys(pair[side] for pair in own))
+    kept = run / f"translations-{_identity(run, config.decode, display)}.jsonl"
+    found = _read(kept)[: len(texts)]
+    if len(found) < len(texts):
+        display.say(f"It translates {len(texts) - len(found):,} texts.")
+        with Translator.load(run, device=config.train.device) as translator:
+            stream = translator.translate_stream(texts[len(found) :], config.decode, start=len(found))
+            further = counted("translated", map(_usable, stream), len(texts) - len(found), display.advanced)
+            _append(kept, found, further)
+        found = _read(kept)
+    written = dict(zip(texts, found, strict=True))
+    return [Pair(*(pair[0], written[pair[0]]) if side == 0 else (written[pair[1]], pair[1])) for pair in own]
+
+
+def _identity(run: Path, options: DecodeConfig, display: Display) -> str:
+    """Of the weights and the search: a teacher that was trained further, or searches otherwise, translates again."""
+    manifest = RunDirectory(run).usable_checkpoint(display.say) / MANIFEST
+    told = manifest.read_bytes() + json.dumps(options.to_mapping(), sort_keys=True).encode()
+    return hashlib.sha256(told).hexdigest()[:12]
+
+
+def _read(path: Path) -> list[str]:
+    """The whole lines of a file that may have been cut short; none of one that is not there, or is damaged."""
+    try:
+        return [str(json.loads(line)) for line in path.read_text(encoding="ascii").split("\n")[:-1]]
+    except (OSError, ValueError):
+        return []
+
+
+def _append(path: Path, texts: Sequence[str], further: Iterator[str]) -> None:
+    try:
+        with path.open("w", encoding="ascii") as stream:
+            stream.writelines(f"{json.dumps(text)}\n" for text in chain(texts, further))
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot be written: {error.strerror or error}. Free some space; the same command goes on."
+        ) from error
 
 
 def _usable(translation: Translation) -> str:
@@ -131,8 +188,11 @@ def _usable(translation: Translation) -> str:
     return "" if cut else translation.text
 
 
-def _taught(own: Sequence[Pair], translations: Sequence[str], side: str) -> list[Pair]:
-    return [pair._replace(**{side: text}) for pair, text in zip(own, translations, strict=True)]
+def _worth_learning(made: Sequence[Pair], own: Sequence[Pair], text: FileSource) -> Iterator[Pair]:
+    """Each once, without those that lack a side, repeat the text, or have a source that is validated with."""
+    known, sources = set(own), {pair.src for pair in own}
+    aside = {pair.src for pair in text.valid() or ()} - sources
+    return (pair for pair in dict.fromkeys(made) if not (pair.blank or pair in known or pair.src in aside))
 
 
 def _turned(pair: Pair) -> Pair:

@@ -6,6 +6,7 @@ from typing import Any
 from glassformer.reproduction.data import find_files
 from glassformer.reproduction.order import Order
 from glassformer.reproduction.recipe import read_recipe
+from glassformer.text.advance import Advance
 from glassformer.training.evaluation import Validation
 from glassformer.training.progress import Progress
 
@@ -17,6 +18,9 @@ class Silent:
 
     def say(self, line: str) -> None:
         self.lines.append(line)
+
+    def advanced(self, advance: Advance, *, due: bool) -> None:
+        pass
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         self.updates.append(progress.update)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from reproduced import Silent, small_order
 
+from glassformer.errors import ConfigError
 from glassformer.reproduction.order import Order
 from glassformer.reproduction.printed import report_lines
 from glassformer.reproduction.report import make_report
@@ -38,7 +39,7 @@ def test_the_seeds_learn_what_teachers_of_the_variant_taught(done: Done, phrases
     assert {name: outcome.updates for name, outcome in found.taught.teachers.items()} == {"forward": 4, "backward": 5}
     assert order.teacher_request("forward").config.train.seed == 11
     _, data = order.run_of(3).read_config()
-    places = [order.run / "teachers" / "train.src", order.run / "teachers" / "train.tgt"]
+    places = [order.run / "teachers/pairs" / name for name in ("train.src", "train.tgt")]
     assert data["files"] == [*map(str, places), str(phrases / "val.tok.en.gz"), str(phrases / "val.tok.de.gz")]
     assert [len(list(read_lines(place))) for place in places] == [found.taught.pairs] * 2
 
@@ -67,15 +68,24 @@ def test_a_teacher_that_is_stopped_stops_it_all(phrases: Path, tmp_path: Path) -
     assert not order.run_of(3).path.exists()
 
 
-def test_settings_by_hand_hold_for_teachers_too_but_for_their_own(phrases: Path, tmp_path: Path) -> None:
+def test_settings_by_hand_hold_for_teachers_too(phrases: Path, tmp_path: Path) -> None:
     order = replace(taught_order(phrases, tmp_path), overrides=("train.max_updates=9", "model.dropout=0.5"))
     train, model = (getattr(order.teacher_request("forward").config, name) for name in ("train", "model"))
-    assert (train.max_updates, model.dropout) == (4, 0.5)
+    assert (train.max_updates, train.seed, model.dropout) == (9, 11, 0.5)
     config = order.request(3).config
     assert (config.train.max_updates, config.model.dropout) == (9, 0.5)
 
 
-def test_the_report_says_what_the_teachers_cost(done: Done) -> None:
+def test_a_mistake_in_the_seeds_settings_is_told_before_the_teachers_work(phrases: Path, tmp_path: Path) -> None:
+    order = taught_order(phrases, tmp_path)
+    assert order.variant is not None
+    mistaken = replace(order, variant=replace(order.variant, changes=["train.max_update=9"]))
+    with pytest.raises(ConfigError, match=r"train.max_update: there is no such setting"):
+        reproduce(mistaken, Silent())
+    assert not order.teachers_place.exists()
+
+
+def test_the_report_says_how_the_teachers_were_trained(done: Done) -> None:
     report = make_report(*done)
     trainings = report["teachers"]["trainings"]
     assert {name: row["updates"] for name, row in trainings.items()} == {"forward": 4, "backward": 5}

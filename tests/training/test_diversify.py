@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from recorded import Lines
 
 from glassformer.config import RunConfig
+from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.errors import StorageError
+from glassformer.errors import ConfigError, RunError, StorageError
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Pair, read_pairs
+from glassformer.training import diversify as module
 from glassformer.training.diversify import Diversified, diversify
 from glassformer.training.source import FileSource
 from glassformer.training.train import train
@@ -25,54 +28,92 @@ def both(config: RunConfig) -> dict[str, RunConfig]:
     return {"forward": config, "backward": config}
 
 
-def kept(path: Path) -> list[Any]:
+def read(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def translations(place: Path, direction: str) -> Path:
+    (found,) = (place / direction).glob("translations-*.jsonl")
+    return found
+
+
+def usable(translation: Translation) -> bool:
+    return not (translation.source_truncated or translation.hypotheses[0].truncated)
+
+
+def carried_out(place: Path, source: FileSource, teachers: dict[str, RunConfig], lines: Lines) -> Diversified:
+    found = diversify(place, source, teachers, lines)
+    assert isinstance(found, Diversified)
+    return found
+
+
+def files_of(place: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in place.iterdir()}
 
 
 def test_the_text_is_kept_and_both_teachers_add_what_they_make_of_it(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     place = tmp_path / "more"
-    found = diversify(place, FileSource(*corpus), both(small_config(max_updates=60)), lines)
-    assert isinstance(found, Diversified)
-    own, learned = list(read_pairs(place / "own.src", place / "own.tgt")), list(found.source.pairs())
+    found = carried_out(place, FileSource(*corpus), both(small_config(max_updates=60)), lines)
+    own, learned = list(read_pairs(place / "pairs/own.src", place / "pairs/own.tgt")), list(found.source.pairs())
     assert (found.own, found.pairs) == (len(own), len(learned))
     assert learned[: len(own)] == own
-    expected = {}
+    outputs = {}
     for direction, side in (("forward", 0), ("backward", 1)):
         with Translator.load(place / direction) as teacher:
-            options = small_config().decode
-            expected[direction] = teacher.translate([pair[side] for pair in own], options)
+            outputs[direction] = teacher.translate([pair[side] for pair in own], small_config().decode)
     made = [
-        *(Pair(pair.src, one.text) for pair, one in zip(own, expected["forward"], strict=True) if usable(one)),
-        *(Pair(one.text, pair.tgt) for pair, one in zip(own, expected["backward"], strict=True) if usable(one)),
+        *(Pair(pair.src, one.text) for pair, one in zip(own, outputs["forward"], strict=True) if usable(one)),
+        *(Pair(one.text, pair.tgt) for pair, one in zip(own, outputs["backward"], strict=True) if usable(one)),
     ]
-    assert learned[len(own) :] == [pair for pair in dict.fromkeys(made) if pair not in own and not pair.blank]
-    assert found.pairs > found.own
-
-
-def usable(translation: Any) -> bool:
-    return not (translation.source_truncated or translation.hypotheses[0].truncated)
+    aside = {pair.src for pair in found.source.valid() or ()}
+    expected = [pair for pair in dict.fromkeys(made) if not (pair in own or pair.blank or pair.src in aside)]
+    assert learned[len(own) :] == expected
+    assert {pair.src for pair in expected} - {pair.src for pair in own}
+    assert {pair.tgt for pair in expected} - {pair.tgt for pair in own}
 
 
 def test_no_teacher_learns_what_is_set_aside_to_validate_with(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     place, config = tmp_path / "more", small_config(max_updates=2)
-    found = diversify(place, FileSource(*corpus), both(config), lines)
-    assert isinstance(found, Diversified)
+    found = carried_out(place, FileSource(*corpus), both(config), lines)
     train(tmp_path / "plain", FileSource(*corpus), config, lines)
-    as_a_training = [Pair(*pair) for pair in kept(tmp_path / "plain/text/valid.jsonl")]
     aside = list(found.source.valid() or ())
-    assert aside == as_a_training
-    own = list(read_pairs(place / "own.src", place / "own.tgt"))
+    assert aside == [Pair(*pair) for pair in read(tmp_path / "plain/text/valid.jsonl")]
+    own = list(read_pairs(place / "pairs/own.src", place / "pairs/own.tgt"))
     assert not {pair.src for pair in own} & {pair.src for pair in aside}
     assert {*own, *aside} == set(read_pairs(*corpus))
     for direction, sides in (("forward", (0, 1)), ("backward", (1, 0))):
         _, data = RunDirectory(place / direction).read_config()
         assert ("turned" in data) == (direction == "backward")
-        found_there = [Pair(*pair) for pair in kept(place / direction / "text/valid.jsonl")]
-        assert found_there == [Pair(*(pair[side] for side in sides)) for pair in aside]
+        validated = [Pair(*pair) for pair in read(place / direction / "text/valid.jsonl")]
+        assert validated == [Pair(*(pair[side] for side in sides)) for pair in aside]
+
+
+def test_what_repeats_the_text_or_is_validated_with_is_left_out(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
+) -> None:
+    place, order = tmp_path / "more", both(small_config(max_updates=2))
+    first = carried_out(place, FileSource(*corpus), order, lines)
+    own, aside = list(first.source.pairs())[: first.own], list(first.source.valid() or ())
+    to_target, to_source = {}, {}
+    for src, tgt in reversed(own):
+        to_target[src], to_source[tgt] = tgt, src
+    sources, targets = (list(dict.fromkeys(pair[side] for pair in own)) for side in (0, 1))
+    made = {
+        "forward": ["", "a new one", *(to_target[src] for src in sources[2:])],
+        "backward": [aside[0].src, *(to_source[tgt] for tgt in targets[1:-1]), "another\none"],
+    }
+    for direction, texts in made.items():
+        translations(place, direction).write_text("".join(json.dumps(text) + "\n" for text in texts))
+    lines.lines.clear(), lines.updates.clear()
+    found = carried_out(place, FileSource(*corpus), order, lines)
+    new = list(found.source.pairs())[found.own :]
+    assert new == [Pair(sources[1], "a new one"), Pair("another one", targets[-1])]
+    assert not [line for line in lines.lines if "translates" in line]
+    assert lines.updates == []
 
 
 def test_a_file_of_pairs_keeps_its_line_breaks(
@@ -81,76 +122,100 @@ def test_a_file_of_pairs_keeps_its_line_breaks(
     pairs = [Pair(f"{pair.src}\n{pair.src}", pair.tgt) for pair in read_pairs(*corpus)]
     texts = tmp_path / "texts.jsonl"
     texts.write_text("".join(json.dumps(pair._asdict()) + "\n" for pair in pairs))
-    found = diversify(tmp_path / "more", FileSource(texts), both(small_config(max_updates=2)), lines)
-    assert isinstance(found, Diversified)
-    assert found.source.src == tmp_path / "more/train.jsonl"
+    found = carried_out(tmp_path / "more", FileSource(texts), both(small_config(max_updates=2)), lines)
+    assert (found.source.src, found.source.tgt) == (tmp_path / "more/pairs/train.jsonl", None)
+    aside = set(found.source.valid() or ())
+    assert list(found.source.pairs())[: found.own] == [pair for pair in pairs if pair not in aside]
+
+
+def test_one_direction_alone_will_do_and_none_will_not(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
+) -> None:
+    config = small_config(max_updates=60)
+    found = carried_out(tmp_path / "more", FileSource(*corpus), {"backward": config}, lines)
     learned = list(found.source.pairs())
-    assert learned[: found.own] == [pair for pair in pairs if pair not in set(found.source.valid() or ())]
-
-
-def test_one_direction_alone_will_do(corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines) -> None:
-    found = diversify(tmp_path / "more", FileSource(*corpus), {"backward": small_config(max_updates=60)}, lines)
-    assert isinstance(found, Diversified)
-    own = list(found.source.pairs())[: found.own]
-    assert {pair.tgt for pair in found.source.pairs()} == {pair.tgt for pair in own}
+    assert found.pairs > found.own
+    assert {pair.tgt for pair in learned} == {pair.tgt for pair in learned[: found.own]}
     assert not (tmp_path / "more/forward").exists()
+    for odd in ({}, {"sideways": config}):
+        with pytest.raises(ConfigError, match=r"teachers: found (none|\['sideways'\]), expected forward, backward"):
+            diversify(tmp_path / "odd", FileSource(*corpus), odd, lines)
 
 
-def test_what_only_repeats_the_text_or_is_cut_short_is_left_out(
+def test_what_was_cut_short_is_not_learned(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
-    place, order = tmp_path / "more", both(small_config(max_updates=2))
-    diversify(place, FileSource(*corpus), order, lines)
-    own = list(read_pairs(place / "own.src", place / "own.tgt"))
-    made = {
-        "forward": ["", "a new one", *(pair.tgt for pair in own[2:])],
-        "backward": [*(pair.src for pair in own[:-1]), "another\none"],
-    }
-    for direction, texts in made.items():
-        (place / direction / "translations-00000002.jsonl").write_text(
-            "".join(json.dumps(text) + "\n" for text in texts)
-        )
-    lines.lines.clear(), lines.updates.clear()
-    found = diversify(place, FileSource(*corpus), order, lines)
-    assert isinstance(found, Diversified)
-    new = list(found.source.pairs())[found.own :]
-    assert new == [Pair(own[1].src, "a new one"), Pair("another one", own[-1].tgt)]
-    assert not [line for line in lines.lines if "translates" in line]
-    assert lines.updates == []
-
-
-def test_an_output_that_was_cut_short_is_not_learned(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
-    short = {"forward": small_config(max_updates=1)}
-    found = diversify(tmp_path / "more", FileSource(*corpus), short, lines)
-    assert isinstance(found, Diversified)
-    made = kept(tmp_path / "more/forward/translations-00000001.jsonl")
-    with Translator.load(tmp_path / "more/forward") as teacher:
-        sources = [pair.src for pair in found.source.pairs()][: found.own]
-        outputs = teacher.translate(sources, short["forward"].decode)
-    assert made == [one.text if usable(one) else "" for one in outputs]
+    place, short = tmp_path / "more", small_config(max_updates=1)
+    found = carried_out(place, FileSource(*corpus), {"forward": short}, lines)
+    with Translator.load(place / "forward") as teacher:
+        sources = dict.fromkeys([pair.src for pair in found.source.pairs()][: found.own])
+        outputs = teacher.translate(list(sources), short.decode)
+    assert read(translations(place, "forward")) == [one.text if usable(one) else "" for one in outputs]
     assert [one for one in outputs if one.text and not usable(one)]
 
 
-def test_a_teacher_that_is_trained_further_translates_again(
+def test_a_teacher_that_was_trained_further_or_searches_otherwise_translates_again(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
-    place, source = tmp_path / "more", FileSource(*corpus)
-    for updates in (30, 60):
-        found = diversify(place, source, {"forward": small_config(max_updates=updates)}, lines)
-        assert isinstance(found, Diversified)
-        assert found.teachers["forward"].updates == updates
-        made = kept(place / f"forward/translations-{updates:08d}.jsonl")
-        new = [pair.tgt for pair in found.source.pairs()][found.own :]
-        assert new
-        assert set(new) <= set(made)
-    assert sum("It translates" in line for line in lines.lines) == 2
+    place, longer = tmp_path / "more", small_config(max_updates=6)
+    greedy = replace(longer, decode=replace(longer.decode, beam=1))
+    for number, config in enumerate((small_config(max_updates=3), longer, greedy, greedy), 1):
+        carried_out(place, FileSource(*corpus), {"forward": config}, lines)
+        assert len(list((place / "forward").glob("translations-*"))) == min(number, 3)
 
 
-def test_a_full_disk_is_told(corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines) -> None:
-    place = tmp_path / "more"
-    place.mkdir()
-    (place / "own.src.writing").mkdir()
-    with pytest.raises(StorageError, match=r"own.src: cannot be written: .*name another --run"):
-        diversify(place, FileSource(*corpus), both(small_config(max_updates=1)), lines)
+def test_what_was_translated_before_a_stop_is_not_translated_again(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, order = tmp_path / "more", {"forward": small_config(max_updates=30)}
+    whole = carried_out(place, FileSource(*corpus), order, lines)
+    kept = translations(place, "forward")
+    all_of_it = kept.read_text()
+    half = all_of_it[: len(all_of_it) // 2]
+    kept.write_text(half)
+    translated: list[str] = []
+    usable_text = module._usable
+
+    def counting(one: Translation) -> str:
+        translated.append(one.source)
+        return usable_text(one)
+
+    monkeypatch.setattr(module, "_usable", counting)
+    again = carried_out(place, FileSource(*corpus), order, lines)
+    assert 0 < len(translated) == all_of_it.count("\n") - half.count("\n")
+    assert kept.read_text() == all_of_it
+    assert list(again.source.pairs()) == list(whole.source.pairs())
+    kept.write_text("not JSON\n")
+    carried_out(place, FileSource(*corpus), order, lines)
+    assert kept.read_text() == all_of_it
+
+
+def test_nothing_of_others_and_nothing_of_another_text_is_written_over(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
+) -> None:
+    place, order = tmp_path / "more", {"forward": small_config(max_updates=2)}
+    carried_out(place, FileSource(*corpus), order, lines)
+    before = files_of(place / "pairs")
+    other_split = {"forward": replace(order["forward"], text=replace(order["forward"].text, valid_pairs=50))}
+    for source, teachers in ((FileSource(corpus[1], corpus[0]), order), (FileSource(*corpus), other_split)):
+        with pytest.raises(RunError, match=r"pairs: holds what was made of other text, or with another text.valid_p"):
+            diversify(place, source, teachers, lines)
+    assert files_of(place / "pairs") == before
+    mine = tmp_path / "mine"
+    (mine / "pairs").mkdir(parents=True)
+    (mine / "pairs/train.src").write_text("dear to me\n")
+    with pytest.raises(RunError, match=r"pairs: holds files of others; expected none"):
+        diversify(mine, FileSource(*corpus), order, lines)
+    assert files_of(mine / "pairs") == {"train.src": b"dear to me\n"}
+
+
+def test_a_place_that_cannot_be_written_is_told_and_no_half_of_the_pairs_is_left(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
+) -> None:
+    place, order = tmp_path / "more", {"forward": small_config(max_updates=1)}
+    carried_out(place, FileSource(*corpus), order, lines)
+    before = files_of(place / "pairs")
+    (place / "pairs/train.tgt.writing").mkdir()
+    with pytest.raises(StorageError, match=r"train.src and .*train.tgt: cannot be written: .*name another --run"):
+        diversify(place, FileSource(*corpus), order, lines)
+    assert (place / "pairs/train.src").read_bytes() == before["train.src"]
