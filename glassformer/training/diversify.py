@@ -88,7 +88,7 @@ def diversify(
     directory = RunDirectory(place)
     directory.create()
     with directory.locked():
-        text = _with_validation(source, next(iter(teachers.values())).text, place / "pairs")
+        text = _with_validation(source, next(iter(teachers.values())).text, place)
         own, made, outcomes = list(text.pairs()), [], {}
         for direction, config in teachers.items():
             display.say(f"The {direction} teacher, in {place / direction}.")
@@ -108,6 +108,7 @@ def _with_validation(source: FileSource, config: TextConfig, place: Path) -> Fil
     _claim(place, {"source": source.fingerprint(), "valid_pairs": config.valid_pairs if split else None})
     if not split:
         return source
+    place = place / "pairs"
     pairs = list(source.pairs())
     survey = Survey.of(map(look_at, chunks(pairs)), config, split=True)
     sides: dict[bool, list[Pair]] = {False: [], True: []}
@@ -119,19 +120,19 @@ def _with_validation(source: FileSource, config: TextConfig, place: Path) -> Fil
 
 def _claim(place: Path, made: dict[str, Any]) -> None:
     """Nobody's own files are written over, and pairs made of one text never stand beside those of another."""
-    note = place / "made.json"
-    if not place.exists():
-        write_texts(note, [json.dumps(made)])
-        return
+    pairs = place / "pairs"
     try:
-        before = json.loads(note.read_text(encoding="utf-8"))
+        before = json.loads((pairs / "made.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         before = None
-    if before != made:
-        found = (
-            "files of others" if before is None else "what was made of other text, or with another text.valid_pairs"
+    if before is None and pairs.exists():
+        raise RunError(f"{pairs}: holds files of others; expected none. Name another --run.")
+    if before != made and any(RunDirectory(place / direction).exists for direction in READ_SIDE):
+        raise RunError(
+            f"{place}: holds teachers of other text, or with another text.valid_pairs. Repeat their command to go on "
+            "with them, or name another --run."
         )
-        raise RunError(f"{place}: holds {found}; expected none, or those of the same command. Name another --run.")
+    write_texts(pairs / "made.json", [json.dumps(made)])
 
 
 def _written(place: Path, name: str, pairs: Sequence[Pair], like: FileSource) -> tuple[Path, Path | None]:

@@ -12,7 +12,7 @@ from recorded import Lines
 from glassformer.config import RunConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.errors import ConfigError, RunError, StorageError
+from glassformer.errors import ConfigError, RunError, StorageError, TextError
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Pair, read_pairs
 from glassformer.training import diversify as module
@@ -198,7 +198,7 @@ def test_nothing_of_others_and_nothing_of_another_text_is_written_over(
     before = files_of(place / "pairs")
     other_split = {"forward": replace(order["forward"], text=replace(order["forward"].text, valid_pairs=50))}
     for source, teachers in ((FileSource(corpus[1], corpus[0]), order), (FileSource(*corpus), other_split)):
-        with pytest.raises(RunError, match=r"pairs: holds what was made of other text, or with another text.valid_p"):
+        with pytest.raises(RunError, match=r"more: holds teachers of other text, or with another text.valid_pairs"):
             diversify(place, source, teachers, lines)
     assert files_of(place / "pairs") == before
     mine = tmp_path / "mine"
@@ -207,6 +207,18 @@ def test_nothing_of_others_and_nothing_of_another_text_is_written_over(
     with pytest.raises(RunError, match=r"pairs: holds files of others; expected none"):
         diversify(mine, FileSource(*corpus), order, lines)
     assert files_of(mine / "pairs") == {"train.src": b"dear to me\n"}
+
+
+def test_after_a_mistake_in_the_text_the_same_command_begins_anew(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
+) -> None:
+    src, tgt = corpus
+    whole, order = tgt.read_text(), {"forward": small_config(max_updates=2)}
+    tgt.write_text(whole + "one more\n")
+    with pytest.raises(TextError, match="has no partner"):
+        diversify(tmp_path / "more", FileSource(src, tgt), order, lines)
+    tgt.write_text(whole)
+    assert carried_out(tmp_path / "more", FileSource(src, tgt), order, lines).own
 
 
 def test_a_place_that_cannot_be_written_is_told_and_no_half_of_the_pairs_is_left(
