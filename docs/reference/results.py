@@ -22,7 +22,7 @@ def reports() -> list[Path]:
 def results_page() -> str:
     found = {path.parent.name: json.loads(path.read_text("utf-8")) for path in reports()}
     head = ["recipe", "norm", "positions", "dropout", "vocabulary", "cells an update", "updates", "cooldown",
-            "target tokens", "minutes", "seeds", "score", "published", "chrF"]  # fmt: skip
+            "teachers", "target tokens a seed", "minutes a seed", "seeds", "score", "published", "chrF"]  # fmt: skip
     return page(
         "Published results, done again",
         "Each is one command, `glassformer reproduce RECIPE`: it trains with some seeds, translates the test set and "
@@ -46,7 +46,8 @@ def _overview(name: str, report: dict[str, Any]) -> Iterator[list[str]]:
         yield [
             name, model["norm"], model["positions"], str(model["dropout"]), f"{text['vocab_size']:,}",
             f"{train['batch_tokens'] * train['accumulate']:,}", f"{updates:,.0f}",
-            f"{train['cooldown']:.0%}" if train.get("cooldown") else "-", f"{tokens:,.0f}", f"{seconds / 60:.0f}",
+            f"{train['cooldown']:.0%}" if train.get("cooldown") else "-", _teachers_in_short(report),
+            f"{tokens:,.0f}", f"{seconds / 60:.0f}",
             ", ".join(main["seeds"]), f"{test['main']} {main['mean']:.2f}",
             *([f"{row['score']:.2f}" for row in test["published"][:1]] or ["-"]), f"{chrf['mean']:.2f}",
         ]  # fmt: skip
@@ -76,6 +77,12 @@ def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
         yield from _test(test_name, test)
 
 
+def _teachers_in_short(report: dict[str, Any]) -> str:
+    found = report.get("teachers")
+    trainings = found["trainings"].items() if found else ()
+    return ", ".join(f"{direction}: {row['updates']:,} updates" for direction, row in trainings) or "-"
+
+
 def _teachers(found: dict[str, Any]) -> str:
     trainings = "; ".join(
         f"{direction} ({', '.join(map(code, row['changed'])) or 'the recipe itself'}): {row['updates']:,} updates, "
@@ -83,7 +90,10 @@ def _teachers(found: dict[str, Any]) -> str:
         f"validation loss {row['valid_loss']:.3f}"
         for direction, row in found["trainings"].items()
     )
-    return f"Its teachers: {trainings}. With their translations each seed learns {found['pairs']:,} pairs."
+    return (
+        f"Its teachers, whose cost is not in that of the seeds: {trainings}. With their translations each seed "
+        f"learns {found['pairs']:,} pairs."
+    )
 
 
 def _not_here(recipe: str) -> list[str]:
@@ -106,7 +116,9 @@ def _place(name: str) -> str:
 
 
 def _logs(name: str, report: dict[str, Any]) -> str:
-    links = [f"[seed {seed}]({_place(name)}/seed-{seed}.metrics.jsonl)" for seed in report["trainings"]]
+    names = [f"seed {seed}" for seed in report["trainings"]]
+    names += [f"teacher {direction}" for direction in (report.get("teachers") or {"trainings": ()})["trainings"]]
+    links = [f"[{one}]({_place(name)}/{one.replace(' ', '-')}.metrics.jsonl)" for one in names]
     return f"what each training logged: {', '.join(links)}"
 
 

@@ -12,7 +12,7 @@ from glassformer.training.request import TrainRequest
 @dataclass(frozen=True)
 class Order:
     """What to do. ``files`` are the places of the recipe's files; ``overrides`` are settings, section.key=value,
-    set after those of the ``variant`` and of its teachers."""
+    set after those of the ``variant`` and of the teachers."""
 
     recipe: Recipe
     files: dict[str, Path]
@@ -33,7 +33,7 @@ class Order:
     @property
     def teachers(self) -> dict[str, list[str]]:
         """All settings of each teacher that are not the recipe's own, by its direction."""
-        own = self.variant.teachers if self.variant else {}
+        own = (self.variant or self.recipe).teachers
         return {direction: [*changes, *self.overrides] for direction, changes in own.items()}
 
     @property
@@ -45,13 +45,17 @@ class Order:
         """Where one seed is trained."""
         return RunDirectory(self.run / f"seed-{seed}")
 
+    def teacher_run(self, direction: str) -> RunDirectory:
+        """Where a teacher is trained."""
+        return RunDirectory(self.teachers_place / direction)
+
     def request(self, seed: int) -> TrainRequest:
         """The training of one seed, in its own run directory, on the recipe's text."""
         return self._request(self.run_of(seed).path, [*self.changes, f"train.seed={seed}"])
 
     def teacher_request(self, direction: str) -> TrainRequest:
         """The training of a teacher; its text is the same for both directions."""
-        return self._request(self.teachers_place / direction, self.teachers[direction])
+        return self._request(self.teacher_run(direction).path, self.teachers[direction])
 
     def _request(self, run: Path, changes: list[str]) -> TrainRequest:
         data = {key: str(self.files[name]) for key, name in self.recipe.data.items()}

@@ -36,17 +36,13 @@ class Published:
     details: str = ""
 
 
-@dataclass(frozen=True)
-class Variant:
-    """The same recipe with some settings changed, each as section.key=value, and why somebody would.
+@dataclass(frozen=True, kw_only=True)
+class _Taught:
+    """What has teachers: the settings in which that of a direction differs from the recipe; None where there is none.
 
-    ``forward`` and ``backward`` are the settings in which a teacher of that direction differs from the recipe; None
-    where there is no such teacher.
+    Each setting is section.key=value.
     """
 
-    name: str
-    why: str
-    changes: list[str]
     forward: list[str] | None = None
     backward: list[str] | None = None
 
@@ -55,6 +51,18 @@ class Variant:
         """The settings of each teacher that there is, by its direction."""
         both = {"forward": self.forward, "backward": self.backward}
         return {direction: changes for direction, changes in both.items() if changes is not None}
+
+
+@dataclass(frozen=True)
+class Variant(_Taught):
+    """The same recipe with some settings changed, each as section.key=value, and why somebody would.
+
+    Its teachers are its own: those of the recipe are not there.
+    """
+
+    name: str
+    why: str
+    changes: list[str]
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(_Taught):
     """``form`` is that of the text which the model reads and writes: tokenised (and lower-cased) or raw.
 
     ``language`` is that of the targets, ``data`` the four files to train on, by their keys; ``folder``, ``origin``,

@@ -140,15 +140,17 @@ def _rules(own: str, references: Mapping[str, list[str]], moses: Moses | None) -
 
 
 def write_report(order: Order, report: Mapping[str, Any], evidence: Path | None) -> None:
-    """``report.json`` into the run; also into ``evidence``, where given, with each seed's numbers of its training."""
+    """``report.json`` into the run; also into ``evidence``, where given, with what each training logged."""
     text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
     try:
         (order.run / REPORT).write_text(text, encoding="utf-8")
         if evidence is not None:
             evidence.mkdir(parents=True, exist_ok=True)
             (evidence / REPORT).write_text(text, encoding="utf-8")
-            for seed in order.seeds:
-                shutil.copyfile(order.run_of(seed).metrics_file, evidence / f"seed-{seed}.metrics.jsonl")
+            runs = {f"seed-{seed}": order.run_of(seed) for seed in order.seeds}
+            runs |= {f"teacher-{direction}": order.teacher_run(direction) for direction in order.teachers}
+            for name, run in runs.items():
+                shutil.copyfile(run.metrics_file, evidence / f"{name}.metrics.jsonl")
     except OSError as error:
         raise StorageError(
             f"{error.filename}: cannot be written: {error.strerror}. Free some space or name another --report."

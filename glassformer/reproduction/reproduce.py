@@ -1,6 +1,6 @@
 """One call from a recipe to translated test sets, with a training for each seed. Called again, it goes on.
 
-    DIR/teachers/ ...      where the variant has teachers: see ``diversify``
+    DIR/teachers/ ...      where there are teachers: see ``diversify``
     DIR/seed-1/ ...        a run directory for each seed, with its translations of each test set
     DIR/*.translations     those of all seeds as one ensemble
     DIR/report.json        every figure, without any text
@@ -15,6 +15,7 @@ from pathlib import Path
 from glassformer.checkpoint import newest_valid, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
+from glassformer.errors import RunError
 from glassformer.reproduction.order import Order
 from glassformer.run_directory import RunDirectory
 from glassformer.text.lines import read_lines
@@ -47,7 +48,7 @@ class Reproduced:
     """What came of each seed, and what all of them as one ensemble make of each test set, by name.
 
     Of one seed there is no ``ensemble``. Their vocabularies are the same, for the text does not depend on the seed.
-    ``taught`` is None where the variant has no teachers.
+    ``taught`` is None where there are no teachers.
     """
 
     seeds: dict[int, SeedResult]
@@ -58,6 +59,8 @@ class Reproduced:
 def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
     """Train and translate for every seed; the outcome of a training that was stopped by a signal, where one was."""
     requests = {seed: order.request(seed) for seed in order.seeds}  # a mistake is told before the teachers' long work
+    if order.teachers and not order.teachers_place.exists():
+        _refuse_seeds_without_teachers(order)
     taught = _taught(order, display) if order.teachers else None
     if isinstance(taught, Outcome):
         return taught
@@ -70,6 +73,14 @@ def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
             return outcome
         results[seed] = _translated(order, request, outcome, display)
     return Reproduced(results, _together(order, display) if len(results) > 1 else {}, taught)
+
+
+def _refuse_seeds_without_teachers(order: Order) -> None:
+    if begun := [seed for seed in order.seeds if order.run_of(seed).exists]:
+        raise RunError(
+            f"{order.run_of(begun[0]).path}: holds a run without teachers, expected none before theirs. "
+            "Name another --run."
+        )
 
 
 def _taught(order: Order, display: Display) -> Diversified | Outcome:

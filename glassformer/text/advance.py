@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
+
+from glassformer.text.corpus import Pair
 
 SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_VIEWS = 0.25
 _PAIRS_BETWEEN_LOOKS = 1024
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Advanced(Protocol):
         """A few times a second; ``due`` when it is time for a line of a log."""
 
 
-def counted(stage: str, pairs: Iterable[Item], total: int | None, advanced: Advanced) -> Iterator[Item]:
-    """``pairs``, or one side of each, of which ``advanced`` is told while they pass."""
+def counted(stage: str, pairs: Iterable[Pair], total: int | None, advanced: Advanced) -> Iterator[Pair]:
+    """``pairs``, of which ``advanced`` is told while they pass."""
     began = viewed = written = time.monotonic()
     for done, pair in enumerate(pairs):
         if done % _PAIRS_BETWEEN_LOOKS == 0 and (now := time.monotonic()) - viewed >= _SECONDS_BETWEEN_VIEWS:

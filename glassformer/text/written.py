@@ -10,7 +10,7 @@ from glassformer.text.corpus import Pair
 
 def write_texts(path: Path, texts: Iterable[str]) -> None:
     """A text on each line, a line break in it as a space. Raises ``StorageError`` where it cannot be written."""
-    _write({path: map(_on_a_line, texts)})
+    _write({path: map(on_a_line, texts)})
 
 
 def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> None:
@@ -21,11 +21,12 @@ def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> Non
     if tgt_path is None:
         _write({path: (json.dumps(pair._asdict(), ensure_ascii=False) for pair in pairs)})
     else:
-        _write({path: (_on_a_line(pair.src) for pair in pairs), tgt_path: (_on_a_line(pair.tgt) for pair in pairs)})
+        _write({path: (on_a_line(pair.src) for pair in pairs), tgt_path: (on_a_line(pair.tgt) for pair in pairs)})
 
 
-def _on_a_line(text: str) -> str:
-    return text.replace("\n", " ")
+def on_a_line(text: str) -> str:
+    """The text as it comes back from a line of a file."""
+    return text.replace("\n", " ").removesuffix("\r")
 
 
 def _write(files: Mapping[Path, Iterable[str]]) -> None:

@@ -16,28 +16,30 @@ The text is held in memory. Knows nothing of how its pairs are learned in the en
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint import MANIFEST
+from glassformer.checkpoint import MANIFEST, read_json
 from glassformer.config import DecodeConfig, RunConfig, TextConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError, RunError, StorageError
-from glassformer.run_directory import RunDirectory
-from glassformer.text.advance import counted
+from glassformer.run_directory import WEIGHTS, RunDirectory
+from glassformer.text.advance import SECONDS_BETWEEN_LINES, Advance
 from glassformer.text.corpus import Pair
 from glassformer.text.encoding import chunks
 from glassformer.text.selection import Survey, is_set_aside, look_at
-from glassformer.text.written import write_pairs, write_texts
+from glassformer.text.written import on_a_line, write_pairs, write_texts
 from glassformer.training.progress import Display
 from glassformer.training.source import FileSource, Source
 from glassformer.training.train import Outcome, train
 
 READ_SIDE = {"forward": 0, "backward": 1}  # of a pair; a teacher writes the other one
+_CHUNK = 1000  # texts that are translated at a time
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ def diversify(
             if outcome.final is None:
                 return outcome
             made += _made_by(outcome.run, own, READ_SIDE[direction], config, display)
+        if text.tgt is not None:
+            made = [Pair(*map(on_a_line, pair)) for pair in made]
         pairs = [*own, *_worth_learning(made, own, text)]
         files = _written(place / "pairs", "train", pairs, text)
     return Diversified(FileSource(*files, text.valid_src, text.valid_tgt), len(own), len(pairs), outcomes)
@@ -125,7 +129,8 @@ def _claim(place: Path, made: dict[str, Any]) -> None:
         before = json.loads((pairs / "made.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         before = None
-    if before is None and pairs.exists():
+    names = {path.name for path in pairs.iterdir()} if pairs.is_dir() else set()
+    if before is None and names - {"made.json", "made.json.writing"}:
         raise RunError(f"{pairs}: holds files of others; expected none. Name another --run.")
     if before != made and any(RunDirectory(place / direction).exists for direction in READ_SIDE):
         raise RunError(
@@ -145,24 +150,36 @@ def _written(place: Path, name: str, pairs: Sequence[Pair], like: FileSource) ->
 def _made_by(run: Path, own: Sequence[Pair], side: int, config: RunConfig, display: Display) -> list[Pair]:
     """Each pair with the teacher's translation of one side in place of the other."""
     texts = list(dict.fromkeys(pair[side] for pair in own))
-    kept = run / f"translations-{_identity(run, config.decode, display)}.jsonl"
+    kept = run / f"translations-{_weights_and_search(run, config.decode, display)}.jsonl"
     found = _read(kept)[: len(texts)]
     if len(found) < len(texts):
-        display.say(f"It translates {len(texts) - len(found):,} texts.")
+        display.say(f"It translates its side of {len(texts) - len(found):,} pairs.")
         with Translator.load(run, device=config.train.device) as translator:
-            stream = translator.translate_stream(texts[len(found) :], config.decode, start=len(found))
-            further = counted("translated", map(_usable, stream), len(texts) - len(found), display.advanced)
-            _append(kept, found, further)
+            stream = translator.translate_stream(texts[len(found) :], config.decode, chunk=_CHUNK, start=len(found))
+            _append(kept, found, map(_usable, _shown(stream, len(texts) - len(found), display)))
         found = _read(kept)
     written = dict(zip(texts, found, strict=True))
     return [Pair(*(pair[0], written[pair[0]]) if side == 0 else (written[pair[1]], pair[1])) for pair in own]
 
 
-def _identity(run: Path, options: DecodeConfig, display: Display) -> str:
-    """Of the weights and the search: a teacher that was trained further, or searches otherwise, translates again."""
-    manifest = RunDirectory(run).usable_checkpoint(display.say) / MANIFEST
-    told = manifest.read_bytes() + json.dumps(options.to_mapping(), sort_keys=True).encode()
-    return hashlib.sha256(told).hexdigest()[:12]
+def _weights_and_search(run: Path, options: DecodeConfig, display: Display) -> str:
+    """Another for a teacher that was trained further, or searches otherwise, for it translates otherwise."""
+    manifest = read_json(RunDirectory(run).usable_checkpoint(display.say) / MANIFEST)
+    weights = manifest["files"][f"{WEIGHTS}.safetensors"]["sha256"]
+    told = json.dumps([weights, options.to_mapping()], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def _shown(translations: Iterator[Translation], total: int, display: Display) -> Iterator[Translation]:
+    """They come a chunk at a time, so that with the last of each the time is that of all before."""
+    began = written = time.monotonic()
+    for done, translation in enumerate(translations, 1):
+        if done % _CHUNK == 0:
+            now = time.monotonic()
+            due = now - written >= SECONDS_BETWEEN_LINES
+            display.advanced(Advance("translated", done, total, now - began), due=due)
+            written = now if due else written
+        yield translation
 
 
 def _read(path: Path) -> list[str]:
@@ -184,13 +201,13 @@ def _append(path: Path, texts: Sequence[str], further: Iterator[str]) -> None:
 
 
 def _usable(translation: Translation) -> str:
-    """Its text, or none where the source or the output was cut short."""
+    """Its text, or none where the source or the output was cut short, or is no text."""
     cut = translation.source_truncated or translation.hypotheses[0].truncated
-    return "" if cut else translation.text
+    return "" if cut or "\0" in translation.text else translation.text
 
 
 def _worth_learning(made: Sequence[Pair], own: Sequence[Pair], text: FileSource) -> Iterator[Pair]:
-    """Each once, without those that lack a side, repeat the text, or have a source that is validated with."""
+    """Each once, without those that lack a side, repeat the text, or have a source to validate with that it lacks."""
     known, sources = set(own), {pair.src for pair in own}
     aside = {pair.src for pair in text.valid() or ()} - sources
     return (pair for pair in dict.fromkeys(made) if not (pair.blank or pair in known or pair.src in aside))

@@ -1,5 +1,6 @@
 """Recipes say what was published, and both commands read them."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from glassformer.reproduction.data import find_files
 from glassformer.reproduction.order import Order
 from glassformer.reproduction.recipe import SHELF, read_recipe, recipe_names
 from glassformer.training.request import TrainRequest
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
 def settings_of(name: str, variant: str | None = None) -> dict[str, dict[str, object]]:
@@ -41,7 +44,7 @@ def test_the_recipe_has_the_published_sizes_text_and_search() -> None:
         section: published[section] for section in ("text", "decode")
     }
     differing = {name for name, value in own["model"].items() if value != published["model"][name]}
-    assert differing == {"norm", "positions"}
+    assert differing == {"norm", "positions", "dropout"}
 
 
 def test_the_length_penalty_bends_as_fairseqs_does_at_the_mean_length() -> None:
@@ -53,6 +56,8 @@ def test_the_length_penalty_bends_as_fairseqs_does_at_the_mean_length() -> None:
 def test_the_raw_recipe_differs_in_its_text_alone() -> None:
     assert settings_of("multi30k-en-de-raw") == settings_of("multi30k-en-de")
     raw, tokenised = read_recipe("multi30k-en-de-raw"), read_recipe("multi30k-en-de")
+    assert raw.teachers == tokenised.teachers
+    assert raw.teachers.keys() == {"forward", "backward"}
     assert (raw.form, tokenised.form) == ("raw", "tokenised")
     assert raw.needed_files() == [name.replace(".lc.norm.tok", "") for name in tokenised.needed_files()]
 
@@ -116,8 +121,30 @@ def test_a_variant_changes_settings_and_what_is_set_by_hand_comes_after(phrases:
 def test_every_variant_is_a_training_that_could_begin(name: str) -> None:
     recipe = read_recipe(name)
     for variant in recipe.variants:
-        for changes in (variant.changes, *variant.teachers.values()):
-            TrainRequest.make(run=Path("r"), config_file=recipe.path, overrides=changes)
+        TrainRequest.make(run=Path("r"), config_file=recipe.path, overrides=variant.changes)
+        for teacher in variant.teachers.values():
+            TrainRequest.make(run=Path("r"), config_file=recipe.path, overrides=teacher)
+    for teacher in recipe.teachers.values():
+        TrainRequest.make(run=Path("r"), config_file=recipe.path, overrides=teacher)
+
+
+def test_the_kept_reports_are_of_the_recipes_of_today() -> None:
+    kept = sorted(RESULTS.glob("*/report.json"))
+    assert kept
+    for place in kept:
+        report = json.loads(place.read_text(encoding="utf-8"))
+        recipe = read_recipe(report["recipe"]["name"])
+        name, _, variant = place.parent.name.partition(".")
+        changes = recipe.variant(variant).changes if variant else []
+        assert (recipe.name, report["changed"]) == (name, changes)
+        found = TrainRequest.make(run=Path("r"), config_file=recipe.path, overrides=changes).config.to_mapping()
+        teachers = (recipe.variant(variant) if variant else recipe).teachers
+        trained = (report.get("teachers") or {"trainings": {}})["trainings"]
+        assert {direction: row["changed"] for direction, row in trained.items()} == teachers
+        for section in ("model", "text", "train", "decode"):
+            then, now = report["settings"][section], found[section]
+            known = (then.keys() & now.keys()) - {"src_vocab", "tgt_vocab", "seed", "max_minutes"}
+            assert {key: then[key] for key in known} == {key: now[key] for key in known}, place
 
 
 def test_a_name_that_there_is_not_is_answered_with_the_nearest() -> None:

@@ -1,5 +1,6 @@
 """Teachers of both directions make more pairs of the same text, which the seeds learn."""
 
+import importlib
 import os
 import signal
 from dataclasses import replace
@@ -8,16 +9,17 @@ from pathlib import Path
 import pytest
 from reproduced import Silent, small_order
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, RunError
 from glassformer.reproduction.order import Order
 from glassformer.reproduction.printed import report_lines
-from glassformer.reproduction.report import make_report
+from glassformer.reproduction.report import make_report, write_report
 from glassformer.reproduction.reproduce import Reproduced, reproduce
 from glassformer.text import read_lines
 from glassformer.training.progress import Progress
 from glassformer.training.train import Outcome
 
 Done = tuple[Order, Reproduced]
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def taught_order(phrases: Path, run: Path) -> Order:
@@ -93,3 +95,29 @@ def test_the_report_says_how_the_teachers_were_trained(done: Done) -> None:
     text = "\n".join(report_lines(report))
     assert f"With their translations there are {report['teachers']['pairs']:,} pairs." in text
     assert "The forward teacher (train.max_updates=4, train.seed=11): 4 updates, " in text
+
+
+def test_the_evidence_and_the_page_have_the_teachers_too(
+    done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    results = importlib.import_module("reference.results")
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    report = make_report(*done)
+    write_report(done[0], report, tmp_path / "phrases.taught")
+    kept = {f"{name}.metrics.jsonl" for name in ("seed-3", "teacher-forward", "teacher-backward")}
+    assert {path.name for path in (tmp_path / "phrases.taught").iterdir()} == {"report.json", *kept}
+    page = results.results_page()
+    assert "| forward: 4 updates, backward: 5 updates |" in page
+    assert f"each seed learns {report['teachers']['pairs']:,} pairs." in page
+    for name in kept:
+        assert f"(../benchmarks/results/phrases.taught/{name})" in page
+
+
+def test_seeds_that_were_trained_before_there_were_teachers_are_told_of_first(phrases: Path, tmp_path: Path) -> None:
+    order = taught_order(phrases, tmp_path)
+    plain = replace(order, variant=None, overrides=("train.max_updates=2",))
+    assert isinstance(reproduce(plain, Silent()), Reproduced)
+    with pytest.raises(RunError, match="seed-3: holds a run without teachers"):
+        reproduce(order, Silent())
+    assert not order.teachers_place.exists()

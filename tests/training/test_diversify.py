@@ -62,10 +62,12 @@ def test_the_text_is_kept_and_both_teachers_add_what_they_make_of_it(
     outputs = {}
     for direction, side in (("forward", 0), ("backward", 1)):
         with Translator.load(place / direction) as teacher:
-            outputs[direction] = teacher.translate([pair[side] for pair in own], small_config().decode)
+            texts = list(dict.fromkeys(pair[side] for pair in own))
+            found_there = teacher.translate(texts, small_config().decode)
+            outputs[direction] = {one.source: one.text if usable(one) else "" for one in found_there}
     made = [
-        *(Pair(pair.src, one.text) for pair, one in zip(own, outputs["forward"], strict=True) if usable(one)),
-        *(Pair(one.text, pair.tgt) for pair, one in zip(own, outputs["backward"], strict=True) if usable(one)),
+        *(Pair(pair.src, outputs["forward"][pair.src]) for pair in own),
+        *(Pair(outputs["backward"][pair.tgt], pair.tgt) for pair in own),
     ]
     aside = {pair.src for pair in found.source.valid() or ()}
     expected = [pair for pair in dict.fromkeys(made) if not (pair in own or pair.blank or pair.src in aside)]
@@ -183,11 +185,25 @@ def test_what_was_translated_before_a_stop_is_not_translated_again(
     monkeypatch.setattr(module, "_usable", counting)
     again = carried_out(place, FileSource(*corpus), order, lines)
     assert 0 < len(translated) == all_of_it.count("\n") - half.count("\n")
-    assert kept.read_text() == all_of_it
-    assert list(again.source.pairs()) == list(whole.source.pairs())
+    assert kept.read_text().startswith(half[: half.rindex("\n")])
+    assert kept.read_text().count("\n") == all_of_it.count("\n")
+    assert again.own == whole.own
     kept.write_text("not JSON\n")
     carried_out(place, FileSource(*corpus), order, lines)
     assert kept.read_text() == all_of_it
+
+
+def test_weights_that_are_the_same_translate_no_more_whatever_else_has_changed(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, order = tmp_path / "more", {"forward": small_config(max_updates=2)}
+    carried_out(place, FileSource(*corpus), order, lines)
+    before = translations(place, "forward")
+    monkeypatch.setattr("glassformer.checkpoint.__version__", "9.9.9")
+    carried_out(place, FileSource(*corpus), order, lines)
+    (final,) = (place / "forward/final").iterdir()
+    assert "9.9.9" in (final / "manifest.json").read_text()
+    assert translations(place, "forward") == before
 
 
 def test_nothing_of_others_and_nothing_of_another_text_is_written_over(
@@ -207,6 +223,15 @@ def test_nothing_of_others_and_nothing_of_another_text_is_written_over(
     with pytest.raises(RunError, match=r"pairs: holds files of others; expected none"):
         diversify(mine, FileSource(*corpus), order, lines)
     assert files_of(mine / "pairs") == {"train.src": b"dear to me\n"}
+
+
+def test_a_first_write_that_failed_does_not_keep_the_place(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
+) -> None:
+    aside = tmp_path / "more/pairs/made.json.writing"
+    aside.parent.mkdir(parents=True)
+    aside.write_text("{")
+    assert carried_out(tmp_path / "more", FileSource(*corpus), {"forward": small_config(max_updates=1)}, lines).own
 
 
 def test_after_a_mistake_in_the_text_the_same_command_begins_anew(
