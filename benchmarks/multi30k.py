@@ -39,6 +39,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "cooldown, small updates, mixed lengths": MIXED,
     "cooldown, small updates, mixed lengths, rotary": {**MIXED, **ROTARY},
     "cooldown, rotary": {**COOLED, **ROTARY},
+    "cooldown, small updates, BPE-dropout": {**SMALL, "text.bpe_dropout": 0.1},
+    "cooldown, small updates, R-Drop": {**SMALL, "train.r_drop": 5},
 }
 DEFAULT_JSON = Path(__file__).parent / "results" / "multi30k.json"
 

@@ -1,4 +1,4 @@
-"""From raw text to a validation loss by the clock: ``glassformer train``, Hugging Face's Seq2SeqTrainer, JoeyNMT.
+"""From prepared text to a validation loss by the clock: ``glassformer train``, HF's Seq2SeqTrainer, JoeyNMT.
 
     python benchmarks/training_end_to_end.py [--src FILE --tgt FILE --valid-src FILE --valid-tgt FILE] [--size small]
                                              [--minutes 5] [--every 100] [--rounds 1] [--json FILE]
@@ -11,7 +11,8 @@ JoeyNMT as many cells of sentences in random order; the Seq2SeqTrainer has the s
 average, in random order and padded to the longest: each as its documentation sets it up. Without files the pairs are
 the generated task phrasebook-de.
 
-The clock of glassformer is the whole of its training: validation, translations of 200 sentences and saving included.
+The clock begins when the text is read and encoded. That of glassformer has validation, translations of 200 sentences
+and saving in it.
 For the others it stands still while the script measures the validation loss, and nothing is saved. Each runs for the
 given minutes, in turn, on all cores; printed is when each first fell below some losses, and the updates by then. A
 system that is not installed is left out: ``pip install '.[bench]'``; JoeyNMT with --no-deps and what it then misses.

@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 from importlib import import_module
 from pathlib import Path
+from random import Random
 from types import ModuleType
 
 import pytest
@@ -25,6 +26,8 @@ from glassformer.demo import LANDMARKS, SENTENCES, show_bundled
 from glassformer.explain.walk import walk
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
 from glassformer.text import Tokenizer
+from glassformer.text.corpus import Pair, read_pairs
+from glassformer.text.written import write_pairs
 
 ROOT = Path(__file__).parents[1]
 FIRST = "I love you, too."
@@ -265,13 +268,76 @@ def test_packing_refuses_what_cannot_ship(
 
 def test_packing_refuses_to_judge_by_what_was_trained_on(pack: ModuleType, tmp_path: Path) -> None:
     for name, line in {
-        "train": "Go home now!\tGeh heim!",
-        "valid": "a\tb",
-        "test": "x\ty",
-        "phrasebook-test": "1\t2",
+        "train.tsv": "Go home now!\tGeh heim!",
+        "learned.jsonl": '{"src": "Go home now!", "tgt": "Geh heim!"}',
+        "valid.tsv": "a\tb",
+        "test.tsv": "x\ty",
+        "phrasebook-test.tsv": "1\t2",
+        "joined-test.jsonl": '{"src": "x z", "tgt": "y w"}',
     }.items():
-        (tmp_path / f"{name}.tsv").write_text(f"{line}\n", encoding="utf-8")
+        (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
     assert pack.read_all(tmp_path)["test"] == [("x", "y")]
     (tmp_path / "test.tsv").write_text("Go home, now.\tGeht nach Hause!\n", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"1 sources to judge by were trained on, .*Go home, now"):
         pack.read_all(tmp_path)
+
+
+@pytest.fixture
+def more(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "bundled"))
+    return import_module("more")
+
+
+def test_two_sentences_become_one_pair(more: ModuleType) -> None:
+    tired, here = Pair("I am tired.", "Ich bin müde."), Pair("She's here!", "Sie ist hier!")
+    assert more.beside(tired, here) == ("I am tired. She's here!", "Ich bin müde. Sie ist hier!")
+    assert more.beside(Pair("Hello", "Hallo"), here) is None
+    assert more.beside(tired, Pair("Hello.", "Hallo")) is None
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (("She's here.", "Sie ist hier."), ("Go, but she's here.", "Geh, aber sie ist hier.")),
+        (("You know.", "Sie wissen es."), ("Go, but you know.", "Geh, aber Sie wissen es.")),
+        (("I'll go.", "Ich gehe."), ("Go, but I'll go.", "Geh, aber ich gehe.")),
+        (("Tom's ill.", "Tom ist krank."), ("Go, but Tom's ill.", "Geh, aber Tom ist krank.")),
+        (("Is he here?", "Ist er hier?"), None),
+        (("Dogs bark.", "Hunde bellen."), None),
+        (("He left ...", "Er ging ..."), None),
+        (("They left.", "Er ging."), None),
+        (("..", ".."), None),
+    ],
+)
+def test_two_clauses_become_one_sentence(
+    more: ModuleType, second: tuple[str, str], expected: tuple[str, str] | None
+) -> None:
+    assert more.clauses(Pair("Go.", "Geh."), Pair(*second), more.CONJUNCTIONS[1]) == expected
+
+
+def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(more: ModuleType) -> None:
+    pairs = [Pair(f"I am {n}.", f"Ich bin {n}.") for n in range(40)]
+    found = more.joined(pairs, Random(1), most=8)
+    assert found == more.joined(pairs, Random(1), most=8) != more.joined(pairs, Random(2), most=8)
+    assert [len(re.findall("I", pair.src)) for pair in found] == [2] * 12
+    assert len({pair.src for pair in found}) == 12
+    assert more.joined([], Random(1), most=8) == []
+
+
+def test_what_a_teacher_made_of_a_text_to_judge_by_is_not_learned(more: ModuleType, tmp_path: Path) -> None:
+    teachers, pairs = tmp_path / "teachers", tmp_path / "pairs"
+    own, made = Pair("We ran.", "Wir rannten."), Pair("We were running.", "Wir rannten.")
+    judged = [Pair("Where is my coffee", "Wo?"), Pair("it's late!", "Es ist spät."), Pair("5 km", "5 km")]
+    write_pairs(teachers / "pairs" / "train.jsonl", None, [own, made, *judged])
+    pairs.mkdir()
+    for name, line in {
+        "train": "We ran.\tWir rannten.",
+        "valid": "5 km\t5 Kilometer",
+        "test": "It's late.\tSpät!",
+    }.items():
+        (pairs / f"{name}.tsv").write_text(f"{line}\n", encoding="utf-8")
+    (pairs / "phrasebook-test.tsv").write_text("6 km\t6 km\n", encoding="utf-8")
+    command = [sys.executable, ROOT / "examples" / "bundled" / "more.py", teachers, pairs]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert list(read_pairs(pairs / "learned.jsonl")) == [own, made]
+    assert "3 made pairs left out" in done.stdout

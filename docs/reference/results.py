@@ -91,8 +91,8 @@ def _teachers(found: dict[str, Any]) -> str:
         for direction, row in found["trainings"].items()
     )
     return (
-        f"Its teachers, whose cost is not in that of the seeds: {trainings}. With their translations each seed "
-        f"learns {found['pairs']:,} pairs."
+        f"Its teachers, whose cost is not in that of the seeds, nor is that of translating with them: {trainings}. "
+        f"With their translations each seed learns {found['pairs']:,} pairs."
     )
 
 
@@ -135,7 +135,10 @@ def _test(name: str, test: dict[str, Any]) -> Iterator[str]:
     main = test["ways"][test["main"]]
     yield f"### {name}, {test['sentences']:,} sentences"
     yield table(["system", test["main"], "details"], _beside_others(test, main))
-    yield f"The signature is {code(main['signature'])}."
+    deviation = (
+        " After a mean stands the standard deviation of the seeds' scores." if main["deviation"] is not None else ""
+    )
+    yield f"The signature is {code(main['signature'])}.{deviation}"
     yield "### The same translations, scored in other ways"
     yield (
         f"Why do papers' figures differ so much? These are the very same {test['sentences']:,} translations in every "

@@ -8,6 +8,7 @@ from typing import Any
 from reference.markdown import code, table
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "tasks.json"
+SCAN_AT_26 = RESULTS.with_name("positions_scan.json")
 
 
 def task_results() -> Iterator[str]:
@@ -24,9 +25,9 @@ def task_results() -> Iterator[str]:
         "Exact matches, in percent of test pairs that no model has seen; greedy search. Each model has the settings "
         f"of {code('glassformer train --task NAME')} and, where a kind of positions is named, that kind. Of SCAN the "
         "last weights are judged, not the best ones, for what is best on the trained commands says nothing of the "
-        "others. Validation pairs are like the trained ones: they tell how well that was learned. A training ended "
-        f"after the minutes, if it had not ended by itself. Trained on {machine['processor']}, threads: "
-        f"{machine['threads']}, no GPU, PyTorch {machine['torch']}. Remade by "
+        "others. Validation pairs are like the trained ones: where they were judged, they tell how well that was "
+        "learned. A training ended after the minutes, if it had not ended by itself. Trained on "
+        f"{machine['processor']}, threads: {machine['threads']}, no GPU, PyTorch {machine['torch']}. Remade by "
         f"{code(f'python benchmarks/tasks.py --minutes {minutes} --seeds {seeds}')}; all figures: "
         f"[tasks.json](../benchmarks/results/{RESULTS.name})."
     )
@@ -34,6 +35,24 @@ def task_results() -> Iterator[str]:
     head = ["task", "positions", "seeds", "updates", "minutes", "test pairs", "exact match", "on validation",
             "published"]  # fmt: skip
     yield table(head, map(_row, found))
+    yield from _cut_at_26()
+
+
+def _cut_at_26() -> Iterator[str]:
+    """What the published figure for relative positions is of: another cut by length than the task's."""
+    if not SCAN_AT_26.is_file():
+        return
+    found = json.loads(SCAN_AT_26.read_text("utf-8"))
+    yield (
+        f"The published 100 % is of another cut: trained on commands of up to {found['longest_trained']} actions, "
+        f"tested on longer ones, {found['test_pairs']:,} of them. There, after {found['minutes_each']:g} minutes "
+        "each and with one seed, exact matches are "
+        + ", ".join(f"{row['test_exact_match']:.1f} % with {name} positions" for name, row in found["models"].items())
+        + " (on validation "
+        + ", ".join(f"{row['valid_exact_match']:.1f}" for row in found["models"].values())
+        + f" %): [positions_scan.json](../benchmarks/results/{SCAN_AT_26.name})."
+        + (f" {found['since']}" if "since" in found else "")
+    )
 
 
 def _row(result: dict[str, Any]) -> list[str]:

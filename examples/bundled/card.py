@@ -47,18 +47,28 @@ The other files hold every setting, counters of the training and SHA-256 sums.
   and German, in the words of the [Unicode CLDR](https://cldr.unicode.org) by way of
   [Babel](https://babel.pocoo.org) (Unicode License v3).
 
-{n_train} pairs were trained on, and {n_valid} validated with. Held out for the scores below are {n_test} sentences
-of Tatoeba and {n_phrases} phrases. None of them is among those trained on, of the sentences not even one with other
-case or punctuation.
-Of the sources trained on, half have at most {median_words} words, and 99 of 100 at most {most_words}.
+Of these come {n_train} pairs to train on, and {n_valid} to validate with. Held out for the scores below are
+{n_test} sentences of Tatoeba and {n_phrases} phrases. None of them is among those trained on, of the sentences not
+even one with other case or punctuation.
+Of the sources to train on, half have at most {median_words} words, and 99 of 100 at most {most_words}. More was
+made of them:
+
+- Two teachers, models of the same size, one from English to German and one back, learned these pairs alone and
+  translated one side of each ([Nguyen et al. 2020](https://arxiv.org/abs/1911.01986)). What they wrote stands beside
+  the pairs, but for made pairs with a source to validate with or to judge by.
+- Longer pairs were put together by chance: two sentences side by side, or two clauses with *and* or *but*.
+
+With these, {n_learned} pairs were learned. To judge by, {n_joined} longer pairs were made of the test sentences.
 The sentences themselves are not part of glassformer.
 
 ## How it was made
 
 ```sh
 python examples/bundled/pairs.py en-de.tsv.gz runs/bundled-pairs
+glassformer diversify --config examples/bundled/teachers.toml
+python examples/bundled/more.py runs/bundled-teachers runs/bundled-pairs
 glassformer train --config examples/bundled/train.toml
-python examples/bundled/pack.py runs/bundled
+python examples/bundled/pack.py runs/bundled runs/bundled-teachers
 ```
 
 `en-de.tsv.gz` holds an English sentence of Tatoeba and a German one on each line, between them a tab.
@@ -111,6 +121,7 @@ class CardFacts:
     run: LoadedRun
     sizes: dict[str, int]
     state: dict[str, Any]
+    teachers: dict[str, dict[str, Any]]
     log: list[str]
     pairs: dict[str, list[Pair]]
     measured: list[Measured]
@@ -129,6 +140,7 @@ def card(facts: CardFacts) -> str:
         sizes=_sizes(facts.sizes),
         n_train=f"{len(facts.pairs['train']):,}", n_valid=f"{len(facts.pairs['valid']):,}",
         n_test=f"{len(facts.pairs['test']):,}", n_phrases=f"{len(facts.pairs['phrasebook-test']):,}",
+        n_learned=f"{len(facts.pairs['learned']):,}", n_joined=f"{len(facts.pairs['joined-test']):,}",
         median_words=statistics.median_high(words), most_words=words[99 * len(words) // 100],
         training=_training(facts),
         scores=_scores(facts.measured),
@@ -169,27 +181,23 @@ def _sizes(sizes: dict[str, int]) -> str:
     return f"Its weights take {weights / 1e6:.2f} MB, its tokenizers {tokenizers / 1e6:.2f} MB."
 
 
-# What changed in the code after the weights were made; empty once they are made anew.
-SINCE = (
-    "Since then the first weights of queries, keys and values are 1/√2 as large: these commands give somewhat other\n"
-    "weights now."
-)
-
-
 def _training(facts: CardFacts) -> str:
     counters, state = facts.state["counters"], facts.state
     tokens, minutes = counters["target_tokens"], counters["elapsed_s"] / 60
     device = next(line.split(" parameters on ")[1].split(".")[0] for line in facts.log if " parameters on " in line)
     chosen = [line.split("  ", 1)[1] for line in facts.log if "Average of the last" in line or "it is kept" in line]
-    where = f"{device}, {state['threads']} threads, PyTorch {state['torch']}"
+    threads = f"{state['threads']} thread{'' if state['threads'] == 1 else 's'}"
+    where = f"{device}, {threads}, PyTorch {state['torch']}"
+    taught = " and ".join(f"{one['counters']['target_tokens']:,}" for one in facts.teachers.values())
     return (
         f"Training made {counters['update']:,} updates on {tokens:,} target tokens in {minutes:.0f} minutes by the\n"
-        f"clock ({where}), with one seed.\n{' '.join(chosen[-2:])}\n{SINCE}"
+        f"clock ({where}), with one seed; the teachers before it learned\n{taught} target tokens.\n"
+        f"{' '.join(chosen[-2:])}"
     )
 
 
 def _scores(measured: list[Measured]) -> str:
-    names = {"test": "Tatoeba", "phrasebook-test": "phrasebook"}
+    names = {"test": "Tatoeba", "joined-test": "Tatoeba, put together", "phrasebook-test": "phrasebook"}
     rows = []
     for one in measured:
         pairs = [(getattr(one.shipped, key), getattr(one.float32, key)) for key in ("bleu", "chrf", "exact_match")]

@@ -1,6 +1,6 @@
 """Packs a finished run into the package: float16 weights, tokenizers, settings, and a model card with fresh scores.
 
-    python examples/bundled/pack.py runs/bundled
+    python examples/bundled/pack.py runs/bundled runs/bundled-teachers
 
 The run's final model is rounded to float16 and written to ``glassformer/bundled/en-de`` in the form of a run
 directory, so that what loads a run loads it. Then these files are loaded and measured, and the card is written from
@@ -11,6 +11,7 @@ import argparse
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 from card import CardFacts, card
@@ -25,7 +26,8 @@ from glassformer.text.corpus import Pair, read_pairs
 
 MOST_BYTES = 6_000_000
 DATA = "Short English-German sentences of Tatoeba (CC BY 2.0 FR) and the task phrasebook-de; see README.md"
-FILES = ("train", "valid", "test", "phrasebook-test")
+FILES = ("train.tsv", "learned.jsonl", "valid.tsv", "test.tsv", "phrasebook-test.tsv", "joined-test.jsonl")
+TESTS = ("test", "joined-test", "phrasebook-test")
 
 
 def pack(run: Path, into: Path) -> None:
@@ -60,6 +62,11 @@ def final_checkpoint(run: RunDirectory) -> Path:
     return found
 
 
+def state_of(run: Path) -> dict[str, Any]:
+    """What the checkpoint of a run's final model tells of its training."""
+    return read_json(final_checkpoint(RunDirectory(run)) / "state.json")
+
+
 def size_of(directory: Path) -> dict[str, int]:
     """The bytes of each file, by its path inside the directory; more than ``MOST_BYTES`` in all end the program."""
     files = sorted(path for path in directory.rglob("*") if path.is_file())
@@ -70,23 +77,25 @@ def size_of(directory: Path) -> dict[str, int]:
 
 
 def read_all(directory: Path) -> dict[str, list[Pair]]:
-    """The pairs that ``pairs.py`` wrote; one to judge by among those to train on ends the program."""
-    pairs = {name: list(read_pairs(directory / f"{name}.tsv")) for name in FILES}
-    sentences = [*(source for source in RIGHT if source != FIRST), *(pair.src for pair in pairs["test"])]
-    seen = {pair.src for pair in pairs["train"]} & {pair.src for pair in pairs["phrasebook-test"]}
-    if known := [*trained_on(sentences, pairs["train"]), *seen]:
+    """The pairs that ``pairs.py`` and ``more.py`` wrote; one to judge by among those learned ends the program."""
+    pairs = {Path(name).stem: list(read_pairs(directory / name)) for name in FILES}
+    tests = (pair.src for name in ("test", "joined-test") for pair in pairs[name])
+    sentences = [*(source for source in RIGHT if source != FIRST), *tests]
+    seen = {pair.src for pair in pairs["learned"]} & {pair.src for pair in pairs["phrasebook-test"]}
+    if known := [*trained_on(sentences, pairs["learned"]), *seen]:
         sys.exit(f"{directory}: {len(known)} sources to judge by were trained on, expected none: {known[:3]}.")
     return pairs
 
 
-def facts(run: Path, into: Path, pairs: dict[str, list[Pair]]) -> CardFacts:
-    """All that the card tells, from the files in ``into``, the run's log, and fresh measurements."""
+def facts(run: Path, teachers: Path, into: Path, pairs: dict[str, list[Pair]]) -> CardFacts:
+    """All that the card tells, from the files in ``into``, the runs' logs and states, and fresh measurements."""
     shipped, float32 = Translator.load(into, device="cpu"), Translator.load(run, device="cpu")
-    tests = {name: pairs[name] for name in ("test", "phrasebook-test")}
+    tests = {name: pairs[name] for name in TESTS}
     return CardFacts(
         run=RunDirectory(into).load("cpu"),
         sizes=size_of(into),
-        state=read_json(final_checkpoint(RunDirectory(into)) / "state.json"),
+        state=state_of(into),
+        teachers={name: state_of(teachers / name) for name in ("forward", "backward")},
         log=RunDirectory(run).log_file.read_text(encoding="utf-8").splitlines(),
         pairs=pairs,
         measured=measure(shipped, float32, tests),
@@ -98,13 +107,14 @@ def facts(run: Path, into: Path, pairs: dict[str, list[Pair]]) -> CardFacts:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the run directory of a training that has ended")
+    parser.add_argument("teachers", type=Path, help="the directory that glassformer diversify wrote")
     parser.add_argument("--pairs", type=Path, help="the directory that pairs.py wrote")
     parser.add_argument("--into", type=Path, default=BUNDLED, help="where to write")
     options = parser.parse_args()
     _, data = RunDirectory(options.run).read_config()
     pairs = read_all(options.pairs or Path(data["files"][0]).parent)
     pack(options.run, options.into)
-    text = card(facts(options.run, options.into, pairs))
+    text = card(facts(options.run, options.teachers, options.into, pairs))
     (options.into / "README.md").write_text(text, encoding="utf-8", newline="\n")
     print(text)
     print(f"{options.into}: {sum(size_of(options.into).values()):,} bytes")

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from recorded import Lines
-from torchrun import end, start, torchrun, wait_until, workers
+from torchrun import end, free_endpoint, start, torchrun, wait_until, workers
 
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.config import RunConfig
@@ -145,6 +146,22 @@ def test_weights_and_moments_are_those_of_one_process_on_the_same_batches(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sharding", ["none", "full"])
+def test_two_machines_train_as_one_process_does(
+    corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path, sharding: str
+) -> None:
+    """As torchrun sees them: a rendezvous of two, each with two processes of its own."""
+    limits = {"max_updates": 4, "validate_every": 2}
+    endpoint, asked = free_endpoint(), make(accumulate=1, sharding=sharding, **limits)
+    started = [start(2, *command(corpus, tmp_path / "two", asked), machines=2, endpoint=endpoint) for _ in range(2)]
+    ended = [end(one) for one in started]
+    assert [code for code, _, _ in ended] == [0, 0], ended
+    assert sorted(out.count("Final model") for _, out, _ in ended) == [0, 1]
+    train(tmp_path / "one", FileSource(*corpus), make(accumulate=4, **limits), lines)
+    assert_close(tmp_path / "two", tmp_path / "one")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharding", ["none", "full"])
 def test_a_stopped_run_of_two_processes_goes_on_to_the_very_same_weights(
     corpus: Corpus, make: MakeConfig, tmp_path: Path, sharding: str
 ) -> None:
@@ -235,6 +252,31 @@ def test_a_killed_process_is_started_again_and_all_go_on(
     code, out, err = end(started)
     assert code == 0, err
     assert "Going on after update" in out
+    torchrun(2, *command(corpus, tmp_path / "whole", make(model, **limits)))
+    assert_equal(run, tmp_path / "whole")
+
+
+@needs_proc
+@pytest.mark.slow
+def test_when_a_machine_is_lost_the_other_ends_and_both_go_on_later(
+    corpus: Corpus, make: MakeConfig, tmp_path: Path
+) -> None:
+    model, limits = {"dropout": 0.3}, {"max_updates": 60, "validate_every": 10}
+    run = tmp_path / "lost"
+
+    def machines() -> "list[subprocess.Popen[str]]":
+        endpoint, asked = free_endpoint(), command(corpus, run, make(model, **limits))
+        return [start(1, *asked, machines=2, endpoint=endpoint) for _ in range(2)]
+
+    stays, lost = machines()
+    wait_until(lambda: bool(checkpoints(run / "latest")))
+    for process in (lost.pid, *workers(lost)):
+        os.kill(process, signal.SIGKILL)
+    lost.communicate()
+    assert end(stays)[0] != 0
+    ended = [end(one) for one in machines()]
+    assert [code for code, _, _ in ended] == [0, 0], ended
+    assert "Going on after update" in "".join(out for _, out, _ in ended)
     torchrun(2, *command(corpus, tmp_path / "whole", make(model, **limits)))
     assert_equal(run, tmp_path / "whole")
 

@@ -1,6 +1,7 @@
 """``glassformer`` started by torchrun, as a user starts it, with gloo on the CPU."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -11,11 +12,22 @@ ROOT = Path(__file__).parents[2]
 LONGEST_S = 300
 
 
-def start(processes: int, *arguments: str | Path, restarts: int = 0) -> "subprocess.Popen[str]":
-    """torchrun with its workers, all of one thread."""
+def free_endpoint() -> str:
+    """A host and a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def start(
+    processes: int, *arguments: str | Path, restarts: int = 0, machines: int = 1, endpoint: str = ""
+) -> "subprocess.Popen[str]":
+    """torchrun with its workers, all of one thread; one of several machines where an ``endpoint`` is named."""
+    place = ["--standalone"]
+    if endpoint:
+        place = [f"--nnodes={machines}", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--rdzv-id=test"]
     return subprocess.Popen(
         [
-            sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}",
+            sys.executable, "-m", "torch.distributed.run", *place, f"--nproc-per-node={processes}",
             f"--max-restarts={restarts}", "-m", "--", "glassformer", *map(str, arguments),
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
