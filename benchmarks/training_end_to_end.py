@@ -11,11 +11,11 @@ JoeyNMT as many cells of sentences in random order; the Seq2SeqTrainer has the s
 average, in random order and padded to the longest: each as its documentation sets it up. Without files the pairs are
 the generated task phrasebook-de.
 
-The clock begins when the text is read and encoded. That of glassformer has validation, translations of 200 sentences
-and saving in it.
-For the others it stands still while the script measures the validation loss, and nothing is saved. Each runs for the
-given minutes, in turn, on all cores; printed is when each first fell below some losses, and the updates by then. A
-system that is not installed is left out: ``pip install '.[bench]'``; JoeyNMT with --no-deps and what it then misses.
+The clock begins once the text has been read and encoded. That of glassformer has validation, translations of 200
+sentences and saving in it. For the others it stands still while the script measures the validation loss, and nothing
+is saved. Each runs for the given minutes, in turn, on all cores; printed is when each first fell below some losses,
+and the updates by then. A system that is not installed is left out: ``pip install '.[bench]'``; JoeyNMT with
+--no-deps and what it then misses.
 """
 
 import argparse
@@ -311,9 +311,10 @@ def main() -> None:
         print(f"round {turn + 1} of {options.rounds}", flush=True)
     rows = report(curves)
     if options.json:
-        results = {"machine": machine(), "size": options.size, "text": text_of(options), "minutes": options.minutes,
-                   "curves": curves,
-                   "reached": rows}  # fmt: skip
+        results = {
+            "machine": machine(), "size": options.size, "text": text_of(options), "minutes": options.minutes,
+            "warmup": WARM_UP, "curves": curves, "reached": rows,
+        }  # fmt: skip
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

@@ -25,6 +25,7 @@ from glassformer.cli import app
 from glassformer.demo import LANDMARKS, SENTENCES, show_bundled
 from glassformer.explain.walk import walk
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
+from glassformer.tasks import load_task
 from glassformer.text import Tokenizer
 from glassformer.text.corpus import Pair, read_pairs
 from glassformer.text.written import write_pairs
@@ -266,8 +267,18 @@ def test_packing_refuses_what_cannot_ship(
         pack.pack(finished, tmp_path / "into")
 
 
-def test_packing_refuses_to_judge_by_what_was_trained_on(pack: ModuleType, tmp_path: Path) -> None:
-    for name, line in {
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("test.tsv", "Go home, now.\tGeht nach Hause!"),
+        ("phrasebook-test.tsv", "Go home now!\tGeh heim!"),
+        ("joined-test.jsonl", '{"src": "Go home, now!", "tgt": "Geh nun heim!"}'),
+    ],
+)
+def test_packing_refuses_to_judge_by_what_was_trained_on(
+    pack: ModuleType, tmp_path: Path, name: str, line: str
+) -> None:
+    for path, text in {
         "train.tsv": "Go home now!\tGeh heim!",
         "learned.jsonl": '{"src": "Go home now!", "tgt": "Geh heim!"}',
         "valid.tsv": "a\tb",
@@ -275,10 +286,10 @@ def test_packing_refuses_to_judge_by_what_was_trained_on(pack: ModuleType, tmp_p
         "phrasebook-test.tsv": "1\t2",
         "joined-test.jsonl": '{"src": "x z", "tgt": "y w"}',
     }.items():
-        (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+        (tmp_path / path).write_text(f"{text}\n", encoding="utf-8")
     assert pack.read_all(tmp_path)["test"] == [("x", "y")]
-    (tmp_path / "test.tsv").write_text("Go home, now.\tGeht nach Hause!\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"1 sources to judge by were trained on, .*Go home, now"):
+    (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"1 sources to judge by were trained on, .*Go home"):
         pack.read_all(tmp_path)
 
 
@@ -293,51 +304,83 @@ def test_two_sentences_become_one_pair(more: ModuleType) -> None:
     assert more.beside(tired, here) == ("I am tired. She's here!", "Ich bin müde. Sie ist hier!")
     assert more.beside(Pair("Hello", "Hallo"), here) is None
     assert more.beside(tired, Pair("Hello.", "Hallo")) is None
+    you = Pair("You lie.", "Du lügst."), Pair("Where's your car?", "Wo ist Ihr Auto?")
+    assert more.beside(*you) is None
+    assert more.beside(you[0], here) == ("You lie. She's here!", "Du lügst. Sie ist hier!")
+
+
+GO = Pair("Go.", "Geh.")
 
 
 @pytest.mark.parametrize(
-    ("second", "expected"),
+    ("first", "second", "expected"),
     [
-        (("She's here.", "Sie ist hier."), ("Go, but she's here.", "Geh, aber sie ist hier.")),
-        (("You know.", "Sie wissen es."), ("Go, but you know.", "Geh, aber Sie wissen es.")),
-        (("I'll go.", "Ich gehe."), ("Go, but I'll go.", "Geh, aber ich gehe.")),
-        (("Tom's ill.", "Tom ist krank."), ("Go, but Tom's ill.", "Geh, aber Tom ist krank.")),
-        (("Is he here?", "Ist er hier?"), None),
-        (("Dogs bark.", "Hunde bellen."), None),
-        (("He left ...", "Er ging ..."), None),
-        (("They left.", "Er ging."), None),
-        (("..", ".."), None),
+        (GO, ("She's here.", "Sie ist hier."), ("Go, but she's here.", "Geh, aber sie ist hier.")),
+        (GO, ("You know.", "Sie wissen es."), ("Go, but you know.", "Geh, aber Sie wissen es.")),
+        (GO, ("I'll go.", "Ich gehe."), ("Go, but I'll go.", "Geh, aber ich gehe.")),
+        (GO, ("Tom's ill.", "Tom ist krank."), ("Go, but Tom's ill.", "Geh, aber Tom ist krank.")),
+        (GO, ("Is he here?", "Ist er hier?"), None),
+        (GO, ("Dogs bark.", "Hunde bellen."), None),
+        (GO, ("He left ...", "Er ging ..."), None),
+        (GO, ("They left.", "Er ging."), None),
+        (GO, ("..", ".."), None),
+        (Pair("Go!", "Geh!"), ("I'll go.", "Ich gehe."), None),
+        (Pair("You go.", "Geht ihr."), ("You know.", "Sie wissen es."), None),
     ],
 )
 def test_two_clauses_become_one_sentence(
-    more: ModuleType, second: tuple[str, str], expected: tuple[str, str] | None
+    more: ModuleType, first: Pair, second: tuple[str, str], expected: tuple[str, str] | None
 ) -> None:
-    assert more.clauses(Pair("Go.", "Geh."), Pair(*second), more.CONJUNCTIONS[1]) == expected
+    assert more.clauses(first, Pair(*second), more.CONJUNCTIONS[1]) == expected
 
 
-def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(more: ModuleType) -> None:
+def test_before_und_no_clause_is_left_open(more: ModuleType) -> None:
+    he, both = Pair("He knows.", "Er weiß es."), Pair("I know who he is.", "Ich weiß, wer er ist.")
+    und, aber = more.CONJUNCTIONS
+    assert more.clauses(GO, he, und) == ("Go and he knows.", "Geh und er weiß es.")
+    assert more.clauses(both, he, und) is None
+    assert more.clauses(both, he, aber) == (
+        "I know who he is, but he knows.",
+        "Ich weiß, wer er ist, aber er weiß es.",
+    )
+
+
+def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(
+    more: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(more, "SENTENCES", 8)
+    monkeypatch.setattr(more, "CLAUSES", 4)
     pairs = [Pair(f"I am {n}.", f"Ich bin {n}.") for n in range(40)]
-    found = more.joined(pairs, Random(1), most=8)
-    assert found == more.joined(pairs, Random(1), most=8) != more.joined(pairs, Random(2), most=8)
-    assert [len(re.findall("I", pair.src)) for pair in found] == [2] * 12
-    assert len({pair.src for pair in found}) == 12
-    assert more.joined([], Random(1), most=8) == []
+    found = more.joined(pairs, Random(1))
+    assert found == more.joined(pairs, Random(1)) != more.joined(pairs, Random(2))
+    for part in (found[:8], found[8:]):
+        used = [number for pair in part for number in re.findall(r"\d+", pair.src)]
+        assert len(used) == len(set(used)) == 2 * len(part)
+    assert [len(found[:8]), len(found[8:])] == [8, 4]
+    assert more.joined([], Random(1)) == []
 
 
 def test_what_a_teacher_made_of_a_text_to_judge_by_is_not_learned(more: ModuleType, tmp_path: Path) -> None:
     teachers, pairs = tmp_path / "teachers", tmp_path / "pairs"
-    own, made = Pair("We ran.", "Wir rannten."), Pair("We were running.", "Wir rannten.")
-    judged = [Pair("Where is my coffee", "Wo?"), Pair("it's late!", "Es ist spät."), Pair("5 km", "5 km")]
-    write_pairs(teachers / "pairs" / "train.jsonl", None, [own, made, *judged])
+    own, made, first = Pair("We ran.", "Wir rannten."), Pair("We were running.", "Wir rannten."), Pair(FIRST, "Ja.")
+    phrase = load_task("phrasebook-de").train[0]
+    refused = [
+        Pair("Where is my coffee", "Wo?"), Pair("it's late!", "Es ist spät."), Pair("5 km", "5 km"), Pair("6 km", "6 km"),
+        Pair(phrase.src, "Falsch."), Pair("Wrong.", phrase.tgt), Pair("It's late. He's here.", "Spät! Er ist hier."),
+    ]  # fmt: skip
+    write_pairs(teachers / "pairs" / "train.jsonl", None, [own, made, first, *refused])
     pairs.mkdir()
-    for name, line in {
+    for name, lines in {
         "train": "We ran.\tWir rannten.",
         "valid": "5 km\t5 Kilometer",
-        "test": "It's late.\tSpät!",
+        "test": "It's late.\tSpät!\nHe's here.\tEr ist hier.",
+        "phrasebook-test": "6 km\t6 km",
     }.items():
-        (pairs / f"{name}.tsv").write_text(f"{line}\n", encoding="utf-8")
-    (pairs / "phrasebook-test.tsv").write_text("6 km\t6 km\n", encoding="utf-8")
+        (pairs / f"{name}.tsv").write_text(f"{lines}\n", encoding="utf-8")
     command = [sys.executable, ROOT / "examples" / "bundled" / "more.py", teachers, pairs]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert list(read_pairs(pairs / "learned.jsonl")) == [own, made]
-    assert "3 made pairs left out" in done.stdout
+    subprocess.run(command, capture_output=True, check=True)
+    assert list(read_pairs(pairs / "learned.jsonl")) == [own, made, first]
+    (longer,) = read_pairs(pairs / "joined-test.jsonl")
+    assert longer in {
+        ("It's late. He's here.", "Spät! Er ist hier."), ("He's here. It's late.", "Er ist hier. Spät!"),
+    }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from reference.markdown import code, table
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "tasks.json"
-SCAN_AT_26 = RESULTS.with_name("positions_scan.json")
+OTHER_CUT = RESULTS.with_name("positions_scan.json")
 
 
 def task_results() -> Iterator[str]:
@@ -35,22 +35,23 @@ def task_results() -> Iterator[str]:
     head = ["task", "positions", "seeds", "updates", "minutes", "test pairs", "exact match", "on validation",
             "published"]  # fmt: skip
     yield table(head, map(_row, found))
-    yield from _cut_at_26()
+    yield from _other_cut()
 
 
-def _cut_at_26() -> Iterator[str]:
+def _other_cut() -> Iterator[str]:
     """What the published figure for relative positions is of: another cut by length than the task's."""
-    if not SCAN_AT_26.is_file():
+    if not OTHER_CUT.is_file():
         return
-    found = json.loads(SCAN_AT_26.read_text("utf-8"))
+    found = json.loads(OTHER_CUT.read_text("utf-8"))
     yield (
         f"The published 100 % is of another cut: trained on commands of up to {found['longest_trained']} actions, "
         f"tested on longer ones, {found['test_pairs']:,} of them. There, after {found['minutes_each']:g} minutes "
         "each and with one seed, exact matches are "
-        + ", ".join(f"{row['test_exact_match']:.1f} % with {name} positions" for name, row in found["models"].items())
-        + " (on validation "
-        + ", ".join(f"{row['valid_exact_match']:.1f}" for row in found["models"].values())
-        + f" %): [positions_scan.json](../benchmarks/results/{SCAN_AT_26.name})."
+        + ", ".join(
+            f"{row['test_exact_match']:.1f} % with {name} positions ({row['valid_exact_match']:.1f} % on validation)"
+            for name, row in found["models"].items()
+        )
+        + f": [positions_scan.json](../benchmarks/results/{OTHER_CUT.name})."
         + (f" {found['since']}" if "since" in found else "")
     )
 

@@ -42,20 +42,21 @@ The other files hold every setting, counters of the training and SHA-256 sums.
   [Tatoeba](https://tatoeba.org) and published under the
   [Creative Commons Attribution 2.0 France licence](https://creativecommons.org/licenses/by/2.0/fr/) (CC BY 2.0 FR).
   They were changed: split into parts, and a quarter of those to train on stands there a second time without the mark
-  at its end.
+  at its end; translated by the teachers below; put together to longer ones.
 - **Phrasebook**: glassformer's own task `phrasebook-de`, dates, times, amounts, units and lists of names in English
   and German, in the words of the [Unicode CLDR](https://cldr.unicode.org) by way of
   [Babel](https://babel.pocoo.org) (Unicode License v3).
 
 Of these come {n_train} pairs to train on, and {n_valid} to validate with. Held out for the scores below are
 {n_test} sentences of Tatoeba and {n_phrases} phrases. None of them is among those trained on, of the sentences not
-even one with other case or punctuation.
+even one with other case or punctuation; but a translation is often that of several sentences, and {known_targets} of
+the sentences' translations are among those trained on.
 Of the sources to train on, half have at most {median_words} words, and 99 of 100 at most {most_words}. More was
 made of them:
 
 - Two teachers, models of the same size, one from English to German and one back, learned these pairs alone and
   translated one side of each ([Nguyen et al. 2020](https://arxiv.org/abs/1911.01986)). What they wrote stands beside
-  the pairs, but for made pairs with a source to validate with or to judge by.
+  the pairs, but for made pairs with a source that is held out or with a phrase of the phrasebook.
 - Longer pairs were put together by chance: two sentences side by side, or two clauses with *and* or *but*.
 
 With these, {n_learned} pairs were learned. To judge by, {n_joined} longer pairs were made of the test sentences.
@@ -87,8 +88,10 @@ weights in float32, before they were rounded.
 - Float16 rounds a weight by at most {weight:.1e} and changes the log-probability of a reference by at most
   {log_prob:.1e}.
 
-Most of these sentences have two to five words and many right translations (*you* is *du*, *ihr* or *Sie*), of which
-the reference is one. So BLEU and exact match say less here than on longer text.
+Most of Tatoeba's sentences have two to five words and many right translations (*you* is *du*, *ihr* or *Sie*), of
+which the reference is one. So BLEU and exact match say less here than on longer text. Those put together are made of
+the same test sentences by the rules that made longer ones to train on: they show that a line may hold two sentences
+or clauses, not how longer text of other kinds is translated.
 
 ## What it can and cannot do
 
@@ -121,7 +124,7 @@ class CardFacts:
     run: LoadedRun
     sizes: dict[str, int]
     state: dict[str, Any]
-    teachers: dict[str, dict[str, Any]]
+    teachers: list[dict[str, Any]]
     log: list[str]
     pairs: dict[str, list[Pair]]
     measured: list[Measured]
@@ -133,6 +136,7 @@ def card(facts: CardFacts) -> str:
     """The model card, as Markdown."""
     words = sorted(len(pair.src.split()) for pair in facts.pairs["train"])
     signatures = facts.measured[0].shipped.signatures
+    known_targets = {pair.tgt for pair in facts.pairs["learned"]}
     known = any(pair.src == FIRST for pair in facts.pairs["train"])
     text = WORDS.format(
         first=FIRST,
@@ -140,6 +144,7 @@ def card(facts: CardFacts) -> str:
         sizes=_sizes(facts.sizes),
         n_train=f"{len(facts.pairs['train']):,}", n_valid=f"{len(facts.pairs['valid']):,}",
         n_test=f"{len(facts.pairs['test']):,}", n_phrases=f"{len(facts.pairs['phrasebook-test']):,}",
+        known_targets=sum(pair.tgt in known_targets for pair in facts.pairs["test"]),
         n_learned=f"{len(facts.pairs['learned']):,}", n_joined=f"{len(facts.pairs['joined-test']):,}",
         median_words=statistics.median_high(words), most_words=words[99 * len(words) // 100],
         training=_training(facts),
@@ -188,10 +193,10 @@ def _training(facts: CardFacts) -> str:
     chosen = [line.split("  ", 1)[1] for line in facts.log if "Average of the last" in line or "it is kept" in line]
     threads = f"{state['threads']} thread{'' if state['threads'] == 1 else 's'}"
     where = f"{device}, {threads}, PyTorch {state['torch']}"
-    taught = " and ".join(f"{one['counters']['target_tokens']:,}" for one in facts.teachers.values())
+    taught = sum(one["counters"]["target_tokens"] for one in facts.teachers)
     return (
         f"Training made {counters['update']:,} updates on {tokens:,} target tokens in {minutes:.0f} minutes by the\n"
-        f"clock ({where}), with one seed; the teachers before it learned\n{taught} target tokens.\n"
+        f"clock ({where}), with one seed, and that of the teachers before it\n{taught:,} target tokens.\n"
         f"{' '.join(chosen[-2:])}"
     )
 

@@ -88,14 +88,14 @@ def read_all(directory: Path) -> dict[str, list[Pair]]:
 
 
 def facts(run: Path, teachers: Path, into: Path, pairs: dict[str, list[Pair]]) -> CardFacts:
-    """All that the card tells, from the files in ``into``, the runs' logs and states, and fresh measurements."""
+    """All that the card tells, from the files in ``into``, the run's log, the teachers' states, and measurements."""
     shipped, float32 = Translator.load(into, device="cpu"), Translator.load(run, device="cpu")
     tests = {name: pairs[name] for name in TESTS}
     return CardFacts(
         run=RunDirectory(into).load("cpu"),
         sizes=size_of(into),
         state=state_of(into),
-        teachers={name: state_of(teachers / name) for name in ("forward", "backward")},
+        teachers=[state_of(teachers / direction) for direction in ("forward", "backward")],
         log=RunDirectory(run).log_file.read_text(encoding="utf-8").splitlines(),
         pairs=pairs,
         measured=measure(shipped, float32, tests),
@@ -108,7 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the run directory of a training that has ended")
     parser.add_argument("teachers", type=Path, help="the directory that glassformer diversify wrote")
-    parser.add_argument("--pairs", type=Path, help="the directory that pairs.py wrote")
+    parser.add_argument("--pairs", type=Path, help="the directory that pairs.py and more.py wrote")
     parser.add_argument("--into", type=Path, default=BUNDLED, help="where to write")
     options = parser.parse_args()
     _, data = RunDirectory(options.run).read_config()

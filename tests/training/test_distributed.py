@@ -152,7 +152,7 @@ def test_two_machines_train_as_one_process_does(
     """As torchrun sees them: a rendezvous of two, each with two processes of its own."""
     limits = {"max_updates": 4, "validate_every": 2}
     endpoint, asked = free_endpoint(), make(accumulate=1, sharding=sharding, **limits)
-    started = [start(2, *command(corpus, tmp_path / "two", asked), machines=2, endpoint=endpoint) for _ in range(2)]
+    started = [start(2, *command(corpus, tmp_path / "two", asked), endpoint=endpoint) for _ in range(2)]
     ended = [end(one) for one in started]
     assert [code for code, _, _ in ended] == [0, 0], ended
     assert sorted(out.count("Final model") for _, out, _ in ended) == [0, 1]
@@ -266,11 +266,12 @@ def test_when_a_machine_is_lost_the_other_ends_and_both_go_on_later(
 
     def machines() -> "list[subprocess.Popen[str]]":
         endpoint, asked = free_endpoint(), command(corpus, run, make(model, **limits))
-        return [start(1, *asked, machines=2, endpoint=endpoint) for _ in range(2)]
+        return [start(1, *asked, endpoint=endpoint) for _ in range(2)]
 
     stays, lost = machines()
     wait_until(lambda: bool(checkpoints(run / "latest")))
-    for process in (lost.pid, *workers(lost)):
+    (worker,) = workers(lost)
+    for process in (worker, lost.pid):
         os.kill(process, signal.SIGKILL)
     lost.communicate()
     assert end(stays)[0] != 0

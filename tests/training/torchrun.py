@@ -18,13 +18,11 @@ def free_endpoint() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def start(
-    processes: int, *arguments: str | Path, restarts: int = 0, machines: int = 1, endpoint: str = ""
-) -> "subprocess.Popen[str]":
-    """torchrun with its workers, all of one thread; one of several machines where an ``endpoint`` is named."""
+def start(processes: int, *arguments: str | Path, restarts: int = 0, endpoint: str = "") -> "subprocess.Popen[str]":
+    """torchrun with its workers, all of one thread; one of two machines where an ``endpoint`` is named."""
     place = ["--standalone"]
     if endpoint:
-        place = [f"--nnodes={machines}", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--rdzv-id=test"]
+        place = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--rdzv-id=test"]
     return subprocess.Popen(
         [
             sys.executable, "-m", "torch.distributed.run", *place, f"--nproc-per-node={processes}",
