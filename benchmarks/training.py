@@ -1,18 +1,19 @@
-"""Target tokens a second of a training step: glassformer beside four others, the same work.
+"""Target tokens a second of a training step: glassformer beside five others, the same work.
 
     python benchmarks/training.py [--sizes small base] [--precisions float32 bf16] [--dropouts 0.1 0] [--rounds 5]
                                   [--steps 6] [--json FILE]
 
 A step is forward, label-smoothed loss, backward and a fused Adam, on batches of sentences of like length with about
 1,660 target tokens, as the pairs of Multi30k make them with a joint vocabulary of 10,000; ids are random, and every
-system is given the same. All have the paper's norm after each sublayer and one matrix for both embeddings and the
-output. Dropout stands where the paper has it; nn.Transformer drops out attention weights and inner activations too,
-which no setting of it prevents, so that dropout 0 is the even comparison with it. bf16 is autocast in every system.
+system is given the same. All have one matrix for both embeddings and the output and, but for Eole, the paper's norm
+after each sublayer. Dropout stands where the paper has it; nn.Transformer drops out attention weights and inner
+activations too, and Eole inner activations, which no setting of theirs prevents, so that dropout 0 is the even
+comparison with them. bf16 is autocast in every system.
 
 Each system runs in a process of its own with all cores, and they take turns. Printed are medians and quartiles of
 target tokens a second, ratios, and the share of the ceiling: the multiply-adds of forward and backward over those
 that a matrix product of the model's size reaches in the same run. A system that is not installed is left out:
-``pip install '.[bench]'``; JoeyNMT asks for old libraries, so install it with --no-deps and what it then misses.
+``pip install '.[bench]' eole``; JoeyNMT asks for old libraries, so install it with --no-deps and what it then misses.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The systems that ``training.py`` measures: for each a function that makes one training step out of a batch.
 
-All have the paper's norm after each sublayer, one matrix for both embeddings and the output, label smoothing and a
-fused Adam. Each is built as its own documentation builds it.
+All but Eole have the paper's norm after each sublayer; all have one matrix for both embeddings and the output, label
+smoothing and a fused Adam. Each is built as its own documentation builds it.
 """
 
 import math
@@ -225,6 +225,40 @@ def x_transformers_step(config: ModelConfig, precision: str) -> Step:
     return peer_step(x_transformers(config), precision, x_transformers_logits)
 
 
+def eole(config: ModelConfig) -> nn.Module:
+    """Eole's model of the same sizes, with its norms before each sublayer: its decoder knows no others."""
+    from eole.config.models import TransformerModelConfig
+    from eole.config.training import TrainingConfig
+    from eole.constants import DefaultTokens
+    from eole.models.model import EncoderDecoderModel
+
+    sizes = TransformerModelConfig(
+        encoder={"encoder_type": "transformer", "layers": config.n_encoder_layers},
+        decoder={"decoder_type": "transformer", "layers": config.n_decoder_layers},
+        hidden_size=config.d_model, heads=config.n_heads, transformer_ff=config.d_ff, mlp_activation_fn="relu",
+        add_qkvbias=True, add_ffnbias=True, generator_bias=False,
+        share_embeddings=True, share_decoder_embeddings=True,
+        embeddings={"position_encoding_type": "SinusoidalInterleaved", "word_vec_size": config.d_model},
+    )  # fmt: skip
+    settings = TrainingConfig(dropout=[config.dropout], attention_dropout=[0.0], param_init_method="xavier_uniform")
+    words = {DefaultTokens.PAD: 0, **{str(number): number for number in range(1, VOCAB)}}
+    vocabularies = {"src": words, "tgt": words, "specials": {"pad_token": DefaultTokens.PAD}}
+    model = EncoderDecoderModel.build_blocks(sizes, vocabularies, settings)
+    model.build_generator(sizes, settings, vocabularies)
+    model.init_weights(settings)
+    return model  # type: ignore[no-any-return]
+
+
+def eole_logits(model: nn.Module, batch: Batch) -> Tensor:
+    """It takes the whole target and leaves out its last position itself."""
+    tgt = nn.functional.pad(batch.tgt_in_ids, (0, 1))
+    return model.generator(model(batch.src_ids, tgt, None).dec_out)  # type: ignore[no-any-return]
+
+
+def eole_step(config: ModelConfig, precision: str) -> Step:
+    return peer_step(eole(config), precision, eole_logits)
+
+
 # For each its name in tables, the module that it needs, and what makes its step.
 SYSTEMS: dict[str, tuple[str, str, Callable[[ModelConfig, str], Step]]] = {
     "glassformer": ("glassformer", "glassformer", glassformer_step),
@@ -232,6 +266,7 @@ SYSTEMS: dict[str, tuple[str, str, Callable[[ModelConfig, str], Step]]] = {
     "hf": ("MarianMT", "transformers", marian_step),
     "x-transformers": ("x-transformers", "x_transformers", x_transformers_step),
     "joeynmt": ("JoeyNMT", "joeynmt", joeynmt_step),
+    "eole": ("Eole", "eole", eole_step),
 }
 
 

@@ -10,7 +10,7 @@ from reference.markdown import code, page, table
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 STEP_SYSTEMS = {
     "glassformer": "glassformer", "torch": "nn.Transformer", "hf": "MarianMT", "x-transformers": "x-transformers",
-    "joeynmt": "JoeyNMT",
+    "joeynmt": "JoeyNMT", "eole": "Eole",
 }  # fmt: skip
 
 
