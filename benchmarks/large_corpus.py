@@ -28,6 +28,7 @@ from rich.console import Console
 from glassformer.config import RunConfig
 from glassformer.text.advance import Advance
 from glassformer.text.prepare import prepare
+from glassformer.text.workers import available_cores
 from glassformer.training.display import PlainDisplay
 from glassformer.training.source import FileSource
 from glassformer.training.stream import BatchStream
@@ -201,7 +202,8 @@ def measure(pairs: int, options: argparse.Namespace) -> dict[str, Any]:
             "text_mb": sum(path.stat().st_size for path in directory.glob("corpus.*")) / MB,
             "encoded_mb": sum(path.stat().st_size for path in (directory / "run" / "text" / "train").iterdir()) / MB,
         }
-    return {"pairs": pairs, "made_in_s": made, **sizes, "updates": options.updates, "stages": stages}
+    told = {"pairs": pairs, "processes": available_cores(), "made_in_s": made, **sizes, "updates": options.updates}
+    return {**told, "stages": stages}
 
 
 def show(result: dict[str, Any]) -> None:

@@ -205,10 +205,11 @@ def _large_corpus() -> Iterator[str]:
         rows = ([stage, *(f"{result['stages'][stage][key]:,.1f}" for result in results)] for stage in stages)
         yield table([title, *pairs], rows)
     sizes = "; ".join(
-        f"{name} pairs are {result['text_mb']:,.0f} MB of text and {result['encoded_mb']:,.0f} MB encoded"
+        f"{name} pairs, {result['text_mb']:,.0f} MB of text and {result['encoded_mb']:,.0f} MB encoded, by "
+        f"{result['processes']} process{'es' if result['processes'] > 1 else ''}"
         for name, result in zip(pairs, results, strict=True)
     )
-    yield f"{sizes}. [All of it](../benchmarks/results/large_corpus.json)."
+    yield f"Prepared were {sizes}. [All of it](../benchmarks/results/large_corpus.json)."
 
 
 def _paper() -> Iterator[str]:
