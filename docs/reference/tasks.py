@@ -17,8 +17,6 @@ def task_results() -> Iterator[str]:
         return
     found = json.loads(RESULTS.read_text("utf-8"))["results"]
     machine = found[0]["machine"]
-    # One call of the script has these for all tasks; those that ended earlier ended by themselves.
-    minutes = round(max(seed["minutes"] for one in found for seed in one["seeds"]))
     seeds = " ".join(sorted({str(seed["seed"]) for one in found for seed in one["seeds"]}))
     yield "## The generated tasks"
     yield (
@@ -28,10 +26,12 @@ def task_results() -> Iterator[str]:
         "others. Validation pairs are like the trained ones: where they were judged, they tell how well that was "
         "learned. A training ended after the minutes, if it had not ended by itself. Trained on "
         f"{machine['processor']}, threads: {machine['threads']}, no GPU, PyTorch {machine['torch']}. Remade by "
-        f"{code(f'python benchmarks/tasks.py --minutes {minutes} --seeds {seeds}')}; all figures: "
+        f"{code(f'python benchmarks/tasks.py --minutes N --seeds {seeds}')}, N the minutes of the row; all figures: "
         f"[tasks.json](../benchmarks/results/{RESULTS.name})."
     )
-    yield " ".join(sorted({one["since"] for one in found if "since" in one}))
+    for since in sorted({one["since"] for one in found if "since" in one}):
+        older = sorted({code(one["task"]) for one in found if one.get("since") == since})
+        yield f"{', '.join(older)}: {since[0].lower()}{since[1:]}"
     head = ["task", "positions", "seeds", "updates", "minutes", "test pairs", "exact match", "on validation",
             "published"]  # fmt: skip
     yield table(head, map(_row, found))
