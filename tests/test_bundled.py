@@ -316,7 +316,11 @@ GO = Pair("Go.", "Geh.")
     ("first", "second", "expected"),
     [
         (GO, ("She's here.", "Sie ist hier."), ("Go, but she's here.", "Geh, aber sie ist hier.")),
-        (GO, ("You know.", "Sie wissen es."), ("Go, but you know.", "Geh, aber Sie wissen es.")),
+        (
+            Pair("Go.", "Gehen Sie."),
+            ("You know.", "Sie wissen es."),
+            ("Go, but you know.", "Gehen Sie, aber Sie wissen es."),
+        ),
         (GO, ("I'll go.", "Ich gehe."), ("Go, but I'll go.", "Geh, aber ich gehe.")),
         (GO, ("Tom's ill.", "Tom ist krank."), ("Go, but Tom's ill.", "Geh, aber Tom ist krank.")),
         (GO, ("Is he here?", "Ist er hier?"), None),

@@ -24,9 +24,10 @@ def task_results() -> Iterator[str]:
         f"of {code('glassformer train --task NAME')} and, where a kind of positions is named, that kind. Of SCAN the "
         "last weights are judged, not the best ones, for what is best on the trained commands says nothing of the "
         "others. Validation pairs are like the trained ones: where they were judged, they tell how well that was "
-        "learned. A training ended after the minutes, if it had not ended by itself. Trained on "
+        "learned. A training ended after 20 minutes, those of "
+        "SCAN after 10, if it had not ended by itself. Trained on "
         f"{machine['processor']}, threads: {machine['threads']}, no GPU, PyTorch {machine['torch']}. Remade by "
-        f"{code(f'python benchmarks/tasks.py --minutes N --seeds {seeds}')}, N the minutes of the row; all figures: "
+        f"{code(f'python benchmarks/tasks.py --seeds {seeds}')}, SCAN with {code('--minutes 10')}; all figures: "
         f"[tasks.json](../benchmarks/results/{RESULTS.name})."
     )
     for since in sorted({one["since"] for one in found if "since" in one}):

@@ -46,12 +46,18 @@ def _steps() -> Iterator[str]:
         f"Measured with `benchmarks/training.py` on {_where(results)}; peers: {versions}. A step is forward, "
         "smoothed loss, backward and a fused Adam, on the same batches of some 1,660 target tokens, sentences of "
         "like length with few cells of padding, vocabulary 10,000; all have the same sizes and norm after each "
-        f"sublayer. Medians of {rounds} rounds, in which the systems take turns. glassformer keeps freed memory for "
+        f"sublayer{_but_eole(results)}. Medians of {rounds} rounds, in which the systems take turns. glassformer keeps freed memory for "
         "the next tensor, as its trainings do; the others run as they come. nn.Transformer and "
         "x-transformers drop out attention weights too, so that the columns without dropout are the even comparison "
         "with them."
     )
     yield from _columns(results["columns"])
+
+
+def _but_eole(results: dict[str, Any]) -> str:
+    if "Eole" not in results["versions"]:
+        return ""
+    return ", but for Eole, which has it before them and drops out inside the feed-forward network, too"
 
 
 def _steps_in_bf16() -> Iterator[str]:
@@ -170,7 +176,7 @@ def _end_to_end() -> Iterator[str]:
         "sentences each time, and saving; that of the others, set up as their documentation does with batches of "
         "sentences in random order, only their updates. Seconds and updates until the loss, in nats per token, was "
         "first below, in brackets how many times as long as glassformer that took. "
-        f"The loss is measured every {every} updates, and the table is as coarse as that; rounds: {rounds}. "
+        f"The loss is measured every {every} updates, and the table is as coarse as that; rounds: {rounds}."
     )
     rows = ([f"{row['loss']:g}", *(_reached(row, name) for name in shown)] for row in results["reached"])
     yield table(["validation loss below", *(names[name] for name in shown)], rows)
@@ -194,10 +200,10 @@ def _large_corpus() -> Iterator[str]:
     results = found["results"]
     yield "## A corpus of millions of pairs"
     yield (
-        f"`benchmarks/large_corpus.py` on {_where(results[-1])}, made-up sentences of 3 to 19 words. Memory is the "
-        "most that was seen, ten times a second, of all processes together: what they hold themselves, without the "
-        "pages of files that they look into, which the system takes back when it wants to. Seconds are those of the "
-        "processors, all together. Training is of a few updates."
+        f"`benchmarks/large_corpus.py` on {_where(results[-1])}, made-up sentences of 3 to 19 words. Memory, in "
+        "MB of 2^20 bytes, is the most that was seen, ten times a second, of all processes together: what they hold "
+        "themselves, without the pages of files that they look into, which the system takes back when it wants to. "
+        "Seconds are those of the processors, all together. Training is of a few updates."
     )
     stages = [stage for stage in results[-1]["stages"] if stage != "start"]
     pairs = [f"{result['pairs'] / 1e6:g} million" for result in results]

@@ -103,8 +103,9 @@ down before. Nothing was left out.
 
 ## Limits
 
-- It knows short, everyday sentences of the kind that learners of a language write, and the phrases above. Longer
-  sentences, rare words and names that it seldom met are beyond it; it writes something for them all the same.
+- It knows short, everyday sentences of the kind that learners of a language write, and most of the phrases above;
+  now and then it loses a digit. Longer sentences, rare words and names that it seldom met are beyond it; it writes
+  something for them all the same.
 - English *you* becomes *du*, *ihr* or *Sie*, and a past tense perfect or preterite, as chance in the data had it.
 - Each line is translated by itself; `--split-sentences` translates each sentence of a line by itself.
 - It repeats what its data hold, their mistakes and their views of people included. Do not use it where a wrong

@@ -2,9 +2,10 @@
 
     python examples/bundled/more.py runs/bundled-teachers runs/bundled-pairs
 
-Reads what ``glassformer diversify --config examples/bundled/teachers.toml`` made of train.tsv, leaves out every made
-pair whose source is held out or one that the card judges by, adds pairs of two short sentences each, and writes
-learned.jsonl. Of the test sentences pairs of two are joined in the same way and written as joined-test.jsonl.
+Reads what ``glassformer diversify --config examples/bundled/teachers.toml`` made of train.tsv and adds pairs of two
+short sentences or clauses each. Left out is what has a source that is held out or that the card judges by, and what a
+teacher made of the phrasebook. All is written as learned.jsonl. Of the test sentences pairs of two are joined in the
+same way and written as joined-test.jsonl.
 
 Nearly all of Tatoeba's short sentences have at most six words: a model that learned from these alone hardly ever
 writes more, whatever it is given.
@@ -45,12 +46,12 @@ def not_held_out(pairs: Iterable[Pair], held_out: Iterable[str]) -> list[Pair]:
 
 
 def says_you(pair: Pair) -> bool:
-    """Whether the English addresses somebody, whom the German may call du, ihr or Sie."""
+    """Whether the English says *you*, which the German may call du, ihr or Sie; imperatives are not seen."""
     return re.search(r"\byou", pair.src, re.IGNORECASE) is not None
 
 
 def beside(first: Pair, second: Pair) -> Pair | None:
-    """Two sentences one after the other; None where one lacks the mark at its end, or both address somebody."""
+    """Two sentences one after the other; None where one lacks the mark at its end, or both say *you*."""
     if not all(side.endswith(END_MARKS) for side in (*first, *second)) or (says_you(first) and says_you(second)):
         return None
     return Pair(f"{first.src} {second.src}", f"{first.tgt} {second.tgt}")

@@ -13,7 +13,7 @@ LONGEST_S = 300
 
 
 def free_endpoint() -> str:
-    """A host and a port that nobody listens on."""
+    """A host and a port that nobody listens on, unless somebody takes it at once."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
