@@ -46,10 +46,10 @@ def _steps() -> Iterator[str]:
         f"Measured with `benchmarks/training.py` on {_where(results)}; peers: {versions}. A step is forward, "
         "smoothed loss, backward and a fused Adam, on the same batches of some 1,660 target tokens, sentences of "
         "like length with few cells of padding, vocabulary 10,000; all have the same sizes and norm after each "
-        f"sublayer{_but_eole(results)}. Medians of {rounds} rounds, in which the systems take turns. glassformer keeps freed memory for "
-        "the next tensor, as its trainings do; the others run as they come. nn.Transformer and "
-        "x-transformers drop out attention weights too, so that the columns without dropout are the even comparison "
-        "with them."
+        f"sublayer{_but_eole(results)}. Medians of {rounds} rounds, in which the systems take turns. "
+        "glassformer keeps freed memory for the next tensor, as its trainings do; the others run as they come. "
+        "nn.Transformer and x-transformers drop out attention weights too, so that the columns without dropout are "
+        "the even comparison with them."
     )
     yield from _columns(results["columns"])
 
