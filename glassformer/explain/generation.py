@@ -7,10 +7,10 @@ import torch
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
-from glassformer.decoding.demands import Demands
+from glassformer.decoding.batching import output_limit, read_sources
+from glassformer.decoding.beam_search import beam_search
+from glassformer.decoding.constraints import Demands
 from glassformer.decoding.sampling import sample
-from glassformer.decoding.search import beam_search
-from glassformer.decoding.sources import output_limit, read_sources
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain.sentences import read_sentences
 from glassformer.explain.walk import Walk, made_walk

@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.config import RunConfig
 from glassformer.decoding import Translator
-from glassformer.decoding.asked import changed_by
+from glassformer.decoding.request import changed_by
 from glassformer.errors import ConfigError
 from glassformer.explain.edits import parse_edits
 from glassformer.explain.generation import walk_generation

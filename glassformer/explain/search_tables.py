@@ -9,7 +9,7 @@ from itertools import islice
 
 from torch import Tensor
 
-from glassformer.decoding.states import ENDS, LIVES
+from glassformer.decoding.beam import ENDS, LIVES
 from glassformer.explain.tables import Cell, Table
 from glassformer.explain.text_tables import MOST_SENTENCES, left_out
 from glassformer.explain.walk import Walk, WalkStep

@@ -18,11 +18,10 @@ from glassformer.explain.sentences import read_sentences
 from glassformer.explain.walk import Walk, made_walk
 from glassformer.run_directory import RunDirectory
 from glassformer.trace import note, tracing
+from glassformer.training.checkpointing import TrainState, restore_optimizer
 from glassformer.training.distributed import Spread
-from glassformer.training.limits import cooldown_factor
-from glassformer.training.schedule import learning_rate
-from glassformer.training.state import TrainState, restore_optimizer
-from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+from glassformer.training.schedule import cooldown_factor, learning_rate
+from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
 
 
 def walk_training(

@@ -21,7 +21,8 @@ from glassformer.explain.rows import RowLabels
 from glassformer.explain.sentences import Rows, Sentences, read_sentences
 from glassformer.explain.stages import stage_of
 from glassformer.explain.story import Story, story_of
-from glassformer.trace import Edit, Step, Trace
+from glassformer.trace import Step, Trace
+from glassformer.trace.taps import Edit
 
 _PROBABILITIES = "output_projection.probabilities"
 _CHOICE = ("choice.next_ids", "choice.next_probabilities")

@@ -8,13 +8,10 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
-from glassformer.decoding.choice import Plan, continuations, outcomes, rules_leave
-from glassformer.decoding.coverage import uncovered
-from glassformer.decoding.filters import filtered
-from glassformer.decoding.rules import has_rules, ruled
+from glassformer.decoding.beam import Continuations, Plan, SearchState, continuations, outcomes, rules_leave, start
+from glassformer.decoding.beam_search import is_done, uncovered
+from glassformer.decoding.filters import filtered, has_rules, ruled
 from glassformer.decoding.sampling import drawn
-from glassformer.decoding.search import is_done
-from glassformer.decoding.states import Continuations, SearchState, start
 from glassformer.decoding.steps import mean_of_heads, token_log_probs
 from glassformer.explain.equations.entry import Equation, Table
 from glassformer.explain.equations.scope import Scope

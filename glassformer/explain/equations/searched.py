@@ -7,10 +7,9 @@ from dataclasses import fields
 
 from torch import Tensor
 
-from glassformer.decoding.choice import Plan, Said
-from glassformer.decoding.demands import Demanded
-from glassformer.decoding.search import advance
-from glassformer.decoding.states import SearchState
+from glassformer.decoding.beam import Plan, Said, SearchState
+from glassformer.decoding.beam_search import advance
+from glassformer.decoding.constraints import Demanded
 from glassformer.explain.equations.scope import Scope
 
 
