@@ -27,7 +27,7 @@ from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
 from glassformer.model.incremental import IncrementalDecoder
-from glassformer.trace import hearing, note
+from glassformer.trace import capture, note
 
 
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
@@ -147,7 +147,7 @@ class DecoderSteps:
             read = self._prefix = torch.cat([self._prefix, read], dim=1)
         note("search.tgt_in_ids", read, "batch tgt")
         if self._attends:
-            with hearing(self._last_attention, "weights") as self._weights:
+            with capture(self._last_attention, "weights") as self._weights:
                 logits = self._model.decode(read, self._memory, self._memory_mask, self._cache)
         else:
             logits = self._model.decode(read, self._memory, self._memory_mask, self._cache)
