@@ -4,7 +4,6 @@ A series is a directory of checkpoints named by their update; the newest valid o
 only after a newer one has been proven good. Nothing is ever unpickled. Knows nothing of training.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from glassformer.errors import CheckpointError, StorageError
-from glassformer.files import refuse_endless
+from glassformer.files import require_regular_file, sha256, sync
 from glassformer.version import __version__
 
 FORMAT = 1
@@ -42,7 +41,7 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
         if final.exists():
             shutil.rmtree(final)
         aside.rename(final)
-        _sync(series)
+        sync(series)
     except (OSError, SafetensorError, RuntimeError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise StorageError(
@@ -56,31 +55,18 @@ def _seal(directory: Path) -> None:
     """Sync every file, then write the manifest that vouches for them."""
     files = {}
     for path in sorted(directory.iterdir()):
-        _sync(path)
-        files[path.name] = {"sha256": _sha256(path), "size": path.stat().st_size}
+        sync(path)
+        files[path.name] = {"sha256": sha256(path), "size": path.stat().st_size}
     manifest = {"format": FORMAT, "glassformer": __version__, "files": files}
     (directory / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    _sync(directory / MANIFEST)
-    _sync(directory)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    sync(directory / MANIFEST)
+    sync(directory)
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file, or a CheckpointError that names the file."""
     try:
-        refuse_endless(path)
+        require_regular_file(path)
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read as JSON: {error}.") from error
@@ -101,11 +87,11 @@ def verify(checkpoint: Path) -> None:
         sums = {name: (sealed["size"], sealed["sha256"]) for name, sealed in manifest["files"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: {error!r} is missing or odd.") from error
-    for name, (size, sha256) in sums.items():
+    for name, (size, expected) in sums.items():
         path = checkpoint / name
         try:
-            refuse_endless(path)
-            same = path.stat().st_size == size and _sha256(path) == sha256
+            require_regular_file(path)
+            same = path.stat().st_size == size and sha256(path) == expected
         except (OSError, ValueError) as error:  # a name may hold what no name can
             reason = error.strerror if isinstance(error, OSError) else None
             raise CheckpointError(f"{str(path)!r}: is missing or damaged: {reason or error}.") from error

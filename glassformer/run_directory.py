@@ -33,6 +33,7 @@ from glassformer.checkpoint import (
 )
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
+from glassformer.files import replace_file
 from glassformer.model.transformer import Transformer
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
@@ -100,10 +101,9 @@ class RunDirectory:
     def write_config(self, config: RunConfig, data: dict[str, Any]) -> None:
         """Save every effective setting, and what the run was trained on."""
         document = {"glassformer": __version__, "config": config.to_mapping(), "data": data}
-        aside = self.config_file.with_suffix(".tmp")
         try:
-            aside.write_text(json.dumps(document, indent=1), encoding="utf-8")
-            aside.replace(self.config_file)
+            with replace_file(self.config_file) as file:
+                json.dump(document, file, indent=1)
         except OSError as error:
             raise StorageError(f"{self.config_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
 

@@ -3,7 +3,6 @@
 A report as lines for a person. Everything is read from the report.
 """
 
-import hashlib
 import json
 import shutil
 import statistics
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import StorageError
+from glassformer.files import sha256
 from glassformer.reproduction.evaluate import (
     INSTALL,
     OTHER,
@@ -46,7 +46,7 @@ def make_report(order: Order, found: Reproduced) -> dict[str, Any]:
         "variant": None if order.variant is None else {"name": order.variant.name, "why": order.variant.why},
         "changed": order.changes,
         "settings": settings.to_mapping(),
-        "files": {name: _sha256(place) for name, place in sorted(order.files.items())},
+        "files": {name: sha256(place) for name, place in sorted(order.files.items())},
         "machine": machine(),
         "versions": library_versions(),
         "teachers": _teachers(order, found),
@@ -170,11 +170,6 @@ def write_report(order: Order, report: Mapping[str, Any], evidence: Path | None)
         raise StorageError(
             f"{error.filename}: cannot be written: {error.strerror}. Free some space or name another --report."
         ) from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:

@@ -8,11 +8,13 @@ Texts and pairs as files, which are there when they are whole.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.errors import StorageError, TextError
+from glassformer.files import replace_file, sha256
 from glassformer.text.formats.localisation import read_mo, read_po, read_tmx
 from glassformer.text.lines import is_blank, read_lines, without_surrogates
 
@@ -165,8 +167,7 @@ def fingerprint(paths: Sequence[Path]) -> str:
     total = hashlib.sha256()
     for path in paths:
         try:
-            with path.open("rb") as stream:
-                total.update(hashlib.file_digest(stream, "sha256").digest())
+            total.update(bytes.fromhex(sha256(path)))
         except OSError as error:
             raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected a file of text.") from error
     return total.hexdigest()
@@ -194,15 +195,14 @@ def on_a_line(text: str) -> str:
 
 
 def _write(files: Mapping[Path, Iterable[str]]) -> None:
-    """All of them aside first."""
-    aside = {path: path.with_name(f"{path.name}.writing") for path in files}
+    """Write the lines of each file; none is replaced before all are written."""
     try:
-        for path, lines in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with aside[path].open("w", encoding="utf-8", newline="\n") as stream:
+        with ExitStack() as replacements:
+            for path, lines in files.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                stream = replacements.enter_context(replace_file(path))
                 stream.writelines(f"{line}\n" for line in lines)
-        for path in files:
-            aside[path].replace(path)
+                stream.flush()
     except OSError as error:
         places = " and ".join(map(str, files))
         raise StorageError(

@@ -12,7 +12,6 @@ How far a preparation has come: pairs counted as they pass. Knows nothing of who
 """
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +25,7 @@ import numpy as np
 
 from glassformer.config import TextConfig
 from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
+from glassformer.files import replace_file
 from glassformer.text.corpus import Pair
 from glassformer.text.dataset import EncodedPairs, EncodedWriter, Rows
 from glassformer.text.filtering import Survey, is_set_aside, look_at, reason_to_leave_out, training_texts
@@ -192,7 +192,8 @@ def prepare(
     try:
         counts = _build(pairs, valid, config, directory, advanced=advanced, tokenizers=tokenizers)
         form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts}
-        _write_atomically(directory / "prepared.json", form)
+        with replace_file(directory / "prepared.json") as stream:
+            json.dump(form, stream, indent=2)
     except OSError as error:
         raise StorageError(
             f"{directory}: cannot be written: {error.strerror or error}. Free some space or choose another place."
@@ -332,12 +333,3 @@ def _write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
 def _read_pairs(path: Path) -> list[Pair]:
     with path.open(encoding="ascii") as stream:
         return [Pair(*json.loads(line)) for line in stream]
-
-
-def _write_atomically(path: Path, value: dict[str, Any]) -> None:
-    draft = path.with_suffix(".draft")
-    with draft.open("w", encoding="utf-8") as stream:
-        json.dump(value, stream, indent=2)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)

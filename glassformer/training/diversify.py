@@ -28,6 +28,7 @@ from glassformer.config import DecodeConfig, RunConfig, TextConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError, RunError, StorageError
+from glassformer.files import WRITING
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.corpus import Pair, on_a_line, write_pairs, write_texts
 from glassformer.text.filtering import Survey, is_set_aside, look_at
@@ -128,7 +129,7 @@ def _claim(place: Path, made: dict[str, Any]) -> None:
     except (OSError, ValueError):
         before = None
     names = {path.name for path in pairs.iterdir()} if pairs.is_dir() else set()
-    if before is None and names - {"made.json", "made.json.writing"}:
+    if before is None and names - {"made.json", f"made.json{WRITING}"}:
         raise RunError(f"{pairs}: holds files of others; expected none. Name another --run.")
     if before != made and any(RunDirectory(place / direction).exists for direction in READ_SIDE):
         raise RunError(
