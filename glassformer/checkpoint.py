@@ -28,7 +28,7 @@ Tensors = Mapping[str, Tensor]
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
     """Write one checkpoint: a ``<name>.safetensors`` for each entry of ``tensors``, and ``state`` as JSON."""
-    final = at_update(series, update)
+    final = checkpoint_path(series, update)
     aside = series / f".{final.name}.{os.getpid()}.tmp"
     try:
         for leftover in series.glob(".update-*.tmp"):  # of a process that was killed while it saved
@@ -75,7 +75,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def verify(checkpoint: Path) -> None:
+def verify_checkpoint(checkpoint: Path) -> None:
     """Raise a CheckpointError that names the first file which is not what was sealed."""
     manifest = read_json(checkpoint / MANIFEST)
     if manifest.get("format") != FORMAT:
@@ -99,12 +99,12 @@ def verify(checkpoint: Path) -> None:
             raise CheckpointError(f"{path}: is damaged: it is not what its manifest sealed.")
 
 
-def at_update(series: Path, update: int) -> Path:
+def checkpoint_path(series: Path, update: int) -> Path:
     """Where the checkpoint of an update stands in a series, if there is one."""
     return series / f"update-{update:08d}"
 
 
-def update_of(checkpoint: Path) -> int:
+def update_number(checkpoint: Path) -> int:
     """The update that a checkpoint of a series is named by."""
     return int(checkpoint.name.removeprefix("update-"))
 
@@ -114,10 +114,10 @@ def checkpoints(series: Path) -> list[Path]:
     return sorted(found for found in series.glob("update-*") if found.name.removeprefix("update-").isdecimal())
 
 
-def whole(checkpoint: Path, warn: Callable[[str], None]) -> bool:
+def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
     """Whether a checkpoint verifies; if not, what is wrong goes to ``warn``."""
     try:
-        verify(checkpoint)
+        verify_checkpoint(checkpoint)
     except CheckpointError as error:
         warn(f"{error} It is passed over.")
         return False
@@ -126,7 +126,7 @@ def whole(checkpoint: Path, warn: Callable[[str], None]) -> bool:
 
 def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
     """The newest checkpoint that verifies; damaged ones are named through ``warn`` and passed over."""
-    return next((found for found in reversed(checkpoints(series)) if whole(found, warn)), None)
+    return next((found for found in reversed(checkpoints(series)) if is_valid(found, warn)), None)
 
 
 def prune(newest: Path, keep: int) -> None:
@@ -137,7 +137,7 @@ def prune(newest: Path, keep: int) -> None:
     found = checkpoints(newest.parent)
     kept = [checkpoint for checkpoint in found if checkpoint <= newest][-keep:]
     if kept != found:
-        verify(newest)
+        verify_checkpoint(newest)
         for other in set(found) - set(kept):
             shutil.rmtree(other)
 

@@ -28,8 +28,8 @@ from glassformer.checkpoint import (
     newest_valid,
     read_json,
     read_tensors,
-    update_of,
-    verify,
+    update_number,
+    verify_checkpoint,
 )
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
@@ -163,12 +163,12 @@ class RunDirectory:
     def _used_first(self) -> list[Path]:
         """The final model comes first, unless the training has gone on and has validated better since."""
         best, final = checkpoints(self.best), checkpoints(self.final)
-        if best and final and update_of(best[-1]) > update_of(final[-1]):
+        if best and final and update_number(best[-1]) > update_number(final[-1]):
             return [self.best, self.final, self.latest]
         return [self.final, self.best, self.latest]
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the directory for one training at a time; the lock goes with the process, however it ends."""
         path = self.path / ".lock"
         with path.open("a+") as file:
@@ -190,7 +190,7 @@ def load_run(path: Path, device: str = "auto") -> LoadedRun:
     """The model of a run directory, or of one checkpoint in it, such as ``runs/x/best/update-00000100``."""
     if not (path / MANIFEST).is_file():
         return RunDirectory(path).load(device)
-    verify(path)
+    verify_checkpoint(path)
     return RunDirectory(path.resolve().parent.parent).load(device, checkpoint=path)
 
 

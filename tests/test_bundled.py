@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from glassformer import ModelConfig, RunConfig, Transformer, Translator
 from glassformer.bundled import BUNDLED, CARD
-from glassformer.checkpoint import read_tensors, save_checkpoint, verify, weights_of
+from glassformer.checkpoint import read_tensors, save_checkpoint, verify_checkpoint, weights_of
 from glassformer.cli.demo import LANDMARKS, SENTENCES, show_bundled
 from glassformer.cli.main import app
 from glassformer.explain.walk import walk
@@ -69,7 +69,7 @@ def files(directory: Path) -> set[str]:
 
 def test_the_directory_holds_one_sealed_checkpoint_and_no_text_that_was_trained_on() -> None:
     (checkpoint,) = (BUNDLED / "final").iterdir()
-    verify(checkpoint)
+    verify_checkpoint(checkpoint)
     sealed = {f"final/{checkpoint.name}/{name}" for name in ("manifest.json", "model.safetensors", "state.json")}
     assert files(BUNDLED) == {"README.md", "config.json", "tokenizer.src.json", "tokenizer.tgt.json"} | sealed
     assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) <= 6_000_000

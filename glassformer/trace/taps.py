@@ -1,4 +1,4 @@
-"""Taps: each intermediate tensor gets a name and axes; they cost nothing when idle and are recorded inside ``tracing``.
+"""Taps: each intermediate tensor gets a name and axes, free when idle, recorded inside ``tracing``.
 
 ``x = tap(self, "scores", x, "batch heads query key")`` replaces a shape comment. Nothing is hooked, wrapped or
 stored on the model: only the current context records, so two threads do not mix.

@@ -15,15 +15,15 @@ from torch.optim import Adam
 
 from glassformer.checkpoint import (
     Tensors,
-    at_update,
+    checkpoint_path,
     checkpoints,
+    is_valid,
     newest_valid,
     prune,
     read_json,
     read_tensors,
     save_checkpoint,
     weights_of,
-    whole,
 )
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, TokenizerError
@@ -161,7 +161,7 @@ class Keeper:
 
     def resume(self, optimizer: Adam) -> TrainState:
         """Put the newest valid checkpoint's weights, moments and random state back, if there is one."""
-        newest = self._world.from_first(self._newest)
+        newest = self._world.broadcast(self._newest)
         state = TrainState() if newest is None else TrainState.read(newest)
         draw_apart(self._world, self._config.train.seed, state.update)
         if newest is not None:
@@ -184,8 +184,8 @@ class Keeper:
 
     def load_best(self, state: TrainState) -> bool:
         """Put the best single checkpoint's weights into the model; False if it is gone or damaged."""
-        best = at_update(self._run.best, state.best_update)
-        usable = self._world.from_first(lambda: whole(best, self._say))
+        best = checkpoint_path(self._run.best, state.best_update)
+        usable = self._world.broadcast(lambda: is_valid(best, self._say))
         if usable:
             self._spread.load(read_tensors(best, WEIGHTS), best)
         return usable

@@ -88,7 +88,7 @@ def diversify(
         raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
     directory = RunDirectory(place)
     directory.create()
-    with directory.locked():
+    with directory.lock():
         text = _with_validation(source, next(iter(teachers.values())).text, place)
         own, made, outcomes = list(text.pairs()), [], {}
         for direction, config in teachers.items():

@@ -155,7 +155,7 @@ def translate_and_score(
     requests, share = (Request(pair.src) for pair in pairs), -(-len(pairs) // world.size)
     outputs = [one.text for one in translate_together(translator, requests, options, world, chunk=share)]
     references = [pair.tgt for pair in pairs]
-    return world.from_first(lambda: score(outputs, references, tokenize=_bleu_tokenizer(pairs))), outputs
+    return world.broadcast(lambda: score(outputs, references, tokenize=_bleu_tokenizer(pairs))), outputs
 
 
 def _bleu_tokenizer(pairs: Sequence[Pair]) -> str:
@@ -191,5 +191,5 @@ def validate(
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
     shown = update % len(pairs)
-    sample = world.from_first(lambda: (pairs[shown].src, outputs[shown], pairs[shown].tgt))
+    sample = world.broadcast(lambda: (pairs[shown].src, outputs[shown], pairs[shown].tgt))
     return Validation(update, loss, scores, sample, similarity)

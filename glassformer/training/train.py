@@ -53,7 +53,7 @@ def train(run_path: Path, source: Source, config: RunConfig, display: Display, w
     """
     run = RunDirectory(run_path)
     with _log(run, config, display, world) as log:
-        with world.first_ahead():
+        with world.first_process_first():
             text = _begin(run, source, config, log, world) if world.is_first else _begun(run, config)
         config = _with_vocabularies(config, text)
         trainer = Trainer(run, config, text, log, world)
@@ -72,7 +72,7 @@ def _log(run: RunDirectory, config: RunConfig, display: Display, world: World) -
         yield Silence()
         return
     run.create()
-    with run.locked(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
+    with run.lock(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
         yield log
 
 

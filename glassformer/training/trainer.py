@@ -129,7 +129,7 @@ class Trainer:
     def finish(self) -> Validation:
         """Keep as the final model whichever validates better: the last checkpoints' average, or the best one."""
         metric = self.config.train.metric
-        candidates = self.world.from_first(
+        candidates = self.world.broadcast(
             lambda: last_checkpoints(self.run, self.config.train.average_last, self.log.say, self.state.update)
         )
         averaged, what = len(candidates), "The last update"  # where no checkpoint to average is whole
@@ -201,7 +201,7 @@ class Trainer:
 
     def _agree(self, signals: StopSignals) -> int:
         """Set all processes' clocks by the first one's; the number of a signal that any of them received, or 0."""
-        told = self.world.numbers(time.monotonic() - self._began, signals.received or 0)
+        told = self.world.all_gather(time.monotonic() - self._began, signals.received or 0)
         self._clock = told[0][0]
         return max(int(number) for _, number in told)
 
