@@ -46,7 +46,7 @@ def reproduce(
             typer.echo(line)
         return
     from glassformer.cli.console import Console
-    from glassformer.reproduction.inputs import Order, find_files
+    from glassformer.reproduction.inputs import ReproduceRequest, find_files
     from glassformer.reproduction.recipe import read_recipe
     from glassformer.reproduction.report import make_report, report_lines, write_report
     from glassformer.reproduction.reproduce import reproduce as reproduce_recipe
@@ -56,7 +56,7 @@ def reproduce(
     chosen = read_recipe(recipe)
     other = chosen.variant(variant) if variant else None
     place = run or Path("runs") / ".".join(filter(None, [chosen.name, variant]))
-    order = Order(chosen, find_files(chosen, data), place, _seeds(seeds), tuple(set_ or ()), other)
+    order = ReproduceRequest(chosen, find_files(chosen, data), place, _seeds(seeds), tuple(set_ or ()), other)
     with display_for(Console()) as display:
         results = reproduce_recipe(order, display)
     if isinstance(results, Outcome):

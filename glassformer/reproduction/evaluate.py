@@ -46,7 +46,7 @@ class Way:
     of_sentences: bool = False
 
 
-WAYS = (
+SCORINGS = (
     Way("tokenised", "BLEU of lower-cased, tokenised words", "tokenised", _words),
     Way("pieces", "BLEU of the tokenizer's pieces, not joined to words again", "pieces", _words),
     Way("caseless", "BLEU of the detokenised text, upper and lower case alike", "raw", _caseless),
@@ -55,11 +55,11 @@ WAYS = (
         "tokenised", _sentence, of_sentences=True),
     Way("chrF", "F score of character sequences, tokenised text; spaces do not count", "tokenised", CHRF),
 )  # fmt: skip
-WAY_OF_FORM = {"tokenised": "tokenised", "raw": "cased"}
+MAIN_SCORING = {"tokenised": "tokenised", "raw": "cased"}
 
 
 @dataclass(frozen=True)
-class Scored:
+class Score:
     """A score in percent with its signature; of BLEU also n-gram precisions, brevity penalty and lengths in words."""
 
     score: float
@@ -75,20 +75,20 @@ class Scored:
         return {key: value for key, value in values.items() if value not in (None, [])}
 
 
-def way_named(name: str) -> Way:
+def find_scoring(name: str) -> Way:
     """The way of that name."""
-    return next(way for way in WAYS if way.name == name)
+    return next(way for way in SCORINGS if way.name == name)
 
 
-def scored_in_all_ways(
+def score_all(
     outputs: Mapping[str, Sequence[str]], references: Mapping[str, Sequence[str]]
-) -> dict[str, Scored]:
+) -> dict[str, Score]:
     """Each way whose form both have, by its name."""
     both = outputs.keys() & references.keys()
-    return {way.name: scored(way, outputs[way.form], references[way.form]) for way in WAYS if way.form in both}
+    return {way.name: scored(way, outputs[way.form], references[way.form]) for way in SCORINGS if way.form in both}
 
 
-def scored(way: Way, outputs: Sequence[str], references: Sequence[str]) -> Scored:
+def scored(way: Way, outputs: Sequence[str], references: Sequence[str]) -> Score:
     """``outputs`` against one reference each; ``TextError`` when they are not as many, or none."""
     if len(outputs) != len(references) or not references:
         raise TextError(
@@ -99,16 +99,16 @@ def scored(way: Way, outputs: Sequence[str], references: Sequence[str]) -> Score
     if way.of_sentences:
         pairs = zip(outputs, references, strict=True)
         score = fmean(metric.corpus_score([output], [[reference]]).score for output, reference in pairs)
-        return Scored(score, f"{metric.get_signature()}|mean of sentences")
+        return Score(score, f"{metric.get_signature()}|mean of sentences")
     found = metric.corpus_score(list(outputs), [list(references)])
     signature = str(metric.get_signature())
     if not isinstance(metric, BLEU):
-        return Scored(found.score, signature)
-    return Scored(found.score, signature, tuple(found.precisions), found.bp, found.sys_len, found.ref_len)
+        return Score(found.score, signature)
+    return Score(found.score, signature, tuple(found.precisions), found.bp, found.sys_len, found.ref_len)
 
 
 INSTALL = "pip install 'glassformer[moses]'"
-OTHER = {"tokenised": "raw", "raw": "tokenised"}
+OTHER_FORM = {"tokenised": "raw", "raw": "tokenised"}
 
 
 class Moses:
@@ -133,7 +133,7 @@ class Moses:
         return str(self._detokenizer.detokenize(text.split()))
 
 
-def moses_of(language: str) -> Moses | None:
+def load_moses(language: str) -> Moses | None:
     """The rules of ``language``, or None without the library."""
     return Moses(language) if find_spec("sacremoses") is not None else None
 
@@ -149,17 +149,17 @@ class Forms:
     def of(self, texts: Sequence[str]) -> dict[str, list[str]]:
         """The texts in every form that can be had."""
         forms = {self.own: list(texts), "pieces": self.pieces(texts)}
-        return forms if self.moses is None else {**forms, **turned_over(self.own, texts, self.moses)}
+        return forms if self.moses is None else {**forms, **convert_form(self.own, texts, self.moses)}
 
     def pieces(self, texts: Sequence[str]) -> list[str]:
         """Each text as the tokenizer's pieces, between spaces."""
         return [" ".join(self.tokenizer.to_tokens(ids)) for ids in self.tokenizer.to_ids_batch(texts)]
 
 
-def turned_over(form: str, texts: Sequence[str], moses: Moses) -> dict[str, list[str]]:
+def convert_form(form: str, texts: Sequence[str], moses: Moses) -> dict[str, list[str]]:
     """Tokenised texts as raw ones, or raw texts tokenised, by the name of their new form."""
     turn = moses.raw if form == "tokenised" else moses.tokenised
-    return {OTHER[form]: [turn(text) for text in texts]}
+    return {OTHER_FORM[form]: [turn(text) for text in texts]}
 
 
 RESAMPLES = 1000

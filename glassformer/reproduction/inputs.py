@@ -24,9 +24,9 @@ def find_files(recipe: Recipe, given: Path | None = None) -> dict[str, Path]:
     homes = [given] if given is not None else usual_homes(recipe.folder)
     for home in homes:
         found = {
-            name: path for name in (*recipe.needed_files(), *recipe.further_files()) if (path := _find(home, name))
+            name: path for name in (*recipe.required_files(), *recipe.optional_files()) if (path := _find(home, name))
         }
-        if found.keys() >= set(recipe.needed_files()):
+        if found.keys() >= set(recipe.required_files()):
             return found
     raise TextError(_how_to_get(recipe, homes))
 
@@ -56,7 +56,7 @@ def _folders(home: Path) -> Iterator[Path]:
 
 
 def _how_to_get(recipe: Recipe, homes: list[Path]) -> str:
-    wanted = sorted(set(recipe.needed_files()))
+    wanted = sorted(set(recipe.required_files()))
     missing = min(([name for name in wanted if not _find(home, name)] for home in homes), key=len)
     found = "none of its files" if missing == wanted else f"no {', '.join(missing)}"
     return (
@@ -67,7 +67,7 @@ def _how_to_get(recipe: Recipe, homes: list[Path]) -> str:
 
 
 @dataclass(frozen=True)
-class Order:
+class ReproduceRequest:
     """What to do. ``files`` are the places of the recipe's files; ``overrides`` are settings, section.key=value,
     set after those of the ``variant`` and of the teachers."""
 
@@ -94,21 +94,21 @@ class Order:
         return {direction: [*changes, *self.overrides] for direction, changes in own.items()}
 
     @property
-    def teachers_place(self) -> Path:
+    def teachers_directory(self) -> Path:
         """Where the teachers are trained, and where what they make of the text is."""
         return self.run / "teachers"
 
-    def run_of(self, seed: int) -> RunDirectory:
+    def seed_run(self, seed: int) -> RunDirectory:
         """Where one seed is trained."""
         return RunDirectory(self.run / f"seed-{seed}")
 
     def teacher_run(self, direction: str) -> RunDirectory:
         """Where a teacher is trained."""
-        return RunDirectory(self.teachers_place / direction)
+        return RunDirectory(self.teachers_directory / direction)
 
     def request(self, seed: int) -> TrainRequest:
         """The training of one seed, in its own run directory, on the recipe's text."""
-        return self._request(self.run_of(seed).path, [*self.changes, f"train.seed={seed}"])
+        return self._request(self.seed_run(seed).path, [*self.changes, f"train.seed={seed}"])
 
     def teacher_request(self, direction: str) -> TrainRequest:
         """The training of a teacher; its text is the same for both directions."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from glassformer.errors import ConfigError, nearest
 from glassformer.settings import read_toml
 
-SHELF = Path(__file__).parents[1] / "recipes"
+RECIPES = Path(__file__).parents[1] / "recipes"
 FORMS = ("tokenised", "raw")
 DATA_FILES = ("src", "tgt", "valid_src", "valid_tgt")
 
@@ -113,19 +113,19 @@ class Recipe(_Taught):
             )
         return known[name]
 
-    def needed_files(self) -> list[str]:
+    def required_files(self) -> list[str]:
         """Without these there is nothing to train on, to translate, or to compare with."""
         tested = [name for test in self.tests for name in (test.src, test.references()[self.form])]
         return [*self.data.values(), *tested]
 
-    def further_files(self) -> list[str]:
+    def optional_files(self) -> list[str]:
         """References in the other form, for more ways of scoring."""
         return [name for test in self.tests for form, name in test.references().items() if form != self.form]
 
 
 def recipe_names() -> list[str]:
     """The recipes that come with the package."""
-    return sorted(path.stem for path in SHELF.glob("*.toml"))
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
 
 
 def read_recipe(name: str) -> Recipe:
@@ -133,8 +133,8 @@ def read_recipe(name: str) -> Recipe:
 
     Raises ``ConfigError`` where there is none of that name, or where the file is not a recipe.
     """
-    path = Path(name) if name.endswith(".toml") else SHELF / f"{name}.toml"
-    if path.parent == SHELF and name not in recipe_names():
+    path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
+    if path.parent == RECIPES and name not in recipe_names():
         raise ConfigError(
             f"reproduce: there is no recipe named {name!r}.{nearest(name, recipe_names())} Known: "
             f"{', '.join(recipe_names())}; or give the path of a file of your own, ending in .toml."
@@ -161,11 +161,11 @@ def _recipe(path: Path, values: dict[str, Any], data: dict[str, Any]) -> Recipe:
         raise ConfigError(f"{path.name}: data: found no {', '.join(missing)}, expected {', '.join(DATA_FILES)}.")
     files = {key: data[key] for key in DATA_FILES}
     variants = [
-        _made(Variant, f"{where}.variants[{number}]", row)
+        _build(Variant, f"{where}.variants[{number}]", row)
         for number, row in enumerate(_rows(f"{where}.variants", values.get("variants", [])), 1)
     ]
     own = {"name": path.stem, "path": path, "data": files, "tests": tuple(tests), "variants": tuple(variants)}
-    recipe = _made(Recipe, where, {**values, **own})
+    recipe = _build(Recipe, where, {**values, **own})
     names = [test.name for test in tests]
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"{where}.tests: found {names}, expected at least one, each of another name.")
@@ -179,8 +179,8 @@ def _recipe(path: Path, values: dict[str, Any], data: dict[str, Any]) -> Recipe:
 
 def _test(where: str, values: dict[str, Any]) -> Test:
     rows = _rows(f"{where}.published", values.get("published", []))
-    published = tuple(_made(Published, f"{where}.published", row) for row in rows)
-    return _made(Test, where, {**values, "published": published})
+    published = tuple(_build(Published, f"{where}.published", row) for row in rows)
+    return _build(Test, where, {**values, "published": published})
 
 
 def _rows(where: str, found: object) -> list[dict[str, Any]]:
@@ -195,7 +195,7 @@ def _fits(value: object, kind: Any) -> bool:
     )
 
 
-def _made(kind: type[Table], where: str, values: dict[str, Any]) -> Table:
+def _build(kind: type[Table], where: str, values: dict[str, Any]) -> Table:
     """A dataclass of plain values; a key that it lacks or does not have is refused."""
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
     for key in values:

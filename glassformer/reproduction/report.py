@@ -14,22 +14,22 @@ from glassformer.errors import StorageError
 from glassformer.files import sha256
 from glassformer.reproduction.evaluate import (
     INSTALL,
-    OTHER,
-    WAY_OF_FORM,
-    WAYS,
+    OTHER_FORM,
+    MAIN_SCORING,
+    SCORINGS,
     Forms,
     Moses,
-    Scored,
+    Score,
     compare,
-    moses_of,
-    scored_in_all_ways,
-    turned_over,
-    way_named,
+    load_moses,
+    score_all,
+    convert_form,
+    find_scoring,
 )
-from glassformer.reproduction.inputs import Order
+from glassformer.reproduction.inputs import ReproduceRequest
 from glassformer.reproduction.machine import library_versions, machine
 from glassformer.reproduction.recipe import Test
-from glassformer.reproduction.reproduce import Reproduced, SeedResult
+from glassformer.reproduction.reproduce import ReproduceResult, SeedResult
 from glassformer.text.lines import read_lines
 from glassformer.training.run_log import clock
 from glassformer.training.train import Outcome
@@ -37,10 +37,10 @@ from glassformer.training.train import Outcome
 REPORT = "report.json"
 
 
-def make_report(order: Order, found: Reproduced) -> dict[str, Any]:
+def make_report(order: ReproduceRequest, found: ReproduceResult) -> dict[str, Any]:
     """What was done with which settings, files and versions, and what came of it; ready for JSON."""
     recipe = order.recipe
-    settings, _ = order.run_of(order.seeds[0]).read_config()
+    settings, _ = order.seed_run(order.seeds[0]).read_config()
     return {
         "recipe": {"name": recipe.name, "title": recipe.title, "form": recipe.form},
         "variant": None if order.variant is None else {"name": order.variant.name, "why": order.variant.why},
@@ -55,7 +55,7 @@ def make_report(order: Order, found: Reproduced) -> dict[str, Any]:
     }
 
 
-def _teachers(order: Order, found: Reproduced) -> dict[str, Any] | None:
+def _teachers(order: ReproduceRequest, found: ReproduceResult) -> dict[str, Any] | None:
     """How each teacher was trained, and how many pairs the seeds learn with their help."""
     if found.taught is None:
         return None
@@ -89,20 +89,20 @@ def _ended(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _tested(order: Order, test: Test, found: Reproduced) -> dict[str, Any]:
-    own, moses = order.recipe.form, moses_of(order.recipe.language)
+def _tested(order: ReproduceRequest, test: Test, found: ReproduceResult) -> dict[str, Any]:
+    own, moses = order.recipe.form, load_moses(order.recipe.language)
     references = {
         form: list(read_lines(order.files[name])) for form, name in test.references().items() if name in order.files
     }
     outputs = {str(seed): result.outputs[test.name] for seed, result in found.seeds.items()}
 
-    def scored(seed: int, texts: list[str]) -> dict[str, Scored]:
-        forms = Forms(own, moses, order.run_of(seed).read_tokenizers()[1])
-        return scored_in_all_ways(forms.of(texts), {**references, "pieces": forms.pieces(references[own])})
+    def scored(seed: int, texts: list[str]) -> dict[str, Score]:
+        forms = Forms(own, moses, order.seed_run(seed).read_tokenizers()[1])
+        return score_all(forms.of(texts), {**references, "pieces": forms.pieces(references[own])})
 
     scores = {seed: scored(int(seed), texts) for seed, texts in outputs.items()}
     ensemble = scored(order.seeds[0], found.ensemble[test.name]) if found.ensemble else {}
-    main = way_named(WAY_OF_FORM[own])
+    main = find_scoring(MAIN_SCORING[own])
     return {
         "sentences": len(references[own]),
         "published": [vars(row) for row in test.published],
@@ -115,11 +115,11 @@ def _tested(order: Order, test: Test, found: Reproduced) -> dict[str, Any]:
     }
 
 
-def _ways(scores: Mapping[str, Mapping[str, Scored]]) -> dict[str, dict[str, Any]]:
+def _ways(scores: Mapping[str, Mapping[str, Score]]) -> dict[str, dict[str, Any]]:
     """For each way its mean and standard deviation over the seeds, and each seed's score."""
     first = next(iter(scores.values()))
     ways = {}
-    for way in WAYS:
+    for way in SCORINGS:
         if way.name not in first:
             continue
         values = [found[way.name].score for found in scores.values()]
@@ -133,28 +133,28 @@ def _ways(scores: Mapping[str, Mapping[str, Scored]]) -> dict[str, dict[str, Any
     return ways
 
 
-def _without_signature(scored: Scored) -> dict[str, Any]:
+def _without_signature(scored: Score) -> dict[str, Any]:
     return {key: value for key, value in scored.to_mapping().items() if key != "signature"}
 
 
-def _left_out(own: str, references: Mapping[str, Any], scores: Mapping[str, Mapping[str, Scored]]) -> str:
+def _left_out(own: str, references: Mapping[str, Any], scores: Mapping[str, Mapping[str, Score]]) -> str:
     """Why there are fewer ways than could be."""
-    missing = [way.name for way in WAYS if way.name not in next(iter(scores.values()))]
+    missing = [way.name for way in SCORINGS if way.name not in next(iter(scores.values()))]
     if not missing:
         return ""
-    why = f"need {INSTALL}" if OTHER[own] in references else f"need {OTHER[own]} references, which are not there"
+    why = f"need {INSTALL}" if OTHER_FORM[own] in references else f"need {OTHER_FORM[own]} references, which are not there"
     return f"Left out: {', '.join(missing)}, which {why}."
 
 
 def _rules(own: str, references: Mapping[str, list[str]], moses: Moses | None) -> dict[str, Any] | None:
     """What the rules between the two forms cost: the references themselves, turned over and scored."""
-    if moses is None or OTHER[own] not in references:
+    if moses is None or OTHER_FORM[own] not in references:
         return None
-    found = scored_in_all_ways(turned_over(own, references[own], moses), references)
-    return {"turned_into": OTHER[own], "scores": {name: one.score for name, one in found.items()}}
+    found = score_all(convert_form(own, references[own], moses), references)
+    return {"turned_into": OTHER_FORM[own], "scores": {name: one.score for name, one in found.items()}}
 
 
-def write_report(order: Order, report: Mapping[str, Any], evidence: Path | None) -> None:
+def write_report(order: ReproduceRequest, report: Mapping[str, Any], evidence: Path | None) -> None:
     """``report.json`` into the run; also into ``evidence``, where given, with what each training logged."""
     text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
     try:
@@ -162,7 +162,7 @@ def write_report(order: Order, report: Mapping[str, Any], evidence: Path | None)
         if evidence is not None:
             evidence.mkdir(parents=True, exist_ok=True)
             (evidence / REPORT).write_text(text, encoding="utf-8")
-            runs = {f"seed-{seed}": order.run_of(seed) for seed in order.seeds}
+            runs = {f"seed-{seed}": order.seed_run(seed) for seed in order.seeds}
             runs |= {f"teacher-{direction}": order.teacher_run(direction) for direction in order.teachers}
             for name, run in runs.items():
                 shutil.copyfile(run.metrics_file, evidence / f"{name}.metrics.jsonl")

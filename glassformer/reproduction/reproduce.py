@@ -16,7 +16,7 @@ from glassformer.checkpoint import newest_valid, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
 from glassformer.errors import RunError
-from glassformer.reproduction.inputs import Order
+from glassformer.reproduction.inputs import ReproduceRequest
 from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus import write_texts
 from glassformer.text.lines import read_lines
@@ -44,7 +44,7 @@ class SeedResult:
 
 
 @dataclass(frozen=True)
-class Reproduced:
+class ReproduceResult:
     """What came of each seed, and what all of them as one ensemble make of each test set, by name.
 
     Of one seed there is no ``ensemble``. Their vocabularies are the same, for the text does not depend on the seed.
@@ -56,10 +56,10 @@ class Reproduced:
     taught: Diversified | None = None
 
 
-def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
+def reproduce(order: ReproduceRequest, display: Display) -> ReproduceResult | Outcome:
     """Train and translate for every seed; the outcome of a training that was stopped by a signal, where one was."""
     requests = {seed: order.request(seed) for seed in order.seeds}  # a mistake is told before the teachers' long work
-    if order.teachers and not order.teachers_place.exists():
+    if order.teachers and not order.teachers_directory.exists():
         _refuse_seeds_without_teachers(order)
     taught = _taught(order, display) if order.teachers else None
     if isinstance(taught, Outcome):
@@ -72,26 +72,26 @@ def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
         if outcome.final is None:
             return outcome
         results[seed] = _translated(order, request, outcome, display)
-    return Reproduced(results, _together(order, display) if len(results) > 1 else {}, taught)
+    return ReproduceResult(results, _together(order, display) if len(results) > 1 else {}, taught)
 
 
-def _refuse_seeds_without_teachers(order: Order) -> None:
-    if begun := [seed for seed in order.seeds if order.run_of(seed).exists]:
+def _refuse_seeds_without_teachers(order: ReproduceRequest) -> None:
+    if begun := [seed for seed in order.seeds if order.seed_run(seed).exists]:
         raise RunError(
-            f"{order.run_of(begun[0]).path}: holds a run without teachers, expected none before theirs. "
+            f"{order.seed_run(begun[0]).path}: holds a run without teachers, expected none before theirs. "
             "Name another --run."
         )
 
 
-def _taught(order: Order, display: Display) -> Diversified | Outcome:
+def _taught(order: ReproduceRequest, display: Display) -> Diversified | Outcome:
     requests = {direction: order.teacher_request(direction) for direction in order.teachers}
     source = next(iter(requests.values())).source
     assert isinstance(source, FileSource)  # a recipe names files
     configs = {direction: request.config for direction, request in requests.items()}
-    return diversify(order.teachers_place, source, configs, display)
+    return diversify(order.teachers_directory, source, configs, display)
 
 
-def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
+def _translated(order: ReproduceRequest, request: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
     began = time.monotonic()
     with Translator.load(request.run, device=request.config.train.device) as translator:
         outputs = _outputs(order, translator, request.config.decode, request.run, display)
@@ -102,16 +102,16 @@ def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: 
     return SeedResult(outcome, state, averaged, parameters, outputs, time.monotonic() - began)
 
 
-def _together(order: Order, display: Display) -> dict[str, list[str]]:
+def _together(order: ReproduceRequest, display: Display) -> dict[str, list[str]]:
     config = order.request(order.seeds[0]).config
-    runs = [order.run_of(seed).path for seed in order.seeds]
+    runs = [order.seed_run(seed).path for seed in order.seeds]
     display.say(f"The {len(runs)} seeds as one ensemble.")
     with Translator.load(runs, device=config.train.device) as translator:
         return _outputs(order, translator, config.decode, order.run, display)
 
 
 def _outputs(
-    order: Order, translator: Translator, options: DecodeConfig, place: Path, display: Display
+    order: ReproduceRequest, translator: Translator, options: DecodeConfig, place: Path, display: Display
 ) -> dict[str, list[str]]:
     """The translations of each test set, also kept in ``place``."""
     outputs = {}

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from reproduced import Silent, small_order
+from reproduced import Silent, small_request
 
-from glassformer.reproduction.inputs import Order
-from glassformer.reproduction.reproduce import Reproduced, reproduce
+from glassformer.reproduction.inputs import ReproduceRequest
+from glassformer.reproduction.reproduce import ReproduceResult, reproduce
 from glassformer.tasks import load_task
 from glassformer.text import Pair
 
@@ -103,9 +103,9 @@ def phrases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def reproduced(phrases: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Order, Reproduced]:
+def reproduced(phrases: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ReproduceRequest, ReproduceResult]:
     """The order and what came of it, trained once for all tests."""
-    order = small_order(phrases, tmp_path_factory.mktemp("runs"))
+    order = small_request(phrases, tmp_path_factory.mktemp("runs"))
     found = reproduce(order, Silent())
-    assert isinstance(found, Reproduced)
+    assert isinstance(found, ReproduceResult)
     return order, found

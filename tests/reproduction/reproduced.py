@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from glassformer.reproduction.inputs import Order, find_files
+from glassformer.reproduction.inputs import ReproduceRequest, find_files
 from glassformer.reproduction.recipe import read_recipe
 from glassformer.text.prepare import Advance
 from glassformer.training.evaluation import Validation
@@ -28,7 +28,7 @@ class Silent:
         pass
 
 
-def small_order(home: Path, run: Path, **changes: Any) -> Order:
+def small_request(home: Path, run: Path, **changes: Any) -> ReproduceRequest:
     """The recipe phrases.toml in ``home``, with two seeds."""
     recipe = read_recipe(str(home / "phrases.toml"))
-    return Order(**{"recipe": recipe, "files": find_files(recipe, home), "run": run, "seeds": (1, 2), **changes})
+    return ReproduceRequest(**{"recipe": recipe, "files": find_files(recipe, home), "run": run, "seeds": (1, 2), **changes})

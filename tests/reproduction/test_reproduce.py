@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reproduced import Silent, small_order
+from reproduced import Silent, small_request
 
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError
 from glassformer.reproduction import report as reports
-from glassformer.reproduction.evaluate import scored, way_named
-from glassformer.reproduction.inputs import Order
+from glassformer.reproduction.evaluate import scored, find_scoring
+from glassformer.reproduction.inputs import ReproduceRequest
 from glassformer.reproduction.report import make_report, report_lines, write_report
-from glassformer.reproduction.reproduce import Reproduced, reproduce
+from glassformer.reproduction.reproduce import ReproduceResult, reproduce
 from glassformer.text import read_lines
 from glassformer.training.run_log import Progress
 from glassformer.training.train import Outcome
 
-Done = tuple[Order, Reproduced]
+Done = tuple[ReproduceRequest, ReproduceResult]
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -40,10 +40,10 @@ def test_each_seed_is_trained_in_its_own_run(reproduced: Done) -> None:
     order, found = reproduced
     assert list(found.seeds) == [1, 2]
     for seed, result in found.seeds.items():
-        config, _ = order.run_of(seed).read_config()
+        config, _ = order.seed_run(seed).read_config()
         assert (config.train.seed, result.outcome.updates) == (seed, 30)
         assert len(result.outputs["held_out"]) == 20
-        kept = list(read_lines(order.run_of(seed).path / "held_out.translations"))
+        kept = list(read_lines(order.seed_run(seed).path / "held_out.translations"))
         assert kept == result.outputs["held_out"]
     assert found.seeds[1].outcome.final != found.seeds[2].outcome.final
 
@@ -51,14 +51,14 @@ def test_each_seed_is_trained_in_its_own_run(reproduced: Done) -> None:
 def test_all_seeds_translate_together_too(reproduced: Done, report: dict[str, Any], phrases: Path) -> None:
     order, found = reproduced
     sources, references = (list(read_lines(phrases / f"test.tok.{language}.gz")) for language in ("en", "de"))
-    with Translator.load([order.run_of(seed).path for seed in order.seeds]) as translator:
+    with Translator.load([order.seed_run(seed).path for seed in order.seeds]) as translator:
         expected = [one.text for one in translator.translate(sources)]
     assert found.ensemble == {"held_out": expected}
     assert list(read_lines(order.run / "held_out.translations")) == expected
     assert expected not in [result.outputs["held_out"] for result in found.seeds.values()]
     test = report["tests"]["held_out"]
     assert test["ensemble"].keys() == test["ways"].keys()
-    score = scored(way_named("tokenised"), expected, references).score
+    score = scored(find_scoring("tokenised"), expected, references).score
     assert test["ensemble"]["tokenised"]["score"] == score
     assert f"ensemble of them: tokenised {score:.2f}, " in "\n".join(report_lines(report))
 
@@ -67,7 +67,7 @@ def test_called_again_it_trains_no_more_and_says_the_same(reproduced: Done) -> N
     order, found = reproduced
     display = Silent()
     again = reproduce(order, display)
-    assert isinstance(again, Reproduced)
+    assert isinstance(again, ReproduceResult)
     assert display.updates == []
     assert again.ensemble == found.ensemble
     for seed, one in again.seeds.items():
@@ -82,13 +82,13 @@ def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, reproduced
             if progress.update == 4:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    order = small_order(phrases, tmp_path, seeds=(1,))
+    order = small_request(phrases, tmp_path, seeds=(1,))
     stopped = reproduce(order, Impatient())
     assert isinstance(stopped, Outcome)
     assert "SIGTERM" in stopped.reason
     display = Silent()
     done = reproduce(order, display)
-    assert isinstance(done, Reproduced)
+    assert isinstance(done, ReproduceResult)
     assert display.updates == list(range(5, 31))
     assert done.seeds[1].outputs == reproduced[1].seeds[1].outputs
     assert done.ensemble == {}
@@ -101,9 +101,9 @@ def test_the_figures_follow_from_what_was_logged_and_written(
     test = report["tests"]["held_out"]
     references = list(read_lines(phrases / "test.tok.de.gz"))
     for seed in (1, 2):
-        way = scored(way_named("tokenised"), found.seeds[seed].outputs["held_out"], references)
+        way = scored(find_scoring("tokenised"), found.seeds[seed].outputs["held_out"], references)
         assert test["ways"]["tokenised"]["seeds"][str(seed)]["score"] == way.score
-        training, run = report["trainings"][str(seed)], order.run_of(seed).path
+        training, run = report["trainings"][str(seed)], order.seed_run(seed).path
         losses = [record["valid_loss"] for record in records(run, "valid_loss")]
         assert training["averaged"] == (training["valid_loss"] < min(losses))
         assert training["averaged"] or training["valid_loss"] == pytest.approx(min(losses), rel=1e-6)
@@ -123,7 +123,7 @@ def test_the_figures_follow_from_what_was_logged_and_written(
 def test_without_moses_rules_the_ways_that_need_them_are_left_out_in_words(
     reproduced: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "moses_of", lambda language: None)
+    monkeypatch.setattr(reports, "load_moses", lambda language: None)
     test = make_report(*reproduced)["tests"]["held_out"]
     assert list(test["ways"]) == ["tokenised", "pieces", "sentences", "chrF"]
     assert test["left_out"] == "Left out: caseless, cased, which need pip install 'glassformer[moses]'."
@@ -183,12 +183,12 @@ def test_the_page_is_made_of_the_reports_and_of_nothing_else(
 
 
 def test_settings_can_be_changed_and_the_report_says_so(phrases: Path, tmp_path: Path) -> None:
-    order = small_order(phrases, tmp_path, seeds=(3,), overrides=("train.max_updates=2", "decode.beam=1"))
+    order = small_request(phrases, tmp_path, seeds=(3,), overrides=("train.max_updates=2", "decode.beam=1"))
     results = reproduce(order, Silent())
-    assert isinstance(results, Reproduced)
+    assert isinstance(results, ReproduceResult)
     found = make_report(order, results)
     assert found["changed"] == ["train.max_updates=2", "decode.beam=1"]
     assert (found["settings"]["decode"]["beam"], found["trainings"]["3"]["updates"]) == (1, 2)
     assert found["tests"]["held_out"]["ways"]["tokenised"]["deviation"] is None
     with pytest.raises(ConfigError, match="there is no such setting"):
-        small_order(phrases, tmp_path, overrides=("train.max_update=2",)).request(3)
+        small_request(phrases, tmp_path, overrides=("train.max_update=2",)).request(3)
