@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import TextError
-from glassformer.reproduction.evaluate import load_moses, scored, score_all, convert_form, find_scoring
+from glassformer.reproduction.evaluate import convert_form, find_scoring, load_moses, score_all
 from glassformer.reproduction.inputs import find_files
 from glassformer.reproduction.recipe import read_recipe
 from glassformer.text import Tokenizer, plan_batches, read_lines
@@ -26,7 +26,7 @@ def multi30k() -> Lines:
 
 def test_the_references_have_the_published_number_of_words(multi30k: Lines) -> None:
     references = multi30k["test_2016_flickr.lc.norm.tok.de"]
-    found = scored(find_scoring("tokenised"), references, references)
+    found = find_scoring("tokenised").score(references, references)
     assert (len(references), found.reference_words) == (1000, 12_103)
     assert found.score == pytest.approx(100)
 

@@ -1,4 +1,4 @@
-"""A display that counts updates and remembers what was said, and a small order."""
+"""A small request, and a display that records updates and messages."""
 
 from pathlib import Path
 from typing import Any
@@ -31,4 +31,6 @@ class Silent:
 def small_request(home: Path, run: Path, **changes: Any) -> ReproduceRequest:
     """The recipe phrases.toml in ``home``, with two seeds."""
     recipe = read_recipe(str(home / "phrases.toml"))
-    return ReproduceRequest(**{"recipe": recipe, "files": find_files(recipe, home), "run": run, "seeds": (1, 2), **changes})
+    return ReproduceRequest(
+        **{"recipe": recipe, "files": find_files(recipe, home), "run": run, "seeds": (1, 2), **changes}
+    )

@@ -1,4 +1,4 @@
-"""Each way of scoring, worked by hand or held to sacrebleu."""
+"""Each scoring, worked by hand or compared with sacrebleu."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from glassformer.errors import TextError
-from glassformer.reproduction.evaluate import SCORINGS, Forms, compare, scored, score_all, convert_form, find_scoring
+from glassformer.reproduction.evaluate import SCORINGS, FormConverter, compare, convert_form, find_scoring, score_all
 from glassformer.text import Tokenizer
 
 REFERENCES = ["ein mann schläft auf der bank .", "zwei hunde &quot; rex &quot; laufen ."]
@@ -16,7 +16,7 @@ OUTPUTS = ["ein mann schläft auf der wiese .", "zwei hunde laufen ."]
 def test_the_published_metric_by_hand() -> None:
     """Precisions (6 + 4)/11, (4 + 2)/9, 3/7 and 2/5, and 11 words for 13: counted on paper."""
     references = ["ein mann schläft auf der bank .", "zwei hunde rennen und laufen ."]
-    found = scored(find_scoring("tokenised"), OUTPUTS, references)
+    found = find_scoring("tokenised").score(OUTPUTS, references)
     assert found.precisions == pytest.approx([100 * 10 / 11, 100 * 6 / 9, 100 * 3 / 7, 100 * 2 / 5])
     assert (found.words, found.reference_words) == (11, 13)
     assert found.brevity_penalty == pytest.approx(math.exp(1 - 13 / 11))
@@ -27,8 +27,8 @@ def test_the_published_metric_by_hand() -> None:
 
 def test_it_is_sacrebleus_own_and_is_zero_without_a_sequence_of_four() -> None:
     own = sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES], tokenize="none", force=True)
-    assert scored(find_scoring("tokenised"), OUTPUTS, REFERENCES).score == pytest.approx(own.score)
-    assert scored(find_scoring("tokenised"), ["a b c x"], ["a b c d"]).score == 0.0
+    assert find_scoring("tokenised").score(OUTPUTS, REFERENCES).score == pytest.approx(own.score)
+    assert find_scoring("tokenised").score(["a b c x"], ["a b c d"]).score == 0.0
 
 
 def test_detokenised_ways_are_sacrebleus_with_and_without_case() -> None:
@@ -44,25 +44,28 @@ def test_detokenised_ways_are_sacrebleus_with_and_without_case() -> None:
 def test_the_mean_of_sentences_by_hand() -> None:
     """One sentence right, of the other 3/4, 2/3, 1/2 and 0.1/1, as nltk's method1 has it."""
     second = 100 * (3 / 4 * 2 / 3 * 1 / 2 * 0.1) ** 0.25
-    found = scored(find_scoring("sentences"), ["a b c d e", "a b c x"], ["a b c d e", "a b c d"])
+    found = find_scoring("sentences").score(["a b c d e", "a b c x"], ["a b c d e", "a b c d"])
     assert found.score == pytest.approx((100 + second) / 2)
     assert found.signature.endswith("|mean of sentences")
 
 
 def test_character_sequences_are_sacrebleus() -> None:
     own = sacrebleu.corpus_chrf(OUTPUTS, [REFERENCES])
-    assert scored(find_scoring("chrF"), OUTPUTS, REFERENCES).score == pytest.approx(own.score)
+    assert find_scoring("chrF").score(OUTPUTS, REFERENCES).score == pytest.approx(own.score)
 
 
 def test_pieces_are_those_of_the_tokenizer() -> None:
     tokenizer = Tokenizer.train("characters", REFERENCES, 60)
-    assert Forms("tokenised", None, tokenizer).of(["ein m"]) == {"tokenised": ["ein m"], "pieces": ["e i n ▁ m"]}
+    assert FormConverter("tokenised", None, tokenizer).convert(["ein m"]) == {
+        "tokenised": ["ein m"],
+        "pieces": ["e i n ▁ m"],
+    }
 
 
 def test_references_are_perfect_in_every_way() -> None:
     forms = dict.fromkeys(("tokenised", "raw", "pieces"), REFERENCES)
     found = score_all(forms, forms)
-    assert list(found) == [way.name for way in SCORINGS]
+    assert list(found) == [scoring.name for scoring in SCORINGS]
     assert len(SCORINGS) == 6
     for name, one in found.items():
         assert one.score == pytest.approx(100), name
@@ -70,8 +73,8 @@ def test_references_are_perfect_in_every_way() -> None:
 
 @pytest.mark.parametrize(("outputs", "references"), [(["a"], ["a", "b"]), ([], [])])
 def test_lines_that_do_not_match_are_refused(outputs: list[str], references: list[str]) -> None:
-    with pytest.raises(TextError, match="expected as many"):
-        scored(SCORINGS[0], outputs, references)
+    with pytest.raises(TextError, match="expected equal numbers"):
+        SCORINGS[0].score(outputs, references)
 
 
 def test_moses_rules_lead_there_and_back() -> None:
@@ -96,7 +99,7 @@ def test_the_bootstrap_tells_a_real_difference_from_chance() -> None:
     assert p.keys() == {("1", "2"), ("1", "3"), ("2", "3")}
     assert p["1", "2"] > 0.2
     assert p["1", "3"] < 0.05
-    score = scored(find_scoring("tokenised"), good, references).score
+    score = find_scoring("tokenised").score(good, references).score
     assert abs(found["redrawn"]["1"]["mean"] - score) < found["redrawn"]["1"]["interval"] < 20
     assert "bs:200" in found["signature"]
 
