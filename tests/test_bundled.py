@@ -125,6 +125,11 @@ def test_the_card_names_what_the_files_are() -> None:
     assert f"max_updates = {loaded.config.train.max_updates}\n" in config
 
 
+def test_the_card_has_the_text_of_the_script_that_writes_it(pack: ModuleType) -> None:
+    text = "(.*?)".join(map(re.escape, re.split(r"\{\w+[^}]*\}", import_module("card").TEMPLATE)))
+    assert re.fullmatch(text, card(), re.DOTALL)
+
+
 def test_the_card_names_those_who_wrote_the_sentences() -> None:
     attribution = card().partition("## Data and attribution")[2].partition("\n## ")[0]
     for name in ("https://tatoeba.org", "CC BY 2.0 FR", "creativecommons.org/licenses/by/2.0/fr", "CLDR", "Babel"):

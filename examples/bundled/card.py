@@ -196,7 +196,8 @@ def _training(facts: CardFacts) -> str:
     teacher_tokens = sum(one["counters"]["target_tokens"] for one in facts.teachers)
     return (
         f"Training made {counters['update']:,} updates on {tokens:,} target tokens in {minutes:.0f} minutes of "
-        f"wall-clock\ntime ({where}), with one seed; the teachers were trained on\n{teacher_tokens:,} target tokens.\n"
+        f"wall-clock\ntime ({where}), with one seed; the teachers were trained on\n"
+        f"{teacher_tokens:,} target tokens.\n"
         f"{' '.join(kept[-2:])}"
     )
 
