@@ -33,11 +33,11 @@ def speed_page() -> str:
         "Quartiles, and the setting in which each ran: [the results](../benchmarks/results/decoding.json).",
         "## glassformer in int8 compared with the others",
         table(["system", *map(_title, cells)], _ratios(cells)),
-        "Ratios of sentences per second, in brackets their 95 % bootstrap interval over the rounds. Below 1 the other "
-        "is faster.",
+        "Ratios of sentences per second, in brackets their 95 % bootstrap interval over the rounds. Below 1 the "
+        "other is faster.",
         "## Share of what the machine can do",
         "The multiply-adds that the translations need, relative to those that matrix products alone reach in the "
-        "same run on all cores: float32 systems to the fastest float32 product, int8 systems to the fastest int8 product.",
+        "same run on all cores: float32 systems to the fastest float32 product, int8 ones to the fastest int8 product.",
         table(["system", *map(_title, cells)], _shares(cells)),
         "## The same outputs",
         table(["compared", *map(_title, cells)], _agreement(cells)),
