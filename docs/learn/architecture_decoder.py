@@ -19,8 +19,8 @@ from lesson import Lesson
 from rich.console import Console
 
 from glassformer import DecodeConfig, RunConfig, Transformer, Translator, tracing
-from glassformer.decoding.filters import filtered
-from glassformer.decoding.sampling import drawn
+from glassformer.decoding.filters import filter_log_probs
+from glassformer.decoding.sampling import draw_ids
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain import resolved_axes
 from glassformer.explain.recording import recorded_pass
@@ -351,9 +351,9 @@ FILTERS = {
     "top-k 2": {"top_k": 2}, "top-p 0.8": {"top_p": 0.8},
 }  # fmt: skip
 for name, values in FILTERS.items():
-    kept = filtered(example.log(), DecodeConfig(sample=True, **values)).exp()
+    kept = filter_log_probs(example.log(), DecodeConfig(sample=True, **values)).exp()
     print(f"{name:16}", "  ".join(f"{probability:.3f}" for probability in kept.tolist()))
-kept = filtered(example.log(), DecodeConfig(sample=True, top_k=2)).exp()
+kept = filter_log_probs(example.log(), DecodeConfig(sample=True, top_k=2)).exp()
 lesson.states(
     "Decoder, step 5", "top-k keeps the k words of highest score", [0, 1], kept.nonzero().flatten().tolist()
 )
@@ -364,7 +364,7 @@ order = torch.tensor(
 )
 fig, axes = plt.subplots(1, 5, figsize=(10, 2.6), sharey=True)
 for ax, (name, values) in zip(axes, FILTERS.items(), strict=True):
-    ax.bar(range(5), filtered(first, DecodeConfig(sample=True, **values)).exp()[order].tolist())
+    ax.bar(range(5), filter_log_probs(first, DecodeConfig(sample=True, **values)).exp()[order].tolist())
     ax.set_xticks(range(5), answers.tgt_tokenizer.to_tokens(order.tolist()), rotation=90)
     ax.set_title(name, fontsize=9)
 axes[0].set_ylabel("probability of the first word")
@@ -402,8 +402,8 @@ generator = torch.Generator().manual_seed(3)
 with torch.no_grad():
     steps = DecoderSteps(answers.model, torch.tensor([[*answers.src_tokenizer.to_ids("I love you"), EOS_ID]]))
     while ids[-1] != EOS_ID and len(ids) < 20:
-        distribution = filtered(steps.next_log_probs(torch.tensor(ids[-1:])), options)
-        ids.append(int(drawn(distribution, torch.rand(1, generator=generator, dtype=torch.float64))))
+        distribution = filter_log_probs(steps.next_log_probs(torch.tensor(ids[-1:])), options)
+        ids.append(int(draw_ids(distribution, torch.rand(1, generator=generator, dtype=torch.float64))))
         token = answers.tgt_tokenizer.to_tokens(ids[-1:])[0]
         print(f"drew {token:6} with {distribution[0, ids[-1]].exp():.2f}: {answers.tgt_tokenizer.to_text(ids)}")
 lesson.states("Final output", "it ends when the sentence is complete", "</s>", token)

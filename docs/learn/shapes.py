@@ -28,9 +28,8 @@ from torch import Tensor
 
 from glassformer import DecodeConfig, ModelConfig, Transformer, Translator, tracing
 from glassformer.axes import LEGEND
-from glassformer.decoding.batching import padded
 from glassformer.decoding.filters import keep_top_k, keep_top_p
-from glassformer.decoding.steps import token_log_probs
+from glassformer.decoding.steps import pad_ids, token_log_probs
 from glassformer.explain import print_walk, resolved_axes, story_of, walk
 from glassformer.model.masks import causal_mask, padding_mask
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Batch, Tokenizer
@@ -105,7 +104,7 @@ for sentence, ids in zip(SENTENCES, rows, strict=True):
 # *padding*. The text uses the id 0 for it, and so does glassformer.
 
 # %%
-src_ids = padded(rows, PAD_ID, torch.device("cpu"))
+src_ids = pad_ids(rows, PAD_ID, torch.device("cpu"))
 print(src_ids)
 
 WHERE = "Commonly used parameters"
@@ -128,8 +127,8 @@ german = Tokenizer.train("words", [*GERMAN, "euch Sie"], 40)
 written = [german.to_ids(sentence) for sentence in GERMAN]
 batch = Batch(
     src_ids=src_ids,
-    tgt_in_ids=padded([[BOS_ID, *ids] for ids in written], PAD_ID, torch.device("cpu")),
-    tgt_out_ids=padded([[*ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu")),
+    tgt_in_ids=pad_ids([[BOS_ID, *ids] for ids in written], PAD_ID, torch.device("cpu")),
+    tgt_out_ids=pad_ids([[*ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu")),
 )
 
 config = ModelConfig(src_vocab=max(GPT4O) + 1, tgt_vocab=german.size, tie_embeddings="target")
@@ -375,7 +374,7 @@ lesson.slips(
 # makes no difference.
 
 # %%
-whole = padded([[BOS_ID, *ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu"))
+whole = pad_ids([[BOS_ID, *ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu"))
 tgt, tgt_y = whole[:, :-1], whole[:, 1:]
 print("tgt, the text's slice\n", tgt, "\ntgt_in_ids, ours\n", batch.tgt_in_ids, "\ntgt_y and tgt_out_ids\n", tgt_y)
 src_mask = (src_ids != PAD_ID).unsqueeze(-2)
@@ -947,9 +946,9 @@ little_config = ModelConfig(
 )  # fmt: skip
 torch.manual_seed(0)
 little = Transformer(little_config)
-sources = padded([[*english.to_ids(source), EOS_ID] for source, _ in pairs], PAD_ID, torch.device("cpu"))
-targets_in = padded([[BOS_ID, *german.to_ids(target)] for _, target in pairs], PAD_ID, torch.device("cpu"))
-targets_out = padded([[*german.to_ids(target), EOS_ID] for _, target in pairs], PAD_ID, torch.device("cpu"))
+sources = pad_ids([[*english.to_ids(source), EOS_ID] for source, _ in pairs], PAD_ID, torch.device("cpu"))
+targets_in = pad_ids([[BOS_ID, *german.to_ids(target)] for _, target in pairs], PAD_ID, torch.device("cpu"))
+targets_out = pad_ids([[*german.to_ids(target), EOS_ID] for _, target in pairs], PAD_ID, torch.device("cpu"))
 
 torch.set_grad_enabled(True)
 optimiser = torch.optim.Adam(little.parameters(), lr=2e-3)

@@ -9,7 +9,7 @@ import torch
 
 from glassformer.axes import LEGEND
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Demands, Translator
+from glassformer.decoding import Constraints, Translator
 from glassformer.explain import WalkStep, symbols, walk
 from glassformer.explain.generation import walk_generation
 from glassformer.explain.recording import recorded_pass
@@ -98,12 +98,12 @@ def main_steps(translator: Translator) -> Iterator[WalkStep]:
 def steps_around(translator: Translator) -> Iterator[WalkStep]:
     """What stands around the model in a search, in sampling and in a training step."""
     last = translator.model.config.tgt_vocab - 1
-    demands = [Demands(prefix=(last,), required=((last, last),), banned=((last, last, last),))]
-    all_rules = translator.config.changed({"beam_groups": 2, "coverage_penalty": 0.2, "min_length": 1})
+    demands = [Constraints(prefix=(last,), required=((last, last),), banned=((last, last, last),))]
+    all_rules = translator.config.updated({"beam_groups": 2, "coverage_penalty": 0.2, "min_length": 1})
     walks = (
         walk_generation(translator, ["ab"]),
         walk_generation(translator, ["ab"], all_rules, demands=demands),
-        walk_generation(translator, ["ab"], translator.config.changed({"sample": True})),
+        walk_generation(translator, ["ab"], translator.config.updated({"sample": True})),
         walk_training(translator, ["ab"], ["ba"], TrainConfig(warmup=1)),
     )
     for step in chain.from_iterable(walked.steps for walked in walks):

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding.translator import Translation, Translator
+from glassformer.decoding.translation import Translation
+from glassformer.decoding.translator import Translator
 from glassformer.explain.terminal import print_attention, print_walk
 from glassformer.explain.walk import walk
 from glassformer.tasks import Task

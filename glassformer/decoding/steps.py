@@ -30,6 +30,12 @@ from glassformer.model.incremental import IncrementalDecoder
 from glassformer.trace import hearing, note
 
 
+def pad_ids(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Int[Tensor, "batch longest"]:
+    """The rows as one int64 tensor, with ``pad_id`` to the right of the shorter ones."""
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], dtype=torch.int64, device=device)
+
+
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
     """The model's log-probabilities, in float32, with -inf for padding and bos, which no output may hold.
 
@@ -94,7 +100,7 @@ class AttendingSteps(Steps, Protocol):
         ...
 
 
-def attending(steps: Steps) -> AttendingSteps:
+def require_attention(steps: Steps) -> AttendingSteps:
     """The same steps, known to tell where they look; raises ``ConfigError`` when they do not."""
     if not isinstance(steps, AttendingSteps):
         raise ConfigError(

@@ -8,9 +8,8 @@ import torch
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
 from glassformer.decoding.batching import output_limit, read_sources
-from glassformer.decoding.beam_search import beam_search
-from glassformer.decoding.constraints import Demands
-from glassformer.decoding.sampling import sample
+from glassformer.decoding.request import Constraints
+from glassformer.decoding.search import search
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain.sentences import read_sentences
 from glassformer.explain.walk import Walk, made_walk
@@ -24,13 +23,13 @@ def walk_generation(
     options: DecodeConfig | None = None,
     *,
     only: str = "*",
-    demands: Sequence[Demands] | None = None,
+    constraints: Sequence[Constraints] | None = None,
 ) -> Walk:
     """Translate the sentences as one batch and keep every step, of the model and of the search.
 
     A blank source, which translating answers with nothing, is decoded like any other.
     ``options`` as for ``Translator.translate``; ``options.cache`` decides whether keys and values are kept;
-    ``demands`` are one for each source. Raises ``InputError`` for sentences that do not fit the model and demands
+    ``demands`` are one for each source. Raises ``InputError`` for sentences that do not fit the model and constraints
     that no output can meet, ``TraceError`` for an ``only`` that matches nothing.
     """
     options = options or translator.config
@@ -44,10 +43,7 @@ def walk_generation(
     needed = only if fnmatchcase("search.", only) else "*"
     with torch.no_grad(), evaluating(model), tracing(model, only=needed) as trace:
         steps = DecoderSteps.of(model, src_ids, options)
-        if options.sample:
-            found = sample(steps, limits, options, range(len(sources)), demands)
-        else:
-            found = beam_search(steps, limits, options, demands)
+        found = search(steps, limits, options, range(len(sources)), constraints)
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
     sentences = sentences.generated(targets)
     trace.steps = [*sentences.source_steps, *trace]

@@ -5,17 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.config import RunConfig
+from glassformer.config import RunConfig, flag
 from glassformer.decoding import Translator
-from glassformer.decoding.request import changed_by
 from glassformer.errors import ConfigError
 from glassformer.explain.edits import parse_edits
 from glassformer.explain.generation import walk_generation
 from glassformer.explain.training_step import walk_training
 from glassformer.explain.walk import Walk, walk, walk_through
 from glassformer.run_directory import RunDirectory
-
-_OPTIONS = {"cache": "--no-cache"}  # whose option is not their name
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class WalkRequest:
         if self.generate and self.targets is not None:
             raise ConfigError("--generate: found --tgt, but a generation writes its own target. Drop one of them.")
         if self.options and not self.generate:
-            names = ", ".join(_OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in self.options)
+            names = ", ".join(map(flag, self.options))
             raise ConfigError(f"{names}: found without --generate, which alone searches or samples. Add it.")
 
     def make(self) -> Walked:
@@ -84,7 +81,7 @@ class WalkRequest:
         return Walked(walk_through(translator, plain.sentences, edits=edits), translator, plain)
 
     def _generation(self, translator: Translator) -> Walk:
-        options = changed_by(translator.config, self.options)
+        options = translator.config.updated(self.options)
         return walk_generation(translator, self.sources, options, only=self.only)
 
     def _training(self, translator: Translator, config: RunConfig) -> Walk:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from glassformer.config import ModelConfig
 from glassformer.decoding import Translator
-from glassformer.decoding.batching import padded, read_sources
+from glassformer.decoding.batching import read_sources
+from glassformer.decoding.steps import pad_ids
 from glassformer.errors import InputError
 from glassformer.text import Batch, Derivation, Tokenizer
 from glassformer.text.lines import without_surrogates
@@ -69,7 +70,7 @@ class Sentences:
     def derived_src_ids(self) -> Tensor:
         """The source ids as the derivations give them, with </s> and padding."""
         pad_id, eos_id = self.pad_id, self.eos_id
-        return padded([[*derivation.ids, eos_id] for derivation in self.src_derivations], pad_id, _CPU)
+        return pad_ids([[*derivation.ids, eos_id] for derivation in self.src_derivations], pad_id, _CPU)
 
     def cells(self, address: str) -> Rows | None:
         """What the entries at ``address`` stand for, when they are ids."""
@@ -102,7 +103,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     if len(targets) != len(sources):
         raise InputError(f"targets: found {len(targets)}, expected one for each of the {len(sources)} sources.")
     tgt_in = [[config.bos_id, *ids[:-1]] for ids in tgt_out]
-    batch = Batch(*(padded(rows, config.pad_id, _CPU) for rows in (src, tgt_in, tgt_out)))
+    batch = Batch(*(pad_ids(rows, config.pad_id, _CPU) for rows in (src, tgt_in, tgt_out)))
     return Sentences(
         sources=tuple(sources),
         targets=tuple(targets),

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from glassformer.decoding.candidates import best, best_of_beams
+from glassformer.decoding.candidates import top_k, top_k_of_beams
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 10])
@@ -13,7 +13,7 @@ from glassformer.decoding.candidates import best, best_of_beams
 def test_they_are_those_that_topk_finds(n, count):
     values = torch.randn(13, n, generator=torch.Generator().manual_seed(n))
     values[3, : n // 2] = -math.inf
-    found, places = best(values, count)
+    found, places = top_k(values, count)
     expected = values.topk(min(count, n), dim=1)
     assert torch.equal(found, expected.values)
     assert torch.equal(values.gather(1, places), found)
@@ -23,7 +23,7 @@ def test_they_are_those_that_topk_finds(n, count):
 def test_the_last_numbers_behind_whole_blocks_count_too():
     values = torch.zeros(2, 64 * 30 + 5)
     values[0, -1], values[1, -5] = 3.0, 2.0
-    found, places = best(values, 3)
+    found, places = top_k(values, 3)
     assert found[:, 0].tolist() == [3.0, 2.0]
     assert places[:, 0].tolist() == [64 * 30 + 4, 64 * 30]
 
@@ -34,6 +34,6 @@ def test_of_beams_they_are_the_greatest_sums(vocab):
     ranking = torch.randn(5, 3, generator=generator)
     ranking[2, 1:] = -math.inf
     log_probs = torch.randn(5, 3, vocab, generator=generator).log_softmax(-1)
-    places = best_of_beams(ranking, log_probs, 6)
+    places = top_k_of_beams(ranking, log_probs, 6)
     sums = (ranking[:, :, None] + log_probs).flatten(1)
     assert torch.equal(sums.gather(1, places), sums.topk(6, dim=1).values)

@@ -11,7 +11,8 @@ import torch
 from slow_ways import EOS, padded
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding import Candidate, DecoderSteps, beam_search
+from glassformer.decoding import Candidate, DecoderSteps
+from glassformer.decoding.beam_search import beam_search
 from glassformer.decoding.greedy import greedy_search, is_greedy
 from glassformer.decoding.steps import IncrementalSteps, Steps
 from glassformer.model import Transformer

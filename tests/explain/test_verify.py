@@ -9,7 +9,7 @@ import torch
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Demands, Translator
+from glassformer.decoding import Constraints, Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.equations import EQUATIONS, GIVEN
@@ -105,7 +105,11 @@ def test_a_generation_follows_step_by_step(build, search):
 )
 def test_what_was_demanded_is_recorded_and_followed(build, search):
     translator = build()
-    demands = [Demands(prefix=(6, 8), banned=((9,), (4, 5))), Demands(required=((7, 8), (10,))), Demands()]
+    demands = [
+        Constraints(prefix=(6, 8), banned=((9,), (4, 5))),
+        Constraints(required=((7, 8), (10,))),
+        Constraints(),
+    ]
     walked = walk_generation(translator, SOURCES, search, demands=demands)
     verification = verify_walk(walked, translator.model)
     assert verification.holds, verification.off

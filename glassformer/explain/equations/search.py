@@ -8,10 +8,10 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
-from glassformer.decoding.beam import Continuations, Plan, SearchState, continuations, outcomes, rules_leave, start
-from glassformer.decoding.beam_search import is_done, uncovered
-from glassformer.decoding.filters import filtered, has_rules, ruled
-from glassformer.decoding.sampling import drawn
+from glassformer.decoding.beam import Continuations, Plan, SearchState, expand_beam, outcomes, rules_leave, start
+from glassformer.decoding.beam_search import initial_coverage, is_done
+from glassformer.decoding.filters import filter_log_probs, has_processors, process_log_probs
+from glassformer.decoding.sampling import draw_ids
 from glassformer.decoding.steps import mean_of_heads, token_log_probs
 from glassformer.explain.equations.entry import Equation, Table
 from glassformer.explain.equations.scope import Scope
@@ -36,13 +36,13 @@ def _first(scope: Scope) -> SearchState:
     limits, wanted = scope.at_call("search.limits", 0), plan(scope)
     covered = None
     if scope.setting.decode.coverage_penalty > 0.0:
-        covered = uncovered(scope.at("src_mask")[:, 0, 0]).repeat_interleave(wanted.groups, dim=0)
+        covered = initial_coverage(scope.at("src_mask")[:, 0, 0]).repeat_interleave(wanted.groups, dim=0)
     return start(limits.tolist(), wanted.options, limits.device, has_sums=wanted.has_rules, covered=covered)
 
 
 def _looked_at(scope: Scope, step: int) -> tuple[Continuations, Plan]:
     state, wanted = begun(scope, step), plan(scope)
-    return continuations(state, said(scope, step, state), wanted), wanted
+    return expand_beam(state, said(scope, step, state), wanted), wanted
 
 
 def _candidates(name: str) -> Equation:
@@ -73,7 +73,7 @@ def _ruled_log_probs(scope: Scope) -> Tensor:
         for call in range(step):
             samples = samples[~scope.at_call("search.done", call)]
         wanted = wanted.select(samples // options.n_best)
-    return ruled(own, ids, options, wanted, scope.config)
+    return process_log_probs(own, ids, options, wanted, scope.config)
 
 
 def _attention(scope: Scope) -> Tensor:
@@ -125,8 +125,8 @@ def _done(scope: Scope) -> Tensor:
 
 def _filtered_log_probs(scope: Scope) -> Tensor:
     options = scope.setting.decode
-    has = has_rules(options, demanded(scope))
-    return filtered(scope.at("search.ruled_log_probs" if has else "search.next_log_probs"), options)
+    has = has_processors(options, demanded(scope))
+    return filter_log_probs(scope.at("search.ruled_log_probs" if has else "search.next_log_probs"), options)
 
 
 def _sampled_ids(scope: Scope) -> Tensor:
@@ -155,7 +155,7 @@ SEARCH: Table = {
     "rows": _rows,
     "done": _done,
     "filtered_log_probs": _filtered_log_probs,
-    "drawn_ids": lambda scope: drawn(scope.at("search.filtered_log_probs"), scope.at("search.uniforms")),
+    "drawn_ids": lambda scope: draw_ids(scope.at("search.filtered_log_probs"), scope.at("search.uniforms")),
     "sampled_ids": _sampled_ids,
     "sampled_log_probs": _sampled_log_probs,
 }

@@ -7,9 +7,9 @@ from dataclasses import fields
 
 from torch import Tensor
 
-from glassformer.decoding.beam import Plan, Said, SearchState
+from glassformer.decoding.beam import NextLogProbs, Plan, SearchState
 from glassformer.decoding.beam_search import advance
-from glassformer.decoding.constraints import Demanded
+from glassformer.decoding.constraints import ConstraintBatch
 from glassformer.explain.equations.scope import Scope
 
 
@@ -18,14 +18,14 @@ def plan(scope: Scope) -> Plan:
     return Plan.of(scope.setting.decode, scope.config, demanded(scope))
 
 
-def demanded(scope: Scope) -> Demanded | None:
+def demanded(scope: Scope) -> ConstraintBatch | None:
     """What was demanded of each source; None when nothing was."""
     if not scope.has("search.required_ids"):
         return None
     prefixes, required, banned = (
         scope.at_call(f"search.{name}", 0) for name in ("demanded_prefixes", "required_ids", "banned_ids")
     )
-    return Demanded(prefixes, required, banned)
+    return ConstraintBatch(prefixes, required, banned)
 
 
 def recorded_state(scope: Scope, call: int) -> SearchState:
@@ -50,13 +50,13 @@ def begun(scope: Scope, step: int) -> SearchState:
     return state.select(kept(scope, step)) if step else state
 
 
-def said(scope: Scope, step: int, state: SearchState) -> Said:
+def said(scope: Scope, step: int, state: SearchState) -> NextLogProbs:
     """What the model and the rules said of the next ids, and where it was looked."""
     shape = state.log_probs.shape
     own = scope.at_call("search.next_log_probs", step).view(*shape, -1)
     left = scope.at_call("search.ruled_log_probs", step).view(*shape, -1) if plan(scope).has_rules else None
     attention = None if state.covered is None else scope.at_call("search.attention", step).view(*shape, -1)
-    return Said(own, left, attention)
+    return NextLogProbs(own, left, attention)
 
 
 def advanced(scope: Scope, step: int) -> tuple[SearchState, Tensor]:
