@@ -12,7 +12,7 @@ from glassformer.version import __version__
 if TYPE_CHECKING:
     from glassformer.config import DecodeConfig, ModelConfig, RunConfig, TextConfig, TrainConfig
     from glassformer.decoding.translation import Translation
-from glassformer.decoding.translator import Translator
+    from glassformer.decoding.translator import Translator
     from glassformer.errors import GlassformerError
     from glassformer.model.transformer import Transformer
     from glassformer.trace import Trace, tap, tracing
