@@ -21,11 +21,9 @@ from machine import machine
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
-from glassformer.explain.generation import walk_generation
-from glassformer.explain.ledger import ledger
-from glassformer.explain.training_step import walk_training
-from glassformer.explain.verify import Verification, verify_walk
-from glassformer.explain.walk import Walk, walk
+from glassformer.explain.verify import Verification, ledger, verify_walk
+from glassformer.explain.walk import Walk
+from glassformer.explain.walk_kinds import walk, walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer

@@ -10,7 +10,7 @@ from glassformer.errors import ConfigError
 from glassformer.streams import from_shell
 
 if TYPE_CHECKING:
-    from glassformer.explain.request import Walked
+    from glassformer.explain.walk_kinds import Walked
 
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
 
@@ -107,8 +107,8 @@ def trace(
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
     """
     from glassformer.console import Console
-    from glassformer.explain.request import WalkRequest
-    from glassformer.explain.terminal import print_walk
+    from glassformer.explain.render.terminal import print_walk
+    from glassformer.explain.walk_kinds import WalkRequest
 
     search = {
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best,
@@ -140,7 +140,7 @@ def trace(
     made, console = request.make(), Console()
     if save is not None:
         made.walk.save(save)
-    walked = made.walk.narrowed(layer=layer, head=head)
+    walked = made.walk.narrow(layer=layer, head=head)
     if as_json is not None:
         walked.write_json(as_json, values=values)
     if markdown is not None:
@@ -158,7 +158,7 @@ def trace(
 
 def _report(made: "Walked") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
-    from glassformer.explain.proof import prove
+    from glassformer.explain.verify import prove
 
     proof = prove(made.walk, made.translator.model)
     for line in proof.lines():
@@ -208,8 +208,8 @@ def diff(
     """
     import json
 
-    from glassformer.explain.diff_runs import diff_places
-    from glassformer.explain.ways import Way, read_way
+    from glassformer.explain.diff.passes import Way, read_way
+    from glassformer.explain.diff.runs import diff_places
 
     ways = read_way(a_way), read_way(b_way)
     if Way.COMPILED in ways:

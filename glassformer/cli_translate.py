@@ -227,7 +227,7 @@ def _print_translation(
     typer.echo(line)
     if attention:
         from glassformer.console import Console
-        from glassformer.explain.heatmap import print_attention
+        from glassformer.explain.render.heatmap import print_attention
 
         # Standard output keeps a line for each line.
         print_attention(translation, Console(stderr=True), layer=layer, head=head)

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translation, Translator
-from glassformer.explain.terminal import print_attention, print_walk
-from glassformer.explain.walk import walk
+from glassformer.explain.render.heatmap import print_attention
+from glassformer.explain.render.terminal import print_walk
+from glassformer.explain.walk_kinds import walk
 from glassformer.tasks import Task
 from glassformer.training.display import display_for
 from glassformer.training.evaluation import translate_and_score

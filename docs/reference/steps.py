@@ -11,12 +11,11 @@ from glassformer.axes import LEGEND
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Demands, Translator
 from glassformer.explain import WalkStep, symbols, walk
-from glassformer.explain.generation import walk_generation
+from glassformer.explain.addresses import kind_of, layer_of, stage_of
 from glassformer.explain.recording import recorded_pass
-from glassformer.explain.stages import layer_of, stage_of
 from glassformer.explain.stories import STORIES, VARIANTS, Story
-from glassformer.explain.story import kind_of, story_of
-from glassformer.explain.training_step import walk_training
+from glassformer.explain.story import story_of
+from glassformer.explain.walk_kinds import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.trace import Step, tracing

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError, nearest
-from glassformer.explain.walk import Walk, WalkStep
+from glassformer.explain.walk_data import WalkData, WalkStep
 from glassformer.text import Tokenizer
 from glassformer.trace import Edit, Trace
 
@@ -44,7 +44,7 @@ class _Place:
     labels: Mapping[str, Sequence[str]]
 
 
-def parse_edits(specs: Sequence[str], plain: Walk, translator: Translator) -> dict[str, Edit]:
+def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -> dict[str, Edit]:
     """The edits of ``specs``, one for each address that they meet, for ``walk`` or ``tracing``.
 
     ``plain`` is the walk without edits, from which axes and tokens are known. Raises ``TraceError`` for what cannot
@@ -80,7 +80,7 @@ def _both(first: Edit, second: Edit, value: Tensor) -> Tensor:
     return second(first(value))
 
 
-def _places(plain: Walk, translator: Translator) -> dict[str, _Place]:
+def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
     """Every address that may be edited: the taps of the walk, and the model's weights and tables."""
     model = translator.model
     tap_axes = {step.address: step.axes for step in plain.trace}
@@ -104,7 +104,7 @@ def _is_tap(step: WalkStep) -> bool:
     return step.address.partition(".")[0] not in ("text", "choice")
 
 
-def _tokens(plain: Walk, step: WalkStep) -> dict[str, Sequence[str]]:
+def _tokens(plain: WalkData, step: WalkStep) -> dict[str, Sequence[str]]:
     return {word: tokens for word, tokens in zip(step.axes, plain.labels(step, 0), strict=True) if tokens is not None}
 
 
@@ -157,7 +157,7 @@ def _range(address: str, word: str, index: str, labels: Sequence[str]) -> slice:
     raise TraceError(f"--edit {address}: {word}={index!r}, expected an index such as 0, a range such as 2:5{tokens}")
 
 
-def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str, plain: Walk) -> Edit:
+def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str, plain: WalkData) -> Edit:
     if value == "mean":
         averaged = [at for at, word in enumerate(place.axes[:-1]) if word in _AVERAGED]
         return partial(_averaged, address, cells, averaged, _real(place.axes, plain))
@@ -170,7 +170,7 @@ def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str, pla
     return partial(_filled, address, cells, number)
 
 
-def _real(axes: tuple[str, ...], plain: Walk) -> Tensor:
+def _real(axes: tuple[str, ...], plain: WalkData) -> Tensor:
     """1 where the sentences have a token and 0 where they are padded, stretched to be multiplied along the axes."""
     ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
     real = torch.ones((1,) * len(axes))

@@ -11,8 +11,8 @@ from rich.text import Text
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.explain.plain import clipped, printable
-from glassformer.explain.walk import Walk
+from glassformer.explain.render.plain import clipped, printable
+from glassformer.explain.walk_data import WalkData
 from glassformer.text import Tokenizer
 
 _PROBABILITIES = "output_projection.probabilities"
@@ -35,7 +35,7 @@ class Change:
     divergence: float
 
 
-def changes(plain: Walk, edited: Walk, tokenizer: Tokenizer) -> list[Change]:
+def changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[Change]:
     """The change at each real target position of two walks over the same sentences, one of them edited.
 
     Raises ``TraceError`` when the walks do not read the same target.
@@ -64,7 +64,7 @@ def _change(cell: tuple[int, int], read: str, before: Tensor, after: Tensor, tok
     )  # fmt: skip
 
 
-def print_effect(found: list[Change], plain: Walk, console: Console) -> None:
+def print_effect(found: list[Change], plain: WalkData, console: Console) -> None:
     """A table for each sentence; a position whose likeliest token is another one is marked."""
     for sentence, source in enumerate(plain.sentences.sources):
         rows = [change for change in found if change.sentence == sentence]

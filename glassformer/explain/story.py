@@ -8,29 +8,10 @@ from dataclasses import replace
 
 from glassformer.config import ModelConfig
 from glassformer.errors import TraceError, nearest
+from glassformer.explain.addresses import kind_of
 from glassformer.explain.stories import STORIES, VARIANTS, Story
 
 __all__ = ["Story", "kind_of", "story_of"]
-
-_WEIGHTS = {"weight", "bias", "gain", "table", "key_table", "value_table"}
-
-
-def kind_of(address: str) -> str:
-    """The kind of module that an address lies in: ``cross_attention``, ``add_norm``, ``encoder_layer`` ..."""
-    path = [part for part in address.split(".")[:-1] if not part.isdigit()]
-    if not path:
-        return "model"
-    stack, last = path[0], path[-1]
-    if last == "self_attention":
-        return f"{stack}_self_attention"
-    if last in _WEIGHTS:
-        return "weight"
-    if last == "layers":
-        return f"{stack}_layer"
-    for ending in ("add_norm", "norm", "embedding"):
-        if last == ending or last.endswith(f"_{ending}"):
-            return ending
-    return last
 
 
 def story_of(address: str, config: ModelConfig | None = None) -> Story:

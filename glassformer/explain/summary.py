@@ -16,10 +16,9 @@ from rich.text import Text
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
-from glassformer.explain.notation import symbols
-from glassformer.explain.plain import symbols_text
+from glassformer.explain.addresses import layer_of, symbols
 from glassformer.explain.recording import recorded_pass
-from glassformer.explain.stages import layer_of
+from glassformer.explain.render.plain import symbols_text
 from glassformer.model import Transformer
 from glassformer.trace import Step
 

@@ -7,8 +7,8 @@ from glassformer.axes import LEGEND
 from glassformer.config import ModelConfig
 from glassformer.errors import TraceError
 from glassformer.explain import Walk, resolved_axes, story_of
+from glassformer.explain.addresses import kind_of
 from glassformer.explain.stories import STORIES, VARIANTS
-from glassformer.explain.story import kind_of
 from glassformer.model import Transformer
 from glassformer.trace import Step, tracing
 

@@ -13,12 +13,9 @@ from glassformer.decoding import Demands, Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.equations import EQUATIONS, GIVEN
-from glassformer.explain.generation import walk_generation
-from glassformer.explain.ledger import ledger
-from glassformer.explain.proof import prove
 from glassformer.explain.stories import STORIES
-from glassformer.explain.training_step import walk_training
-from glassformer.explain.verify import verify_walk
+from glassformer.explain.verify import ledger, prove, verify_walk
+from glassformer.explain.walk_kinds import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.model.layers import FeedForward
 from glassformer.text import Tokenizer

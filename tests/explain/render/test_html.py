@@ -9,8 +9,9 @@ from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
-from glassformer.explain import html, walk
-from glassformer.explain.generation import walk_generation
+from glassformer.explain import walk
+from glassformer.explain.render import html
+from glassformer.explain.walk_kinds import walk_generation
 from glassformer.model import Transformer
 from glassformer.text import Tokenizer
 

@@ -14,11 +14,11 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from glassformer.explain.heatmap import print_attention
-from glassformer.explain.outline import Section, gradient_line, module_of, outline, shape_line, source_line
-from glassformer.explain.plain import printable
-from glassformer.explain.tables import Most, Table, cell_text, step_lines, value_tables
-from glassformer.explain.walk import Walk, WalkStep
+from glassformer.explain.render.heatmap import print_attention
+from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
+from glassformer.explain.render.plain import printable
+from glassformer.explain.render.tables import Most, Table, cell_text, step_lines, value_tables
+from glassformer.explain.walk_data import WalkData, WalkStep
 
 __all__ = ["print_attention", "print_walk"]
 
@@ -27,7 +27,9 @@ _INDENT, _GAP = 7, "  "
 _LABEL_WIDTH, _CELL_WIDTH, _NUMBERS = 13, 9, 8
 
 
-def print_walk(walk: Walk, console: Console, *, values: bool = False, all_layers: bool = False, row: int = 0) -> None:
+def print_walk(
+    walk: WalkData, console: Console, *, values: bool = False, all_layers: bool = False, row: int = 0
+) -> None:
     """Print the walk; ``values`` adds what each step holds for sentence ``row``, and what each step means.
 
     Layers after the first of a stack, the decoder's steps at tokens after the first and the steps of each weight are
@@ -41,14 +43,14 @@ def print_walk(walk: Walk, console: Console, *, values: bool = False, all_layers
         _print_section(section, walk, columns, console, row if values else None)
 
 
-def _print_sentences(walk: Walk, console: Console) -> None:
+def _print_sentences(walk: WalkData, console: Console) -> None:
     for number, (source, target) in enumerate(
         zip(walk.sentences.sources, walk.sentences.targets, strict=True), start=1
     ):
         console.print(Text(f"{number}  {printable(source)} → {printable(target)}"))
 
 
-def _print_section(section: Section, walk: Walk, columns: "_Columns", console: Console, row: int | None) -> None:
+def _print_section(section: Section, walk: WalkData, columns: "_Columns", console: Console, row: int | None) -> None:
     """With ``row``, each step with its meaning and its values for that sentence."""
     console.print()
     console.print(Text(section.title, style="bold cyan"))
@@ -71,7 +73,7 @@ def _print_section(section: Section, walk: Walk, columns: "_Columns", console: C
             console.print(Padding(renderable, (0, 0, 0, 2), expand=False))
 
 
-def _details(walk: Walk, step: WalkStep, row: int, width: int) -> Iterator[RenderableType]:
+def _details(walk: WalkData, step: WalkStep, row: int, width: int) -> Iterator[RenderableType]:
     """What the step means, and what it holds for one sentence, in words and in numbers."""
     yield Text(f"{step.story.title} ({source_line(step)}). {step.story.sentence}", style="italic")
     for line in step_lines(step, row):
@@ -146,7 +148,7 @@ class _Columns:
     widths: tuple[int, ...]
 
 
-def _columns(walk: Walk, width: int) -> _Columns:
+def _columns(walk: WalkData, width: int) -> _Columns:
     number = len(str(max((step.number for step in walk.steps), default=0))) + 2
     name = max((len(step.name) for step in walk.steps), default=0)
     rest = (shape_line, gradient_line) if walk.trace.gradients else (shape_line,)

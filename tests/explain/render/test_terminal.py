@@ -8,7 +8,7 @@ from three_sentences import SOURCES, TARGETS
 
 from glassformer.errors import InputError
 from glassformer.explain import print_attention, print_heatmap, print_walk, walk
-from glassformer.explain.plain import clipped, number_text, printable
+from glassformer.explain.render.plain import clipped, number_text, printable
 
 
 def printed(print_it, *arguments, width=100, **options) -> str:

@@ -17,18 +17,16 @@ in ``gradient`` its own ``values``. Version 1 had no kinds, ``call``, ``row_sent
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import StorageError
-
-if TYPE_CHECKING:
-    from glassformer.explain.walk import Walk, WalkStep
+from glassformer.explain.walk_data import WalkData, WalkStep
 
 
-def walk_mapping(walk: "Walk", *, values: bool) -> dict[str, Any]:
+def walk_mapping(walk: WalkData, *, values: bool) -> dict[str, Any]:
     """The whole walk; see the module's schema."""
     sentences = walk.sentences
     return {
@@ -62,7 +60,7 @@ def write_text(path: str | Path, text: str) -> None:
         raise StorageError(f"{path}: cannot be written: {error.strerror}. Choose another place.") from error
 
 
-def _step_mapping(step: "WalkStep", *, values: bool) -> dict[str, Any]:
+def _step_mapping(step: WalkStep, *, values: bool) -> dict[str, Any]:
     mapping: dict[str, Any] = {
         "number": step.number,
         "address": step.address,

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from glassformer.decoding import Translator
 from glassformer.errors import ConfigError, TokenizerError
-from glassformer.explain.diff import Difference, compare, diff_traces
-from glassformer.explain.positions import Positions
+from glassformer.explain.diff.align import Positions
+from glassformer.explain.diff.compare import Difference, compare, diff_traces
+from glassformer.explain.diff.passes import Way, pass_in, usual_tolerance
 from glassformer.explain.sentences import read_sentences
-from glassformer.explain.ways import Way, pass_in, usual_tolerance
 from glassformer.model import Transformer
 from glassformer.run_directory import LoadedRun, load_run
 from glassformer.trace import Trace

@@ -14,14 +14,13 @@ from glassformer.checkpoint import save_checkpoint, weights_of
 from glassformer.config import RunConfig
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.errors import CheckpointError, ConfigError, InputError, RunError, TokenizerError, TraceError
-from glassformer.explain.aligned import joined, recorded, stacked
-from glassformer.explain.compiled import captured_pass, compiled_pass
-from glassformer.explain.diff import compare, diff_traces
-from glassformer.explain.diff_runs import Side, diff_places, diff_runs, diff_sides
-from glassformer.explain.positions import Positions
+from glassformer.explain.diff.align import Positions, joined, recorded, stacked
+from glassformer.explain.diff.compare import compare, diff_traces
+from glassformer.explain.diff.compiled import captured_pass, compiled_pass
+from glassformer.explain.diff.passes import EXACT, LOW_PRECISION, Way, pass_in, read_way, usual_tolerance
+from glassformer.explain.diff.runs import Side, diff_places, diff_runs, diff_sides
 from glassformer.explain.recording import recorded_pass
-from glassformer.explain.walk import walk
-from glassformer.explain.ways import EXACT, LOW_PRECISION, Way, pass_in, read_way, usual_tolerance
+from glassformer.explain.walk_kinds import walk
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.trace import Step, Trace, tracing
@@ -238,7 +237,7 @@ def test_without_a_compiler_the_error_says_what_to_install(small_model, src_ids,
     def fail(*_):
         raise RuntimeError("No working C++ compiler found in /usr/bin/no-such\nlong advice follows")
 
-    monkeypatch.setattr("glassformer.explain.compiled.captured_pass", lambda *_: (fail, []))
+    monkeypatch.setattr("glassformer.explain.diff.compiled.captured_pass", lambda *_: (fail, []))
     monkeypatch.setattr(torch, "compile", lambda graph, **_: graph)
     with pytest.raises(
         ConfigError, match=r"No working C\+\+ compiler found in /usr/bin/no-such It needs .* g\+\+"

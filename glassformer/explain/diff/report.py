@@ -8,15 +8,96 @@ Schema: ``agrees``, ``tolerance``, ``names``, ``compared``, ``first`` (a tap or 
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.errors import TraceError
-from glassformer.explain.diff import Difference, TapDifference
-from glassformer.explain.plain import printable, shape_text
-from glassformer.explain.stages import stage_of
+from glassformer.explain.addresses import stage_of
+from glassformer.explain.render.plain import printable, shape_text
 from glassformer.explain.story import story_of
 
 _MOST = 3
+
+
+@dataclass(frozen=True)
+class TapDifference:
+    """One tap on both sides. ``size`` is the greatest difference, at ``cell``, where the sides hold ``values``.
+
+    ``cell`` has an index for each of ``axes``, ``tokens`` the token there where one is known. Where cells are out of
+    tolerance, ``parted`` of the ``cells`` that were compared, it is the worst of those. ``scale`` is the greatest
+    finite magnitude on the first side. Where nothing differs there is no cell, and in a tap of another shape there
+    are no ``cells`` at all.
+    """
+
+    address: str
+    call: int
+    axes: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    cells: int
+    parted: int = 0
+    size: float = 0.0
+    cell: tuple[int, ...] = ()
+    tokens: tuple[str | None, ...] = ()
+    values: tuple[float, float] = (0.0, 0.0)
+    scale: float = 0.0
+    same_shape: bool = True
+
+    @property
+    def parts(self) -> bool:
+        """Whether the sides part here: a cell out of tolerance, or another shape."""
+        return self.parted > 0 or not self.same_shape
+
+    @property
+    def place(self) -> dict[str, int]:
+        """The cell's index by axis word, axes of a single stretched entry left out."""
+        return {word: index for word, index in zip(self.axes, self.cell, strict=False) if word != "one"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Every tap that both sides have, in the order of the first; ``only`` are those that one side has, as
+    (address, call). ``names`` say what the sides are.
+    """
+
+    taps: tuple[TapDifference, ...]
+    tolerance: float
+    only: tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]] = ((), ())
+    names: tuple[str, str] = ("A", "B")
+
+    @property
+    def first(self) -> TapDifference | None:
+        """The first tap at which the sides part."""
+        return next((tap for tap in self.taps if tap.parts), None)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether they part nowhere."""
+        return self.first is None
+
+    @property
+    def parting(self) -> tuple[TapDifference, ...]:
+        """All taps at which they part, in order."""
+        return tuple(tap for tap in self.taps if tap.parts)
+
+    @property
+    def largest(self) -> TapDifference:
+        """The tap with the greatest difference of all; the first of those that are alike."""
+        return max(self.taps, key=lambda tap: tap.size)
+
+    def named(self, first: str, second: str) -> "Difference":
+        """The same with other names for the sides."""
+        return replace(self, names=(first, second))
+
+    def lines(self) -> list[str]:
+        """The report for a terminal."""
+        return report_lines(self)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Ready for JSON; what JSON has no number for is a word."""
+        return difference_mapping(self)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
 
 def report_lines(difference: Difference) -> list[str]:

@@ -3,13 +3,16 @@
 One table for each head. Large values are cut, and the caption says so. Knows no stages, no model and no look.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from glassformer.explain.plain import clipped, number_text, printable, shape_text
-from glassformer.explain.walk import Walk, WalkStep
+from glassformer.explain.addresses import kind_of
+from glassformer.explain.render.plain import clipped, number_text, printable, shape_text
+from glassformer.explain.sentences import Rows
+from glassformer.explain.walk_data import WalkData, WalkStep
 
 _LABEL_WIDTH, _HEADER_WIDTH = 12, 8
 
@@ -70,7 +73,7 @@ def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
     return tuple(line for number, lines in enumerate(rows, start=1) for line in (f"row {number}", *lines))
 
 
-def value_tables(walk: Walk, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
+def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
     """Tables of the step's value for a sentence, then of its gradient, if it has one."""
     if "batch" in step.axes and sentence not in step.sentences:
         yield Table(caption=f"sentence {sentence + 1} is finished: it has no row here")
@@ -81,7 +84,7 @@ def value_tables(walk: Walk, step: WalkStep, sentence: int, most: Most) -> Itera
             yield replace(table, title=f"gradient, {table.title}".rstrip(", "))
 
 
-def _tables(walk: Walk, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
+def _tables(walk: WalkData, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
     value, axes, cells = _of_sentence(walk, step, sentence)
     rows = step.sentences.count(sentence)
     note = f"the first of the {rows} rows of this sentence" if rows > 1 else ""
@@ -105,7 +108,7 @@ def _tables(walk: Walk, step: WalkStep, sentence: int, most: Most) -> Iterator[T
         yield replace(table, title=title, caption=_caption(left_out, note if index == 0 else ""))
 
 
-def _of_sentence(walk: Walk, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
+def _of_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
     """The value, axes and token cells of one sentence, without its axes of a single stretched entry."""
     row = step.sentences.index(sentence) if "batch" in step.axes else 0
     labels = walk.labels(step, row)
@@ -155,3 +158,109 @@ def _left_out(axis: _Axis, shown: int) -> list[str]:
 
 def _caption(left_out: list[str], note: str) -> str:
     return "; ".join(filter(None, [f"showing {', '.join(left_out)}" if left_out else "", note]))
+
+
+MOST_SENTENCES = 8
+_TEXT_WIDTH = 240
+_BETWEEN = " │ "
+
+
+def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
+    """A table for each side whose pre-tokens are among the steps, with a line for each sentence."""
+    sentences, batch = walk.sentences, walk.sentences.batch
+    found = {step.address: step.lines for step in steps}
+    for side, name, texts, tokens, ids in (
+        ("src", "source", sentences.sources, sentences.src_tokens, batch.src_ids),
+        ("tgt", "target", sentences.targets, sentences.tgt_out_tokens, batch.tgt_out_ids),
+    ):
+        pre_tokens = found.get(f"text.{side}_pre_tokens")
+        if pre_tokens is not None:
+            normal = found.get(f"text.{side}_normalised") or ()
+            yield _table(name, texts, normal, pre_tokens, _unpadded(tokens, ids, sentences.pad_id))
+
+
+def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, tokens: Rows) -> Table:
+    """The normal form is a column where it is not the text itself."""
+    columns = {
+        name: [str(number) for number in range(1, len(texts) + 1)],
+        "normal form": [lines[0] for lines in normal],
+        "pre-tokens": [_BETWEEN.join(lines) for lines in pre_tokens],
+        "tokens": [" ".join(labels) for labels in tokens],
+    }
+    if columns["normal form"] in ([], list(texts)):
+        del columns["normal form"]
+    shown = list(zip(*columns.values(), strict=True))[:MOST_SENTENCES]
+    rows = tuple(tuple(clipped(text, _TEXT_WIDTH) for text in row) for row in shown)
+    return Table(tuple(columns), rows, caption=left_out(len(shown), len(texts), "sentences"))
+
+
+def _unpadded(tokens: Rows, ids: Tensor, pad_id: int) -> Rows:
+    return tuple(row[:count] for row, count in zip(tokens, (ids != pad_id).sum(dim=1).tolist(), strict=True))
+
+
+def left_out(shown: int, of: int, what: str) -> str:
+    """``showing 8 of 30 sentences``; nothing where all are shown."""
+    return f"showing {shown} of {of} {what}" if shown < of else ""
+
+
+_MOST_TOKENS = 12
+_LOSSES = ("loss.nll_per_token", "loss.per_token", "loss.mean")
+_UPDATE = ("update.gradient_norm", "update.rate", "update.count")
+_OF_WEIGHT = {"gradient", "first_moment", "second_moment", "value_before", "value"}
+
+
+def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
+    """For each sentence the probability and the loss of each token that it was to say; then the mean."""
+    found = {step.address: step.value for step in steps if step.address in _LOSSES}
+    if len(found) < len(_LOSSES):
+        return
+    sentences = walk.sentences
+    for row in range(min(len(sentences.sources), MOST_SENTENCES)):
+        yield _losses_of(walk, row, found)
+    mean = f"mean over {sentences.batch.target_tokens} tokens: {float(found['loss.mean']):.4f}"
+    hidden = left_out(MOST_SENTENCES, len(sentences.sources), "sentences")
+    yield Table(caption="; ".join(filter(None, [mean, hidden])))
+
+
+def _losses_of(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
+    sentences = walk.sentences
+    count = int((sentences.batch.tgt_out_ids[row] != sentences.pad_id).sum())
+    shown = min(count, _MOST_TOKENS)
+    nll, loss = (found[name][row, :shown].tolist() for name in _LOSSES[:2])
+    rows = tuple(
+        (token, math.exp(-one), one, smoothed)
+        for token, one, smoothed in zip(sentences.tgt_out_tokens[row][:shown], nll, loss, strict=True)
+    )
+    title = f"{row + 1}  {sentences.sources[row]} → {sentences.targets[row]}"
+    return Table(("token", "P", "−log P", "loss"), rows, title, left_out(shown, count, "tokens"))
+
+
+def weight_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
+    """One table with a line for each weight: norms of its gradient, of both moments, of how far it moved."""
+    weights: dict[str, dict[str, Tensor]] = {}
+    for step in steps:
+        if kind_of(step.address) == "weight":
+            weights.setdefault(step.address.rpartition(".")[0], {})[step.name] = step.value
+    rows = tuple(_norms(name, parts) for name, parts in weights.items() if parts.keys() >= _OF_WEIGHT)
+    if rows:
+        headers = ("weight", "shape", "‖g‖", "‖m‖", "‖v‖", "‖Δw‖")
+        yield Table(headers, rows, caption=_about_update(walk, steps))
+
+
+def _norms(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
+    moved = parts["value"] - parts["value_before"]
+    gradient, first, second, change = (
+        float(tensor.norm()) for tensor in (parts["gradient"], parts["first_moment"], parts["second_moment"], moved)
+    )
+    return name, shape_text(tuple(moved.shape)), gradient, f"{first:.1e}", f"{second:.1e}", change
+
+
+def _about_update(walk: WalkData, steps: Sequence[WalkStep]) -> str:
+    """Norm of the whole gradient, rate and number of the update, as far as they are among the steps."""
+    found = {step.address: step.value.item() for step in steps if step.address in _UPDATE}
+    if len(found) < len(_UPDATE):
+        return ""
+    norm, rate, count = (found[address] for address in _UPDATE)
+    clip = walk.train.clip_norm if walk.train is not None else 0.0
+    clipped = f", shortened to {number_text(clip)}" if clip and norm > clip else ""
+    return f"gradient of all weights: norm {number_text(norm)}{clipped}; learning rate {rate:.2e}; update {count}"

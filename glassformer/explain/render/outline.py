@@ -7,14 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
-from glassformer.explain.plain import number_text, shape_text, symbols_text
-from glassformer.explain.search_tables import Searched, search_tables, searched_steps
-from glassformer.explain.stages import layer_of
-from glassformer.explain.story import kind_of
-from glassformer.explain.tables import Table
-from glassformer.explain.text_tables import text_tables
-from glassformer.explain.training_tables import loss_tables, weight_tables
-from glassformer.explain.walk import Walk, WalkStep
+from glassformer.explain.addresses import kind_of, layer_of
+from glassformer.explain.render.plain import number_text, shape_text, symbols_text
+from glassformer.explain.render.search_tables import Searched, search_tables, searched_steps
+from glassformer.explain.render.tables import Table, loss_tables, text_tables, weight_tables
+from glassformer.explain.walk_data import WalkData, WalkStep
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +24,7 @@ class Section:
     tables: tuple[Table, ...]
 
 
-def outline(walk: Walk, *, folds_layers: bool, folds_repeats: bool) -> Iterator[Section]:
+def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[Section]:
     """The sections in order.
 
     ``folds_layers`` folds the layers of a stack after its first, ``folds_repeats`` the tokens of a generation after
@@ -82,7 +79,7 @@ def _repeated_layer(step: WalkStep) -> str:
     return step.stage.rpartition(" ")[0] if repeated else ""
 
 
-def _section(walk: Walk, folded: str, steps: list[WalkStep], searched: Searched) -> Section:
+def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searched) -> Section:
     tables = tuple(
         chain(
             text_tables(walk, steps), search_tables(walk, steps, searched), loss_tables(walk, steps),

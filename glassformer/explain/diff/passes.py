@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.errors import ConfigError, InputError, nearest
-from glassformer.explain.aligned import Aligned, joined, recorded, stacked
+from glassformer.explain.diff.align import Aligned, joined, recorded, stacked
 from glassformer.explain.recording import recorded_pass
 from glassformer.model import Transformer
 from glassformer.model.evaluating import evaluating
@@ -119,7 +119,7 @@ def _twin(model: Transformer) -> Transformer:
 
 
 def _compiled(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    from glassformer.explain.compiled import compiled_pass  # what it takes of torch is slow to load
+    from glassformer.explain.diff.compiled import compiled_pass
 
     return recorded(compiled_pass(model, src_ids, tgt_in_ids))
 

@@ -10,9 +10,8 @@ from itertools import islice
 from torch import Tensor
 
 from glassformer.decoding.states import ENDS, LIVES
-from glassformer.explain.tables import Cell, Table
-from glassformer.explain.text_tables import MOST_SENTENCES, left_out
-from glassformer.explain.walk import Walk, WalkStep
+from glassformer.explain.render.tables import MOST_SENTENCES, Cell, Table, left_out
+from glassformer.explain.walk_data import WalkData, WalkStep
 
 Searched = Mapping[tuple[str, int], WalkStep]
 Values = dict[str, Tensor]
@@ -27,12 +26,12 @@ _SOMETIMES = ("ruled_log_probs", "candidate_sums", "candidate_keys")
 _DRAW = ("tgt_in_ids", "next_log_probs", "filtered_log_probs", "uniforms", "drawn_ids", "sampled_ids", "done")
 
 
-def searched_steps(walk: Walk) -> Searched:
+def searched_steps(walk: WalkData) -> Searched:
     """The steps of the search, by name and call."""
     return {(step.name, step.call): step for step in walk.steps if step.address.startswith("search.")}
 
 
-def search_tables(walk: Walk, steps: Sequence[WalkStep], searched: Searched) -> Iterator[Table]:
+def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched) -> Iterator[Table]:
     """A table for each sentence or sample at the token that these steps end, if all that it needs was kept."""
     call = next((step.call for step in steps if step.address == "search.done"), None)
     if call is None:
@@ -61,7 +60,7 @@ def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
     return found if len(found) == len(names) else {}
 
 
-def _beam(walk: Walk, place: int, before: Values, after: Values) -> Table:
+def _beam(walk: WalkData, place: int, before: Values, after: Values) -> Table:
     """The continuations of one sentence, or group of a sentence, in their order, and what becomes of each."""
     number = int(after["sentences"][place])
     was = before["sentences"].tolist().index(number)
@@ -87,7 +86,7 @@ def _rankings(after: Values) -> list[tuple[str, str]]:
 
 
 def _continuations(
-    walk: Walk, place: int, prefixes: list[list[int]], next_log_probs: Tensor, after: Values
+    walk: WalkData, place: int, prefixes: list[list[int]], next_log_probs: Tensor, after: Values
 ) -> Iterator[tuple[Cell, ...]]:
     rankings = [name for _, name in _rankings(after)]
     names = ("candidate_log_probs", "candidate_parents", "candidate_ids", "candidate_outcomes", *rankings)
@@ -100,7 +99,7 @@ def _continuations(
             yield log_prob, *ranking, share, _fate(walk, place, outcome, ids, after), _written(walk, ids)
 
 
-def _blocked(walk: Walk, was: int, rows: slice, before: Values, after: Values) -> Iterator[tuple[Cell, ...]]:
+def _blocked(walk: WalkData, was: int, rows: slice, before: Values, after: Values) -> Iterator[tuple[Cell, ...]]:
     """The best continuations that a rule forbids, though by their sums they would have been looked at."""
     if "ruled_log_probs" not in after:
         return
@@ -119,7 +118,7 @@ def _blocked(walk: Walk, was: int, rows: slice, before: Values, after: Values) -
             yield log_prob, *nothing, math.exp(float(own[parent, token])), "blocked by a rule", written
 
 
-def _fate(walk: Walk, place: int, outcome: int, ids: list[int], after: Values) -> str:
+def _fate(walk: WalkData, place: int, outcome: int, ids: list[int], after: Values) -> str:
     """What the search did with a continuation: its place among those living, or its score, after the step."""
     if outcome == LIVES:
         return f"lives on as {after['ids'][place].tolist().index(ids) + 1}"
@@ -129,14 +128,14 @@ def _fate(walk: Walk, place: int, outcome: int, ids: list[int], after: Values) -
     return f"ends, score {scores[tuple(ids)]:.3f}" if tuple(ids) in scores else "ends, too low to keep"
 
 
-def _ended(walk: Walk, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
+def _ended(walk: WalkData, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
     """The ended hypotheses of a sentence, without their padding, and their scores; best first."""
     for ids, score in zip(after["ended_ids"][place], after["ended_scores"][place].tolist(), strict=True):
         if score > -math.inf:
             yield ids[ids != walk.config.pad_id].tolist(), score
 
 
-def _outcome(walk: Walk, place: int, after: Values) -> str:
+def _outcome(walk: WalkData, place: int, after: Values) -> str:
     ended = [f"{score:.3f} {_written(walk, ids)}" for ids, score in _ended(walk, place, after)]
     so_far = f"ended so far, by score: {', '.join(ended)}" if ended else ""
     done = bool(after["done"][place])
@@ -144,7 +143,7 @@ def _outcome(walk: Walk, place: int, after: Values) -> str:
     return "; ".join(filter(None, [so_far, cut_short, "done" if done else ""]))
 
 
-def _draw(walk: Walk, row: int, sentence: int, now: Values) -> Table:
+def _draw(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
     """The likeliest tokens of one sample, with the share of the unit interval that each holds, and the one drawn."""
     drawn, uniform = int(now["drawn_ids"][row]), float(now["uniforms"][row])
     filtered = now["filtered_log_probs"][row].double().exp()
@@ -167,10 +166,10 @@ def _draw(walk: Walk, row: int, sentence: int, now: Values) -> Table:
     )
 
 
-def _title(walk: Walk, sentence: int, read: Sequence[int], group: str = "") -> str:
+def _title(walk: WalkData, sentence: int, read: Sequence[int], group: str = "") -> str:
     tokens = ", ".join(walk.sentences.vocab[number] for number in read)
     return f"{sentence + 1}  {walk.sentences.sources[sentence]}  (read: {tokens}){group}"
 
 
-def _written(walk: Walk, ids: Sequence[int]) -> str:
+def _written(walk: WalkData, ids: Sequence[int]) -> str:
     return " ".join(walk.sentences.vocab[number] for number in ids)

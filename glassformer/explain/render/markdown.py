@@ -6,10 +6,10 @@ A user's text is shown as it is, never read as Markdown or HTML. Knows no model.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from glassformer.explain.outline import Section, gradient_line, outline, shape_line
-from glassformer.explain.plain import printable
-from glassformer.explain.tables import Most, Table, cell_text, step_lines, value_tables
-from glassformer.explain.walk import Walk, WalkStep
+from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line
+from glassformer.explain.render.plain import printable
+from glassformer.explain.render.tables import Most, Table, cell_text, step_lines, value_tables
+from glassformer.explain.walk_data import WalkData, WalkStep
 
 _SENTENCE = 0
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#&$!])")
@@ -17,7 +17,7 @@ _LIST_MARK = re.compile(r"^(\d*)([-+=.)])(?![\d.])")
 _KINDS = {"forced": "Walk", "generation": "Generation", "training": "Training step"}
 
 
-def walk_markdown(walk: Walk, *, values: bool) -> str:
+def walk_markdown(walk: WalkData, *, values: bool) -> str:
     """The whole walk; ``values`` adds what each step means and what it holds for the first sentence.
 
     Without values, the decoder's steps at tokens after the first and the steps of each weight are one line.
@@ -31,7 +31,7 @@ def walk_markdown(walk: Walk, *, values: bool) -> str:
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _section(walk: Walk, section: Section, *, values: bool) -> Iterator[str]:
+def _section(walk: WalkData, section: Section, *, values: bool) -> Iterator[str]:
     yield f"## {section.title}"
     if section.steps:
         gradients = any(step.gradient is not None for step in section.steps)
@@ -53,7 +53,7 @@ def _row(step: WalkStep, *, gradients: bool) -> list[str]:
     ]  # fmt: skip
 
 
-def _details(walk: Walk, step: WalkStep) -> Iterator[str]:
+def _details(walk: WalkData, step: WalkStep) -> Iterator[str]:
     yield f"### {step.number} {_code(step.address)}"
     yield f"**{step.story.title}.** {escaped(step.story.sentence)}"
     yield _list(step_lines(step, _SENTENCE), nests=step.address.startswith("text."))

@@ -8,10 +8,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from glassformer.explain.outline import Section, gradient_line, outline, shape_line, source_line
-from glassformer.explain.plain import printable
-from glassformer.explain.tables import Cell, Most, Table, cell_text, step_lines, value_tables
-from glassformer.explain.walk import Walk, WalkStep
+from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line, source_line
+from glassformer.explain.render.plain import printable
+from glassformer.explain.render.tables import Cell, Most, Table, cell_text, step_lines, value_tables
+from glassformer.explain.walk_data import WalkData, WalkStep
 
 _SENTENCE = 0
 _MOST = Most(down=8, tokens=8, numbers=6, tables=2)
@@ -23,7 +23,7 @@ _STRONGEST, _WEAKEST = 0x99, 0x08
 _INDENTED = ' style="margin-left:1.5em"'
 
 
-def walk_html(walk: Walk) -> str:
+def walk_html(walk: WalkData) -> str:
     """The whole walk, the first stage open; values are those of the first sentence.
 
     The decoder's steps at tokens after the first and the steps of each weight are one line.
@@ -51,7 +51,7 @@ class _Room:
         return taken
 
 
-def _section(walk: Walk, section: Section, values: _Room, rest: _Room) -> Iterator[str]:
+def _section(walk: WalkData, section: Section, values: _Room, rest: _Room) -> Iterator[str]:
     for step in section.steps:
         about = rest.take([_about(step)])
         if not about:
@@ -75,7 +75,7 @@ def _about(step: WalkStep) -> str:
     )
 
 
-def _values(walk: Walk, step: WalkStep) -> Iterator[str]:
+def _values(walk: WalkData, step: WalkStep) -> Iterator[str]:
     lines = step_lines(step, _SENTENCE)
     if lines:
         hidden = [f"… and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []

@@ -1,21 +1,120 @@
-"""Who each row of a batch is while a generation goes on: its sentence, what it has read, what it may write next.
-
-Followed from step to step of a recorded trace. Knows no model.
-"""
+"""What a walk holds: its steps, in order, and the tokens and sentences along their axes. Imports no renderer."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from glassformer.config import ModelConfig
+from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.errors import TraceError, nearest
 from glassformer.explain.sentences import Rows, Sentences, token_rows
+from glassformer.explain.story import Story
 from glassformer.text import Tokenizer
-from glassformer.trace import Step
+from glassformer.trace import Step, Trace
 
 _MOST = 5
 _IDS_OF = {"log_probs": "ids", "sums": "ids", "ended_scores": "ended_ids", "sampled_log_probs": "sampled_ids"}
+
+
+@dataclass(frozen=True, eq=False)
+class WalkStep:
+    """One tensor of the walk. ``axes`` are words with src and tgt settled, ``symbols`` the walkthroughs' for them.
+
+    ``call`` counts the passes of the address. ``cells`` holds the token behind each entry where the entries are
+    ids, ``lines`` what a count or a step of a search stands for, row by row. ``labels`` are the tokens along the
+    axes src, tgt and vocab, ``sentences`` the sentence, from 0, for each row of the batch. ``token`` is the number of
+    the token that a generation is writing, from 1. ``gradient`` is there after a training step.
+    """
+
+    number: int
+    address: str
+    stage: str
+    story: Story
+    axes: tuple[str, ...]
+    symbols: tuple[str, ...]
+    value: Tensor
+    cells: Rows | None
+    lines: Rows | None
+    labels: Mapping[str, Rows]
+    sentences: tuple[int, ...]
+    token: int
+    call: int
+    gradient: Tensor | None
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self.address.rpartition(".")[2]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The concrete size of each axis."""
+        return tuple(self.value.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class WalkData:
+    """The sentences, the whole recorded trace, and the chosen steps in order; ``only`` is the glob that chose them.
+
+    ``kind`` is ``forced`` (teacher forcing, one pass), ``generation`` (every step of a search) or ``training`` (one
+    update). ``decode`` and ``train`` are the options of the last two.
+    """
+
+    config: ModelConfig
+    sentences: Sentences
+    trace: Trace
+    steps: tuple[WalkStep, ...]
+    only: str
+    kind: str = "forced"
+    decode: DecodeConfig | None = None
+    train: TrainConfig | None = None
+
+    def __getitem__(self, address: str) -> WalkStep:
+        """The first step at an address; raises ``TraceError`` like the trace when there is none."""
+        for step in self.steps:
+            if step.address == address:
+                return step
+        addresses = [step.address for step in self.steps]
+        raise TraceError(f"{address}: no such step among the {len(addresses)} walked.{nearest(address, addresses)}")
+
+    def labels(self, step: WalkStep, row: int) -> tuple[tuple[str, ...] | None, ...]:
+        """For each axis of the step, the tokens along it in row ``row``; None where it holds no tokens.
+
+        A target position is labelled by the token that the decoder reads there; a step of a cached generation that
+        holds the newest positions alone, by the newest tokens.
+        """
+        return tuple(
+            step.labels[word][row][-size:] if word in step.labels and row < len(step.labels[word]) else None
+            for word, size in zip(step.axes, step.shape, strict=True)
+        )
+
+    def narrow(self, *, layer: int | None = None, head: int | None = None) -> Self:
+        """The steps of one layer, of one head, or of both, counted from 0; steps without heads go with the layer.
+
+        Raises ``TraceError`` when the model has no such layer or head, or no step is left.
+        """
+        most = max(self.config.n_encoder_layers, self.config.n_decoder_layers)
+        for name, number, limit in (("layer", layer, most), ("head", head, self.config.n_heads)):
+            if number is not None and not 0 <= number < limit:
+                raise TraceError(f"--{name}: found {number}, expected 0 to {limit - 1}.")
+        steps = [step for step in self.steps if layer is None or f".layers.{layer}." in step.address]
+        if head is not None:
+            steps = [_of_head(step, head) for step in steps if "heads" in step.axes]
+        if not steps:
+            raise TraceError(f"--layer, --head: leave no step of {self.only!r}. Drop one of them, or --only.")
+        return replace(self, steps=tuple(steps))
+
+
+def _of_head(step: WalkStep, head: int) -> WalkStep:
+    place = step.axes.index("heads")
+    axes, symbols = list(step.axes), list(step.symbols)
+    del axes[place], symbols[place]
+    gradient = None if step.gradient is None else step.gradient.select(place, head)
+    value = step.value.select(place, head)
+    return replace(step, axes=tuple(axes), symbols=tuple(symbols), value=value, gradient=gradient)
 
 
 class RowLabels:

@@ -1,0 +1,1 @@
+"""Two passes compared tap by tap: runs, checkpoints, saved traces, or two ways to run one model."""

@@ -1,0 +1,1 @@
+"""A walk drawn: on the terminal, as Markdown, HTML and JSON."""

@@ -1,0 +1,226 @@
+"""What `glassformer trace` was asked for, as one library call: which walk, over which texts, of which run."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoint import newest_valid
+from glassformer.config import WARMUP, DecodeConfig, RunConfig, TrainConfig
+from glassformer.decoding import Translator
+from glassformer.decoding.asked import changed_by
+from glassformer.decoding.demands import Demands
+from glassformer.decoding.sampling import sample
+from glassformer.decoding.search import beam_search
+from glassformer.decoding.sources import output_limit, read_sources
+from glassformer.decoding.steps import DecoderSteps
+from glassformer.errors import ConfigError
+from glassformer.explain.edits import parse_edits
+from glassformer.explain.recording import recorded_pass
+from glassformer.explain.sentences import Sentences, read_sentences
+from glassformer.explain.walk import Walk, made_walk
+from glassformer.model.evaluating import evaluating
+from glassformer.run_directory import RunDirectory
+from glassformer.trace import Edit, Step, note, tracing
+from glassformer.training.distributed import Spread
+from glassformer.training.limits import cooldown_factor
+from glassformer.training.schedule import learning_rate
+from glassformer.training.state import TrainState, restore_optimizer
+from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+
+_PROBABILITIES = "output_projection.probabilities"
+_CHOICE = ("choice.next_ids", "choice.next_probabilities")
+
+
+def walk(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str] | None = None,
+    *,
+    only: str = "*",
+    edits: Mapping[str, Edit] | None = None,
+) -> Walk:
+    """Run the translator's model over sentences and keep each step whose address matches the glob ``only``.
+
+    Without ``targets`` the sentences are translated first and the best outputs walked through. ``edits`` are those
+    of ``tracing``; the targets are what the model says without them. Raises ``InputError`` for sentences that do
+    not fit the model, ``TraceError`` for an ``only`` that matches nothing.
+    """
+    sentences = read_sentences(translator, sources, targets)
+    return walk_through(translator, sentences, only=only, edits=edits)
+
+
+def walk_through(
+    translator: Translator, sentences: Sentences, *, only: str = "*", edits: Mapping[str, Edit] | None = None
+) -> Walk:
+    """``walk`` over sentences that have been read."""
+    model = translator.model
+    # The choice is read off the probabilities, which a glob for the choice alone would leave out.
+    chooses = any(fnmatchcase(address, only) for address in _CHOICE)
+    needed = "*" if chooses and not fnmatchcase(_PROBABILITIES, only) else only
+    trace = recorded_pass(model, sentences.batch.src_ids, sentences.batch.tgt_in_ids, needed, edits=edits)
+    choice = _choice(trace[_PROBABILITIES]) if chooses else []
+    trace.steps = [step for step in (*sentences.steps, *trace, *choice) if fnmatchcase(step.address, only)]
+    return made_walk(translator, sentences, trace, only=only)
+
+
+def _choice(probabilities: Tensor) -> list[Step]:
+    """The most probable token at each position, and how probable it is."""
+    best, ids = probabilities.max(dim=-1)
+    return [Step(address, ("batch", "tgt"), value) for address, value in zip(_CHOICE, (ids, best), strict=True)]
+
+
+def walk_generation(
+    translator: Translator,
+    sources: Sequence[str],
+    options: DecodeConfig | None = None,
+    *,
+    only: str = "*",
+    demands: Sequence[Demands] | None = None,
+) -> Walk:
+    """Translate the sentences as one batch and keep every step, of the model and of the search.
+
+    A blank source, which translating answers with nothing, is decoded like any other.
+    ``options`` as for ``Translator.translate``; ``options.cache`` decides whether keys and values are kept;
+    ``demands`` are one for each source. Raises ``InputError`` for sentences that do not fit the model and demands
+    that no output can meet, ``TraceError`` for an ``only`` that matches nothing.
+    """
+    options = options or translator.config
+    sentences = read_sentences(translator, sources, [""] * len(sources))
+    model = translator.model
+    device = next(model.parameters()).device
+    src_ids = sentences.batch.src_ids.to(device)
+    read = read_sources(sources, translator.src_tokenizer, model.config)
+    limits = [output_limit(source, model.config, options) for source in read]
+    # The search tells what each row of the decoder is, so that it is recorded whatever is wanted.
+    needed = only if fnmatchcase("search.", only) else "*"
+    with torch.no_grad(), evaluating(model), tracing(model, only=needed) as trace:
+        steps = DecoderSteps.of(model, src_ids, options)
+        if options.sample:
+            found = sample(steps, limits, options, range(len(sources)), demands)
+        else:
+            found = beam_search(steps, limits, options, demands)
+    targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
+    sentences = sentences.generated(targets)
+    trace.steps = [*sentences.source_steps, *trace]
+    walked = made_walk(translator, sentences, trace, only=only, kind="generation", decode=options)
+    trace.steps = [step for step in trace if fnmatchcase(step.address, only)]
+    return walked
+
+
+def walk_training(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    train: TrainConfig,
+    *,
+    run: Path | None = None,
+    only: str = "*",
+) -> Walk:
+    """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
+
+    With ``run``, Adam goes on from the moments of the run's latest checkpoint; without, it begins anew. One pass is
+    shown, where R-Drop makes two. Raises what ``walk`` raises.
+    """
+    train = replace(train, r_drop=0.0, warmup=train.warmup or WARMUP[translator.model.config.norm])
+    sentences = read_sentences(translator, sources, targets)
+    model = copy.deepcopy(translator.model).train()
+    optimizer = new_optimizer(model, train)
+    state = TrainState()
+    if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
+        state = TrainState.read(latest)
+        restore_optimizer(Spread(model, train), optimizer, latest)
+    number = state.update + 1
+    device = next(model.parameters()).device
+    own_dropout = torch.random.fork_rng([device] if device.type == "cuda" else [])
+    with own_dropout, tracing(model, only=only, gradients=True) as trace:
+        torch.manual_seed(train.seed)
+        accumulate_gradients(model, [sentences.batch], train)
+        clip_gradients(model, train)
+        cooldown = cooldown_factor(state, number)
+        note("update.cooldown", torch.tensor(cooldown, dtype=torch.float64), "")
+        adam_step(model, optimizer, learning_rate(number, train, model.config.d_model) * cooldown)
+    trace.steps = [step for step in (*sentences.steps, *trace) if fnmatchcase(step.address, only)]
+    return made_walk(translator, sentences, trace, only=only, kind="training", train=train)
+
+
+_OPTIONS = {"cache": "--no-cache"}  # whose option is not their name
+
+
+@dataclass(frozen=True)
+class Walked:
+    """The walk that was asked for; ``plain`` is the same without its edits, where it has some."""
+
+    walk: Walk
+    translator: Translator
+    plain: Walk | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkRequest:
+    """A walk of a trained model. ``options`` hold what ``generate`` decodes with, where they were given."""
+
+    run: Path
+    sources: Sequence[str]
+    targets: Sequence[str] | None = None
+    generate: bool = False
+    training: bool = False
+    verify: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    edits: Sequence[str] = ()
+    only: str = "*"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.targets is not None and len(self.targets) != len(self.sources):
+            raise ConfigError(
+                f"--tgt: found {len(self.targets)}, expected one for each of the {len(self.sources)} texts, or none."
+            )
+        modes = {
+            "--generate": self.generate, "--training": self.training, "--edit": bool(self.edits),
+        }  # fmt: skip
+        asked = [name for name, given in modes.items() if given]
+        if len(asked) > 1:
+            raise ConfigError(f"trace: found {' and '.join(asked)}, expected one of them. Make a walk of each.")
+        if self.edits and self.verify:
+            raise ConfigError(
+                "trace: found --edit and --verify, but an edited step follows from no equation. Drop one."
+            )
+        if self.only != "*" and (self.edits or self.verify):
+            raise ConfigError(
+                "trace: found --only, but --verify and --edit go by the whole pass. Drop it, or make a walk of each."
+            )
+        if self.training and self.targets is None:
+            raise ConfigError("--training: found no --tgt, expected the target of each TEXT, which the step learns.")
+        if self.generate and self.targets is not None:
+            raise ConfigError("--generate: found --tgt, but a generation writes its own target. Drop one of them.")
+        if self.options and not self.generate:
+            names = ", ".join(_OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in self.options)
+            raise ConfigError(f"{names}: found without --generate, which alone searches or samples. Add it.")
+
+    def make(self) -> Walked:
+        """Load the run and walk; raises what loading and walking raise."""
+        run = RunDirectory(self.run).load(self.device)
+        translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
+        if self.generate:
+            return Walked(self._generation(translator), translator)
+        if self.training:
+            return Walked(self._training(translator, run.config), translator)
+        plain = walk(translator, self.sources, self.targets, only=self.only)
+        if not self.edits:
+            return Walked(plain, translator)
+        edits = parse_edits(self.edits, plain, translator)
+        return Walked(walk_through(translator, plain.sentences, edits=edits), translator, plain)
+
+    def _generation(self, translator: Translator) -> Walk:
+        options = changed_by(translator.config, self.options)
+        return walk_generation(translator, self.sources, options, only=self.only)
+
+    def _training(self, translator: Translator, config: RunConfig) -> Walk:
+        targets = self.targets or ()
+        return walk_training(translator, self.sources, targets, config.train, run=self.run, only=self.only)
