@@ -21,7 +21,7 @@ from machine import machine
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
-from glassformer.explain.verify import Verification, ledger, verify_walk
+from glassformer.explain.verify import Verification, audit_operations, verify_walk
 from glassformer.explain.walk import Walk
 from glassformer.explain.walk_kinds import walk, walk_generation, walk_training
 from glassformer.model import Transformer
@@ -77,7 +77,7 @@ class Sum:
 def add_forced(total: Sum, translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> Walk:
     walked = walk(translator, sources, targets)
     total.add(verify_walk(walked, translator.model))
-    found = ledger(translator.model, walked.sentences.batch.src_ids, walked.sentences.batch.tgt_in_ids)
+    found = audit_operations(translator.model, walked.sentences.batch.src_ids, walked.sentences.batch.tgt_in_ids)
     total.operations += found.operations
     total.accounted += found.accounted
     return walked

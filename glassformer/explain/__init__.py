@@ -3,8 +3,8 @@
 from glassformer.explain.addresses import resolved_axes, symbols
 from glassformer.explain.render.heatmap import print_attention, print_heatmap
 from glassformer.explain.render.terminal import print_walk
-from glassformer.explain.story import Story, story_of
 from glassformer.explain.summary import SummaryRow, print_summary, summary_rows
+from glassformer.explain.tap_entries import Story, story_of
 from glassformer.explain.walk import Walk
 from glassformer.explain.walk_data import WalkStep
 from glassformer.explain.walk_kinds import walk

@@ -18,7 +18,7 @@ from glassformer.explain.render.html import walk_html
 from glassformer.explain.render.json import walk_mapping, write_mapping, write_text
 from glassformer.explain.render.markdown import walk_markdown
 from glassformer.explain.sentences import Sentences
-from glassformer.explain.story import story_of
+from glassformer.explain.tap_entries import story_of
 from glassformer.explain.walk_data import RowLabels, WalkData, WalkStep
 from glassformer.trace import Step, Trace
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.errors import TraceError, nearest
 from glassformer.explain.sentences import Rows, Sentences, token_rows
-from glassformer.explain.story import Story
+from glassformer.explain.tap_entries import Story
 from glassformer.text import Tokenizer
 from glassformer.trace import Step, Trace
 

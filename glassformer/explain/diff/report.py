@@ -14,7 +14,7 @@ from typing import Any
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import stage_of
 from glassformer.explain.render.plain import printable, shape_text
-from glassformer.explain.story import story_of
+from glassformer.explain.tap_entries import story_of
 
 _MOST = 3
 

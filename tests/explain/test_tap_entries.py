@@ -1,4 +1,5 @@
 from itertools import product
+from types import CodeType, FunctionType
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from glassformer.config import ModelConfig
 from glassformer.errors import TraceError
 from glassformer.explain import Walk, resolved_axes, story_of
 from glassformer.explain.addresses import kind_of
-from glassformer.explain.stories import STORIES, VARIANTS
+from glassformer.explain.tap_entries import ENTRIES, Check
+from glassformer.explain.tap_entries.entry import all_entries
 from glassformer.model import Transformer
 from glassformer.trace import Step, tracing
 
@@ -59,12 +61,48 @@ def test_every_recorded_tap_has_a_story_and_an_axis_on_one_side(all_steps, confi
         assert not {"position", "query", "key"} & set(resolved_axes(step)), step.address
 
 
-def test_no_story_is_told_of_a_tap_that_is_not_there(all_steps, walks):
+def test_no_entry_is_of_a_tap_that_is_not_there(all_steps, walks):
     addresses = {step.address for steps in all_steps.values() for step in steps}
     addresses |= {step.address for walked in walks for step in walked.steps}
     met = {(kind_of(address), address.rpartition(".")[2]) for address in addresses}
-    told = {(kind, name) for kind, stories in STORIES.items() for name in stories}
-    assert told == met
+    assert {(kind, name) for kind, name, _ in all_entries(ENTRIES)} == met
+
+
+def test_each_entry_is_checked_in_at_least_one_way_and_what_is_given_says_so():
+    given = {f"{kind}.{name}" for kind, name, entry in all_entries(ENTRIES) if entry.checks == (Check.GIVEN,)}
+    assert given == {
+        *(f"text.{side}_{name}" for side in ("src", "tgt") for name in ("normalised", "pre_tokens", "spelling")),
+        "text.src_tokens", "text.tgt_out_ids", "dropout.kept", "search.uniforms", "search.demanded_prefixes",
+        "search.required_ids", "search.banned_ids", "update.count_before", "update.cooldown", "weight.gradient",
+        "weight.value_before", "weight.first_moment_before", "weight.second_moment_before",
+    }  # fmt: skip
+
+
+def functions_reached(function: FunctionType, seen: set[FunctionType]) -> set[FunctionType]:
+    """The functions that one may call: by a global name, by a closure, or inside those of tap_entries."""
+    codes, used = [function.__code__], []
+    for code in codes:
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        used += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+    used += [cell.cell_contents for cell in function.__closure__ or ()]
+    for value in used:
+        value = getattr(value, "__wrapped__", value)  # cached
+        if isinstance(value, FunctionType | type) and value not in seen:
+            seen.add(value)
+            if isinstance(value, FunctionType) and value.__module__.startswith("glassformer.explain.tap_entries"):
+                functions_reached(value, seen)
+    return seen
+
+
+PRODUCT = tuple(f"glassformer.{part}." for part in ("model", "decoding", "training", "text"))
+
+
+def test_what_an_entry_computes_calls_no_function_of_the_product_and_what_it_repeats_does():
+    for kind, name, entry in all_entries(ENTRIES):
+        for function, repeats in ((entry.compute, False), (entry.repeat, True)):
+            if function is not None:
+                reached = functions_reached(function, set())
+                assert any(one.__module__.startswith(PRODUCT) for one in reached) == repeats, f"{kind}.{name}"
 
 
 def test_every_axis_word_of_the_legend_is_recorded(all_steps, walks):
@@ -74,11 +112,11 @@ def test_every_axis_word_of_the_legend_is_recorded(all_steps, walks):
     assert set(LEGEND) == used
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: f"{variant.name}-{variant.value}")
-def test_each_variant_changes_an_equation_that_exists(variant):
-    for kind in variant.kinds:
-        assert STORIES[kind][variant.name].equation != variant.equation
-    assert getattr(ModelConfig(), variant.field) != variant.value, "a variant departs from the paper's default"
+def test_each_variant_changes_an_equation_that_exists():
+    for _, _, entry in all_entries(ENTRIES):
+        for variant in entry.variants:
+            assert entry.equation != variant.equation
+            assert not variant.applies(ModelConfig()), "a variant departs from the paper's default"
 
 
 def test_the_equation_is_the_one_that_the_model_computes():
@@ -113,10 +151,13 @@ def test_the_three_attentions_are_told_apart():
     [
         (
             "encoder.layers.0.self_attention.score",
-            "no story is told of 'score' in encoder_self_attention. Did you mean 'scores'",
+            "encoder_self_attention has no entry for a tap 'score'. Did you mean 'scores'",
         ),
-        ("encoder.layers.0.feed_forwart.inner", "kind 'feed_forwart'. Did you mean 'feed_forward'"),
-        ("", "no story is told of '' in model"),
+        (
+            "encoder.layers.0.feed_forwart.inner",
+            "kind 'feed_forwart', for which no tap has an entry in tap_entries. Did you mean 'feed_forward'",
+        ),
+        ("", "model has no entry for a tap ''"),
     ],
 )
 def test_an_unknown_address_is_refused_with_the_nearest_known(address, message):
