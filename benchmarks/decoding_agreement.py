@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from glassformer.decoding.forced import forced_token_log_probs
+from glassformer.decoding.teacher_forcing import forced_token_log_probs
 from glassformer.model import Transformer
 
 NEAR = 1e-3  # nats

@@ -26,12 +26,10 @@ from machine import machine
 from rich.console import Console
 
 from glassformer.config import RunConfig
-from glassformer.text.advance import Advance
-from glassformer.text.prepare import prepare
+from glassformer.text.prepare import Advance, prepare
 from glassformer.text.workers import available_cores
+from glassformer.training.data import BatchStream, FileSource
 from glassformer.training.display import PlainDisplay
-from glassformer.training.source import FileSource
-from glassformer.training.stream import BatchStream
 from glassformer.training.train import train
 
 WORDS = 20_000

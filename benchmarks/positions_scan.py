@@ -20,8 +20,8 @@ from typing import Any
 
 from machine import machine
 
-from glassformer.tasks.scan_grammar import commands
-from glassformer.tasks.splits import divide, source
+from glassformer.tasks.scan import commands
+from glassformer.tasks.task import divide, source
 from glassformer.text.corpus import Pair
 
 POSITIONS = ("sinusoidal", "relative", "rotary")

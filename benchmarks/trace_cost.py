@@ -21,7 +21,7 @@ from idle_taps import idle, measure, ratio, without_taps
 from machine import machine, spread
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.search import beam_search
+from glassformer.decoding.beam_search import beam_search
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain.tap_entries import PassContext
 from glassformer.explain.verify import verify

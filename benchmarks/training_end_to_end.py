@@ -41,9 +41,9 @@ from glassformer.errors import GlassformerError
 from glassformer.model.evaluating import evaluating
 from glassformer.run_directory import RunDirectory
 from glassformer.text.batches import Batch, collate, plan_batches
-from glassformer.text.encoded import EncodedPairs
+from glassformer.text.dataset import EncodedPairs
+from glassformer.training.arguments import TrainRequest
 from glassformer.training.display import display_for
-from glassformer.training.request import TrainRequest
 from glassformer.training.train import train
 
 CELLS, WARM_UP, RATE = 4096, 200, 1e-3

@@ -27,11 +27,11 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, read_prepared
-from glassformer.training.progress import Progress, Silence
-from glassformer.training.request import TrainRequest
-from glassformer.training.stream import BatchStream, Share
+from glassformer.training.arguments import TrainRequest
+from glassformer.training.data import BatchStream, Share
+from glassformer.training.run_log import Progress, Silence
 from glassformer.training.train import train
-from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
 
 STRETCH = 10  # updates between two interruptions
 

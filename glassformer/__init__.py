@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from glassformer.errors import GlassformerError
     from glassformer.model.transformer import Transformer
     from glassformer.trace import Trace, tap, tracing
-    from glassformer.training.check import check_batch
+    from glassformer.training.batch_checks import check_batch
 
 _HOMES = {
     "DecodeConfig": "glassformer.config",
@@ -28,7 +28,7 @@ _HOMES = {
     "Transformer": "glassformer.model.transformer",
     "Translation": "glassformer.decoding.translator",
     "Translator": "glassformer.decoding.translator",
-    "check_batch": "glassformer.training.check",
+    "check_batch": "glassformer.training.batch_checks",
     "tap": "glassformer.trace",
     "tracing": "glassformer.trace",
 }

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from glassformer.errors import CheckpointError, StorageError
-from glassformer.regular_files import refuse_endless
+from glassformer.files import refuse_endless
 from glassformer.version import __version__
 
 FORMAT = 1

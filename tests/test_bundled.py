@@ -21,14 +21,13 @@ from typer.testing import CliRunner, Result
 from glassformer import ModelConfig, RunConfig, Transformer, Translator
 from glassformer.bundled import BUNDLED, CARD
 from glassformer.checkpoint import read_tensors, save_checkpoint, verify, weights_of
-from glassformer.cli import app
-from glassformer.demo import LANDMARKS, SENTENCES, show_bundled
+from glassformer.cli.demo import LANDMARKS, SENTENCES, show_bundled
+from glassformer.cli.main import app
 from glassformer.explain.walk_kinds import walk
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
 from glassformer.tasks import load_task
 from glassformer.text import Tokenizer
-from glassformer.text.corpus import Pair, read_pairs
-from glassformer.text.written import write_pairs
+from glassformer.text.corpus import Pair, read_pairs, write_pairs
 
 ROOT = Path(__file__).parents[1]
 FIRST = "I love you, too."

@@ -15,8 +15,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from glassformer.cli import app
-from glassformer.training.request import TrainRequest
+from glassformer.cli.main import app
+from glassformer.training.arguments import TrainRequest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(

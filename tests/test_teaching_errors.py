@@ -21,7 +21,7 @@ import torch
 import glassformer
 from glassformer import DecodeConfig, ModelConfig, RunConfig, Transformer, Translator, tracing
 from glassformer.checkpoint import save_checkpoint, weights_of
-from glassformer.cli import main
+from glassformer.cli.main import main
 from glassformer.errors import (
     ConfigError,
     GlassformerError,
@@ -400,7 +400,7 @@ def test_the_trainer_holds_its_first_batch_to_the_same_rules() -> None:
         batch = collate(*pairs)
         return Batch(batch.src_ids, batch.tgt_out_ids, batch.tgt_out_ids)
 
-    with scene(), patch("glassformer.training.stream.collate", unshifted):
+    with scene(), patch("glassformer.training.data.collate", unshifted):
         said = answer_of_command("glassformer train --src a.en --tgt a.de --run runs/a", InputError)
     assert said.startswith("tgt_in_ids: found the same ids as in tgt_out_ids")
 

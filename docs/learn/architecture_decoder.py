@@ -29,8 +29,8 @@ from glassformer.model.norm import AddAndNorm
 from glassformer.settings import apply_overrides
 from glassformer.tasks import Task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Pair
+from glassformer.training.data import TaskSource
 from glassformer.training.display import PlainDisplay
-from glassformer.training.source import TaskSource
 from glassformer.training.train import train
 
 torch.manual_seed(0)

@@ -27,9 +27,9 @@ from glassformer.model.layers import ACTIVATIONS, FeedForward
 from glassformer.model.norm import LayerNorm
 from glassformer.tasks import Task, load_task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from glassformer.training.data import TaskSource
 from glassformer.training.display import PlainDisplay
 from glassformer.training.loss import smoothed_loss
-from glassformer.training.source import TaskSource
 from glassformer.training.train import train
 
 torch.manual_seed(0)

@@ -22,9 +22,9 @@ from lesson import Lesson
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
 from glassformer.text.corpus import Pair
 from glassformer.text.prepare import prepare
+from glassformer.training.data import BatchStream
 from glassformer.training.schedule import learning_rate
-from glassformer.training.stream import BatchStream
-from glassformer.training.update import accumulate_gradients, adam_step, new_optimizer
+from glassformer.training.train_step import accumulate_gradients, adam_step, new_optimizer
 
 torch.manual_seed(0)
 lesson = Lesson("paper 6.3", "Attention Is All You Need, section 6.3 and the attention visualisations")

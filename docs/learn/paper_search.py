@@ -22,15 +22,15 @@ from lesson import Lesson
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
 from glassformer.checkpoint import load_weights, save_checkpoint, weights_of
 from glassformer.decoding import DecoderSteps, beam_search, length_penalty
-from glassformer.decoding.forced import forced_token_log_probs
+from glassformer.decoding.teacher_forcing import forced_token_log_probs
 from glassformer.tasks import load_task
 from glassformer.text.batches import collate
 from glassformer.text.prepare import prepare
-from glassformer.training.average import average_weights
+from glassformer.training.averaging import average_weights
+from glassformer.training.data import BatchStream
 from glassformer.training.loss import smoothed_loss
 from glassformer.training.schedule import learning_rate
-from glassformer.training.stream import BatchStream
-from glassformer.training.update import accumulate_gradients, adam_step, new_optimizer
+from glassformer.training.train_step import accumulate_gradients, adam_step, new_optimizer
 
 torch.manual_seed(0)
 lesson = Lesson("paper 6.1", "Attention Is All You Need, section 6.1: Machine Translation")

@@ -28,8 +28,8 @@ from torch import Tensor
 
 from glassformer import DecodeConfig, ModelConfig, Transformer, Translator, tracing
 from glassformer.axes import LEGEND
+from glassformer.decoding.batching import padded
 from glassformer.decoding.filters import keep_top_k, keep_top_p
-from glassformer.decoding.sources import padded
 from glassformer.decoding.steps import token_log_probs
 from glassformer.explain import print_walk, resolved_axes, story_of, walk
 from glassformer.model.masks import causal_mask, padding_mask

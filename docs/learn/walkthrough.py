@@ -31,7 +31,7 @@ from glassformer.model.masks import causal_mask
 from glassformer.model.norm import AddAndNorm
 from glassformer.model.positions import angles, frequencies
 from glassformer.text.batches import collate
-from glassformer.text.encoded import EncodedPairs, EncodedWriter
+from glassformer.text.dataset import EncodedPairs, EncodedWriter
 from glassformer.training.loss import smoothed_loss
 
 torch.manual_seed(0)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from glassformer import errors
-from glassformer.cli import app
-from glassformer.options import INTERRUPTED, TERMINATED
+from glassformer.cli.main import app
+from glassformer.cli.options import INTERRUPTED, TERMINATED
 from reference.markdown import code, page, prose, table
 
 VALUE_WORDS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}

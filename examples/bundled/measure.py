@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from glassformer import DecodeConfig, Translator
 from glassformer.checkpoint import weights_of
 from glassformer.text.corpus import Pair
-from glassformer.training.evaluation import translate_and_score
-from glassformer.training.scores import Scores
+from glassformer.training.evaluation import Scores, translate_and_score
 
 
 @dataclass(frozen=True)

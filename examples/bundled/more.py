@@ -22,8 +22,7 @@ from pairs import END_MARKS, letters
 from sentences import FIRST, RIGHT
 
 from glassformer.tasks import load_task
-from glassformer.text.corpus import Pair, read_pairs
-from glassformer.text.written import write_pairs
+from glassformer.text.corpus import Pair, read_pairs, write_pairs
 
 HELD_OUT = ("valid", "test", "phrasebook-test")
 SENTENCES, CLAUSES = 12_000, 6_000  # pairs of two sentences, and of two clauses

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from glassformer.tasks import load_task
-from glassformer.tasks.splits import Splits, divide
+from glassformer.tasks.task import Splits, divide
 from glassformer.text.corpus import Pair, read_pairs
 
 END_MARKS = (".", "!", "?")

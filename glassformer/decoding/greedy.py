@@ -9,11 +9,10 @@ from collections.abc import Sequence
 import torch
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding.best import best
-from glassformer.decoding.candidate import Candidate, length_penalty, ranked
-from glassformer.decoding.demands import Demands
-from glassformer.decoding.rules import has_rules
-from glassformer.decoding.states import closed_up
+from glassformer.decoding.beam import closed_up
+from glassformer.decoding.candidates import Candidate, best, length_penalty, ranked
+from glassformer.decoding.constraints import Demands
+from glassformer.decoding.filters import has_rules
 from glassformer.decoding.steps import Steps
 
 

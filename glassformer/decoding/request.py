@@ -1,15 +1,18 @@
 """A request: one text to translate, and in words what its translation must begin with, hold and not hold.
 
 From words to ids: a demanded word is spelled as it is spelled behind another word. Knows nothing of search.
+
+The options that were asked for, over those of a run. Knows no search.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.decoding.demands import Demands
-from glassformer.errors import InputError
+from glassformer.config import DecodeConfig
+from glassformer.decoding.constraints import Demands
+from glassformer.errors import ConfigError, InputError
 from glassformer.text.tokenizer import UNK_ID, Tokenizer
 
 # Kinds whose tokens carry the space before a word: the same word has other ids at the start of a text.
@@ -111,3 +114,28 @@ def _behind(phrase: str, tokenizer: Tokenizer) -> str:
         return phrase
     unspaced = unicodedata.name(phrase[0], "").startswith(_UNSPACED)
     return phrase if unspaced or not phrase[0].isalnum() else f" {phrase}"
+
+
+_ONLY_SEARCHING = {"beam": 1, "beam_groups": 1, "diversity": 0.0, "coverage_penalty": 0.0}  # with what does nothing
+
+
+def changed_by(default: DecodeConfig, asked: Mapping[str, Any]) -> DecodeConfig:
+    """The run's own options, changed by those that were asked for; what only a search has makes a sampler search.
+
+    Raises ``ConfigError`` for one that would do nothing beside the others, or whose value cannot be.
+    """
+    if "sample" not in asked and asked.keys() & _ONLY_SEARCHING.keys():
+        asked = {**asked, "sample": False}
+    idle = [_option(key) for key, neutral in _ONLY_SEARCHING.items() if asked.get(key, neutral) > neutral]
+    if asked.get("sample") and idle:
+        raise ConfigError(
+            f"{', '.join(idle)}: found with sampling, which draws and does not search. Drop one of both."
+        )
+    chosen = default.changed(asked)
+    if "diversity" in asked and chosen.beam_groups == 1:
+        raise ConfigError("--diversity: found without --beam-groups, between which it makes a difference. Add them.")
+    return chosen
+
+
+def _option(key: str) -> str:
+    return f"--{key.replace('_', '-')}"

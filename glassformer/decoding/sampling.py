@@ -16,12 +16,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidate import Candidate, length_penalty, nothing_allowed, ranked
-from glassformer.decoding.demands import Demanded, Demands
-from glassformer.decoding.filters import filtered
-from glassformer.decoding.rules import has_rules, ruled
+from glassformer.decoding.candidates import Candidate, finished, length_penalty, nothing_allowed, ranked
+from glassformer.decoding.constraints import Demanded, Demands
+from glassformer.decoding.filters import filtered, has_rules, ruled
 from glassformer.decoding.steps import Steps
-from glassformer.decoding.stepwise import finished
 from glassformer.errors import InputError
 from glassformer.trace import note
 

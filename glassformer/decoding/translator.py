@@ -2,6 +2,10 @@
 
 Texts are sorted by length and translated in batches; results come back in the order of the texts, as many as
 there were. Knows nothing of files or servers.
+
+Runs that translate together, loaded: their models, and the one vocabulary that they share.
+
+Knows nothing of how models are made to decide together.
 """
 
 from collections import Counter
@@ -13,12 +17,8 @@ from typing import Self
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig
-from glassformer.decoding.loading import load_together
-from glassformer.decoding.parts import Part, joined, parts_of
-from glassformer.decoding.pool import checked_workers
-from glassformer.decoding.request import Request, requests_of
-from glassformer.decoding.scored import Scored
-from glassformer.decoding.sources import (
+from glassformer.decoding.batch_translator import Writer
+from glassformer.decoding.batching import (
     check_pairs,
     check_texts,
     check_tokenizers,
@@ -27,12 +27,37 @@ from glassformer.decoding.sources import (
     read_sources,
     refuse_one_str,
 )
+from glassformer.decoding.request import Request, requests_of
+from glassformer.decoding.scoring import Scored
+from glassformer.decoding.segments import Part, joined, parts_of
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
-from glassformer.decoding.writer import Writer
-from glassformer.errors import InputError
+from glassformer.decoding.worker_pool import checked_workers
+from glassformer.errors import InputError, RunError, TokenizerError
 from glassformer.model import Transformer
 from glassformer.model.linears import read_precision
+from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.tokenizer import Tokenizer
+
+
+def load_together(directories: Sequence[str | Path], device: str) -> list[LoadedRun]:
+    """Each run, on ``device``; raises ``RunError`` for none, ``TokenizerError`` for runs of other vocabularies."""
+    if not directories:
+        raise RunError("run: found none, expected at least one run directory. Name one.")
+    runs = [RunDirectory(Path(directory)).load(device) for directory in directories]
+    for directory, run in zip(directories[1:], runs[1:], strict=True):
+        _check_same_tokenizers(directories[0], runs[0], directory, run)
+    return runs
+
+
+def _check_same_tokenizers(first: str | Path, expected: LoadedRun, second: str | Path, found: LoadedRun) -> None:
+    for side in ("src", "tgt"):
+        one, other = (getattr(run, f"{side}_tokenizer") for run in (expected, found))
+        if one.digest != other.digest:
+            raise TokenizerError(
+                f"{second}/tokenizer.{side}.json: is not the tokenizer of {first}, expected the same: runs decide "
+                "together about ids, which must mean the same to all. Train them on one text with one vocabulary."
+            )
+
 
 __all__ = ["Hypothesis", "Request", "Scored", "Translation", "Translator"]
 

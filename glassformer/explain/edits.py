@@ -26,7 +26,8 @@ from glassformer.decoding import Translator
 from glassformer.errors import TraceError, nearest
 from glassformer.explain.walk_data import WalkData, WalkStep
 from glassformer.text import Tokenizer
-from glassformer.trace import Edit, Trace
+from glassformer.trace import Trace
+from glassformer.trace.taps import Edit
 
 _CELLS = r'(?>"[^"]*"|[^\]])*+'  # never looked at twice
 _FORM = re.compile(rf"(?P<address>[^\[\]=]+)(?:\[(?P<cells>{_CELLS})\])?=(?P<value>.+)", re.DOTALL)

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from glassformer.model import Transformer
 from glassformer.model.evaluating import evaluating
-from glassformer.trace import Edit, Trace, tracing
+from glassformer.trace import Trace, tracing
+from glassformer.trace.taps import Edit
 
 
 def recorded_pass(

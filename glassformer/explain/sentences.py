@@ -8,10 +8,10 @@ from torch import Tensor
 
 from glassformer.config import ModelConfig
 from glassformer.decoding import Translator
-from glassformer.decoding.sources import padded, read_sources
+from glassformer.decoding.batching import padded, read_sources
 from glassformer.errors import InputError
 from glassformer.text import Batch, Derivation, Tokenizer
-from glassformer.text.characters import without_surrogates
+from glassformer.text.lines import without_surrogates
 from glassformer.trace import Step
 
 Rows = tuple[tuple[str, ...], ...]

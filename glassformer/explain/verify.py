@@ -5,10 +5,9 @@ greater than one; a mean relative to the greatest of its summands, whose roundin
 of the pass, and off otherwise. NaN follows from NaN. Most equations are stated anew in ``tap_entries``; the others
 call the search's own function, and the report counts both.
 
-For a pass with a forced target nothing is hidden either: a dispatch mode writes down each operation that torch carries
-out and the step that comes next. Each equation is then computed under the same mode: it must need exactly the
-operations that the model carried out. Operations that only move numbers are set aside, and so are those that look at
-the ids to refuse bad ones.
+For a pass with a forced target nothing is hidden either: a dispatch mode records each operation that torch carries
+out, and the step that comes next. Each equation is then computed under the same mode: it must need exactly the
+operations that the model carried out. Operations that only move numbers do not count, nor do those that check the ids.
 """
 
 from collections import Counter

@@ -13,11 +13,11 @@ from torch import Tensor
 from glassformer.checkpoint import newest_valid
 from glassformer.config import WARMUP, DecodeConfig, RunConfig, TrainConfig
 from glassformer.decoding import Translator
-from glassformer.decoding.asked import changed_by
-from glassformer.decoding.demands import Demands
+from glassformer.decoding.batching import output_limit, read_sources
+from glassformer.decoding.beam_search import beam_search
+from glassformer.decoding.constraints import Demands
+from glassformer.decoding.request import changed_by
 from glassformer.decoding.sampling import sample
-from glassformer.decoding.search import beam_search
-from glassformer.decoding.sources import output_limit, read_sources
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.errors import ConfigError
 from glassformer.explain.edits import parse_edits
@@ -26,12 +26,12 @@ from glassformer.explain.sentences import Sentences, read_sentences
 from glassformer.explain.walk import Walk, made_walk
 from glassformer.model.evaluating import evaluating
 from glassformer.run_directory import RunDirectory
-from glassformer.trace import Edit, Step, note, tracing
+from glassformer.trace import Step, note, tracing
+from glassformer.trace.taps import Edit
+from glassformer.training.checkpointing import TrainState, restore_optimizer
 from glassformer.training.distributed import Spread
-from glassformer.training.limits import cooldown_factor
-from glassformer.training.schedule import learning_rate
-from glassformer.training.state import TrainState, restore_optimizer
-from glassformer.training.update import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+from glassformer.training.schedule import cooldown_factor, learning_rate
+from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
 
 _PROBABILITIES = "output_projection.probabilities"
 _CHOICE = ("choice.next_ids", "choice.next_probabilities")

@@ -172,7 +172,7 @@ class Transformer(nn.Module):
 
         Queries, keys and values begin 1/√2 as large as Xavier has it for each of them, which is what it has for the
         three as one matrix: torch.nn.MultiheadAttention and fairseq begin so. With larger ones, a post-norm encoder
-        that learned at a high rate made its outputs at all positions equal (``training/sameness.py`` measures that).
+        that learned at a high rate made its outputs at all positions equal (``training/evaluation.py`` measures it).
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

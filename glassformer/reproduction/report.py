@@ -1,22 +1,37 @@
-"""All figures of a reproduction as plain values: trainings, scores in every way, what chance does. No text."""
+"""All figures of a reproduction as plain values: trainings, scores in every way, what chance does. No text.
+
+A report as lines for a person. Everything is read from the report.
+"""
 
 import hashlib
 import json
 import shutil
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import StorageError
-from glassformer.reproduction.bootstrap import compare
-from glassformer.reproduction.forms import INSTALL, OTHER, Forms, Moses, moses_of, turned_over
+from glassformer.reproduction.evaluate import (
+    INSTALL,
+    OTHER,
+    WAY_OF_FORM,
+    WAYS,
+    Forms,
+    Moses,
+    Scored,
+    compare,
+    moses_of,
+    scored_in_all_ways,
+    turned_over,
+    way_named,
+)
+from glassformer.reproduction.inputs import Order
 from glassformer.reproduction.machine import library_versions, machine
-from glassformer.reproduction.order import Order
 from glassformer.reproduction.recipe import Test
 from glassformer.reproduction.reproduce import Reproduced, SeedResult
-from glassformer.reproduction.ways import WAY_OF_FORM, WAYS, Scored, scored_in_all_ways, way_named
 from glassformer.text.lines import read_lines
+from glassformer.training.run_log import clock
 from glassformer.training.train import Outcome
 
 REPORT = "report.json"
@@ -160,3 +175,98 @@ def write_report(order: Order, report: Mapping[str, Any], evidence: Path | None)
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Trainings, then for each test set its scores, what others published, and what chance does."""
+    yield f"{report['recipe']['name']}: {report['recipe']['title']}"
+    if report["variant"]:
+        yield f"Variant {report['variant']['name']}: {report['variant']['why']}"
+    if report["changed"]:
+        yield f"Settings that were changed: {', '.join(report['changed'])}"
+    if report["teachers"]:
+        yield from _teacher_lines(report["teachers"])
+    yield ""
+    yield from _columns(_TRAINING, [_training_lines(seed, row) for seed, row in report["trainings"].items()])
+    for name, test in report["tests"].items():
+        yield ""
+        yield f"{name}, {test['sentences']:,} sentences"
+        yield from _scores(test)
+        yield from _main(test)
+        yield from _bootstrap(test["bootstrap"])
+
+
+_TRAINING = ("seed", "updates", "epochs", "target tokens", "time", "tokens/s", "valid loss", "model")
+
+
+def _teacher_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    for direction, row in found["trainings"].items():
+        changed = f" ({', '.join(row['changed'])})" if row["changed"] else ""
+        yield (
+            f"The {direction} teacher{changed}: {row['updates']:,} updates, "
+            f"{row['target_tokens']:,} target tokens, {clock(row['elapsed_s'])}, valid loss {row['valid_loss']:.3f}"
+        )
+    yield f"With their translations there are {found['pairs']:,} pairs."
+
+
+def _training_lines(seed: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        seed, f"{row['updates']:,}", str(row["epochs"]), f"{row['target_tokens']:,}", clock(row["elapsed_s"]),
+        f"{row['target_tokens_per_s']:,.0f}", f"{row['valid_loss']:.3f}",
+        "average" if row["averaged"] else "best single",
+    )  # fmt: skip
+
+
+def _scores(test: Mapping[str, Any]) -> Iterator[str]:
+    ways = test["ways"]
+    seeds = list(next(iter(ways.values()))["seeds"])
+    together = ("ensemble",) if test["ensemble"] else ()
+    head = ("way", *(f"seed {seed}" for seed in seeds), "mean", "±", *together, "signature")
+    rows = [
+        (name, *(f"{row['seeds'][seed]['score']:.2f}" for seed in seeds), f"{row['mean']:.2f}", _deviation(row),
+         *(f"{test[key][name]['score']:.2f}" for key in together), row["signature"])
+        for name, row in ways.items()
+    ]  # fmt: skip
+    yield from _columns(head, rows)
+    yield from (f"{name}: {row['meaning']}." for name, row in ways.items())
+    if test["left_out"]:
+        yield test["left_out"]
+    if test["rules"]:
+        scores = ", ".join(f"{name} {score:.2f}" for name, score in test["rules"]["scores"].items())
+        yield f"The references themselves, made {test['rules']['turned_into']} by the same rules, score: {scores}."
+
+
+def _main(test: Mapping[str, Any]) -> Iterator[str]:
+    """The figure to hold against the published ones, in full."""
+    way = test["ways"][test["main"]]
+    systems = {f"seed {seed}": row for seed, row in way["seeds"].items()}
+    if test["ensemble"]:
+        systems["ensemble of them"] = test["ensemble"][test["main"]]
+    for name, row in systems.items():
+        precisions = "/".join(f"{precision:.1f}" for precision in row["precisions"])
+        yield (
+            f"{name}: {test['main']} {row['score']:.2f}, {precisions}, BP {row['brevity_penalty']:.3f}, "
+            f"{row['words']:,} words for {row['reference_words']:,}"
+        )
+    for row in test["published"]:
+        details = f", {row['details']}" if row["details"] else ""
+        yield f"published: {row['way']} {row['score']:.2f}{details} ({row['system']}, {row['source']})"
+
+
+def _deviation(row: Mapping[str, Any]) -> str:
+    return "-" if row["deviation"] is None else f"{row['deviation']:.2f}"
+
+
+def _bootstrap(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{found['resamples']:,} times over redrawn sentences, {found['way']}:"
+    for seed, row in found["redrawn"].items():
+        yield f"  seed {seed}: {row['mean']:.2f} ± {row['interval']:.2f} (95 %)"
+    for row in found["pairs"]:
+        yield f"  seed {row['first']} - seed {row['second']}: {row['difference']:+.2f}, p = {row['p']:.3f}"
+
+
+def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Left-aligned, as wide as their widest, two spaces between."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()

@@ -16,15 +16,15 @@ from glassformer.checkpoint import newest_valid, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
 from glassformer.errors import RunError
-from glassformer.reproduction.order import Order
+from glassformer.reproduction.inputs import Order
 from glassformer.run_directory import RunDirectory
+from glassformer.text.corpus import write_texts
 from glassformer.text.lines import read_lines
-from glassformer.text.written import write_texts
+from glassformer.training.arguments import TrainRequest
+from glassformer.training.checkpointing import TrainState
+from glassformer.training.data import FileSource
 from glassformer.training.diversify import Diversified, diversify
-from glassformer.training.progress import Display
-from glassformer.training.request import TrainRequest
-from glassformer.training.source import FileSource
-from glassformer.training.state import TrainState
+from glassformer.training.run_log import Display
 from glassformer.training.train import Outcome, train
 
 

@@ -18,8 +18,7 @@ from typing import Any, get_args
 from babel.dates import format_date
 
 from glassformer.tasks.cldr import DateStyle, plain
-from glassformer.tasks.splits import divide, target, unambiguous
-from glassformer.tasks.task import Task
+from glassformer.tasks.task import Task, divide, target, unambiguous
 from glassformer.text.corpus import Pair
 
 # Each writes Gregorian dates with the digits 0-9 by default; ar, fa and th, for example, do not.

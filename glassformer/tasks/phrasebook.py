@@ -17,8 +17,7 @@ from babel import Locale
 
 from glassformer.tasks.cldr import plain
 from glassformer.tasks.phrases import Meaning, names, phrases
-from glassformer.tasks.splits import divide, source, unambiguous
-from glassformer.tasks.task import Task
+from glassformer.tasks.task import Task, divide, source, unambiguous
 from glassformer.text.corpus import Pair
 
 LANGUAGES = {"de": "German", "fr": "French", "ja": "Japanese"}

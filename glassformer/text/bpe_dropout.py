@@ -15,8 +15,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.text.encoded import Ids, Rows
-from glassformer.text.recipes import CONTROL_TOKENS
+from glassformer.text.dataset import Ids, Rows
+from glassformer.text.tokenizer_kinds import CONTROL_TOKENS
 
 Numbers = npt.NDArray[np.uint64]
 Symbols = tuple[int, ...]

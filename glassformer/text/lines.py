@@ -2,6 +2,10 @@
 
 ``str.splitlines`` would also split at U+2028, U+0085, vertical tab and form feed, and so shift all later lines
 of a parallel text. Knows nothing of pairs.
+
+Characters that need care wherever text comes in: those that cannot be seen, and lone surrogates.
+
+Knows nothing of files or tokens.
 """
 
 import gzip
@@ -76,3 +80,22 @@ def _decoded(path: Path, number: int, raw: bytes) -> str:
             f"{path}:{number}:{error.start + 1}: found byte 0x{byte:02X}, expected UTF-8. If that is {shown!r}, the "
             f"file is Latin-1 or Windows-1252; convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name}"
         ) from error
+
+
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+
+
+def is_blank(text: str) -> bool:
+    """Whether ``text`` holds only spaces and characters without width, so that there is nothing to translate."""
+    return not text.translate(_INVISIBLE).strip()
+
+
+def without_surrogates(text: str) -> str:
+    """``text`` with each lone surrogate, which no encoding can carry, replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

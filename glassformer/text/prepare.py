@@ -3,26 +3,140 @@
 The pairs are streamed, once to count them, once for each tokenizer and once to encode, so memory does not grow
 with the corpus; counting and encoding are spread over processes. ``prepared.json`` is written last: a directory
 that has it is finished, and is used again for the same data and settings. Knows nothing of where the pairs come from.
+
+Chunks of pairs made into ids: the part of a preparation that is spread over processes.
+
+Knows nothing of files, and nothing of processes.
+
+How far a preparation has come: pairs counted as they pass. Knows nothing of who shows it.
 """
 
 import json
 import os
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from glassformer.config import TextConfig
 from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
-from glassformer.text.advance import Advance, Advanced, counted
 from glassformer.text.corpus import Pair
-from glassformer.text.encoded import EncodedPairs, EncodedWriter
-from glassformer.text.encoding import ChunkEncoder, chunks
-from glassformer.text.selection import Survey, look_at, training_texts
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.dataset import EncodedPairs, EncodedWriter, Rows
+from glassformer.text.filtering import Survey, is_set_aside, look_at, reason_to_leave_out, training_texts
+from glassformer.text.tokenizer import EOS_ID, Tokenizer
 from glassformer.text.workers import available_cores, in_order
+
+Chunk = tuple[list[str], list[str]]
+"""As many sources and targets: plain lists of text cross to another process soonest."""
+
+PAIRS_IN_CHUNK = 4096
+
+
+def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
+    """The pairs, some thousands at a time."""
+    stream = iter(pairs)
+    while part := list(islice(stream, PAIRS_IN_CHUNK)):
+        yield [pair.src for pair in part], [pair.tgt for pair in part]
+
+
+@dataclass(frozen=True)
+class EncodedChunk:
+    """The ids of the pairs to keep, how many were kept or left out and why, and the pairs set aside."""
+
+    src: Rows
+    tgt: Rows
+    counts: Counter[str]
+    set_aside: list[Pair]
+
+
+@dataclass(frozen=True)
+class ChunkEncoder:
+    """Encodes the pairs with text on both sides that are within the length rules, but for a ``valid_share``."""
+
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    config: TextConfig
+    valid_share: float
+
+    @property
+    def vocab(self) -> int:
+        """Entries of the larger vocabulary."""
+        return max(tokenizer.size for tokenizer in self.tokenizers)
+
+    def __call__(self, chunk: Chunk) -> EncodedChunk:
+        """The result depends on the chunk alone."""
+        pairs: list[Pair] = []
+        set_aside: list[Pair] = []
+        for pair in map(Pair, *chunk):
+            if not pair.blank:
+                (set_aside if is_set_aside(pair, self.valid_share) else pairs).append(pair)
+        src, tgt = (self._side(side, [pair[side] for pair in pairs]) for side in (0, 1))
+        lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
+        reasons = [reason_to_leave_out(*both, self.config) for both in lengths]
+        counts = Counter(reason or "kept" for reason in reasons)
+        return EncodedChunk(self._rows(src, reasons), self._rows(tgt, reasons), counts, set_aside)
+
+    def _side(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
+        """The ids of each text and, where words will be cut anew, which of them begin one."""
+        if self.config.bpe_dropout:
+            return self.tokenizers[side].word_starts_batch(texts)
+        return [(ids, []) for ids in self.tokenizers[side].to_ids_batch(texts)]
+
+    def _rows(self, texts: Sequence[tuple[list[int], list[int]]], reasons: Sequence[str | None]) -> Rows:
+        kept = [text for text, reason in zip(texts, reasons, strict=True) if reason is None]
+        rows = Rows.of([[*ids, EOS_ID] for ids, _ in kept], self.vocab)
+        if not self.config.bpe_dropout:
+            return rows
+        return rows._replace(starts=Rows.of([[*starts, 1] for _, starts in kept], vocab=2).ids.astype(np.uint8))
+
+
+SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_VIEWS = 0.25
+_PAIRS_BETWEEN_LOOKS = 1024
+
+
+@dataclass(frozen=True)
+class Advance:
+    """``done`` pairs of ``total`` (None: not known yet) are behind a stage of the preparation."""
+
+    stage: str
+    done: int
+    total: int | None
+    elapsed_s: float
+
+    @property
+    def pairs_per_s(self) -> float:
+        """The mean rate of the stage."""
+        return self.done / max(self.elapsed_s, 1e-9)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the stage is over at that rate."""
+        return None if self.total is None else (self.total - self.done) / max(self.pairs_per_s, 1e-9)
+
+
+class Advanced(Protocol):
+    """Who is told how far things are."""
+
+    def __call__(self, advance: Advance, *, due: bool) -> None:
+        """A few times a second; ``due`` when it is time for a line of a log."""
+
+
+def counted(stage: str, pairs: Iterable[Pair], total: int | None, advanced: Advanced) -> Iterator[Pair]:
+    """``pairs``, of which ``advanced`` is told while they pass."""
+    began = viewed = written = time.monotonic()
+    for done, pair in enumerate(pairs):
+        if done % _PAIRS_BETWEEN_LOOKS == 0 and (now := time.monotonic()) - viewed >= _SECONDS_BETWEEN_VIEWS:
+            due = now - written >= SECONDS_BETWEEN_LINES
+            advanced(Advance(stage, done, total, now - began), due=due)
+            viewed, written = now, now if due else written
+        yield pair
+
 
 PairSource = Callable[[], Iterator[Pair]]
 Report = Callable[[str], None]

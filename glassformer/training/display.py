@@ -10,9 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.text.advance import Advance
+from glassformer.text.prepare import Advance
 from glassformer.training.evaluation import Validation
-from glassformer.training.progress import Progress, advance_line, clock, validation_line
+from glassformer.training.run_log import Progress, advance_line, clock, validation_line
 
 
 class PlainDisplay:

@@ -29,13 +29,11 @@ from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError, RunError, StorageError
 from glassformer.run_directory import WEIGHTS, RunDirectory
-from glassformer.text.advance import SECONDS_BETWEEN_LINES, Advance
-from glassformer.text.corpus import Pair
-from glassformer.text.encoding import chunks
-from glassformer.text.selection import Survey, is_set_aside, look_at
-from glassformer.text.written import on_a_line, write_pairs, write_texts
-from glassformer.training.progress import Display
-from glassformer.training.source import FileSource, Source
+from glassformer.text.corpus import Pair, on_a_line, write_pairs, write_texts
+from glassformer.text.filtering import Survey, is_set_aside, look_at
+from glassformer.text.prepare import SECONDS_BETWEEN_LINES, Advance, chunks
+from glassformer.training.data import FileSource, Source
+from glassformer.training.run_log import Display
 from glassformer.training.train import Outcome, train
 
 READ_SIDE = {"forward": 0, "backward": 1}  # of a pair; a teacher writes the other one

@@ -1,27 +1,109 @@
-"""How good a model is at one moment: validation loss, and translations scored against references."""
+"""How good a model is at one moment: validation loss, and translations scored against references.
+
+BLEU, chrF and exact match of translations, with the signatures that say how they were counted.
+
+Whether the encoder tells the positions of a sentence apart; if not, the decoder sees a bag of words.
+"""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from torch.nn.functional import normalize
 
 from glassformer.config import DecodeConfig, RunConfig
 from glassformer.decoding.request import Request
-from glassformer.decoding.together import translate_together
 from glassformer.decoding.translator import Translator
-from glassformer.errors import DivergedError
+from glassformer.decoding.worker_pool import translate_together
+from glassformer.errors import DivergedError, TextError
 from glassformer.model.evaluating import evaluating
 from glassformer.model.transformer import Transformer
 from glassformer.text.batches import collate, plan_batches
 from glassformer.text.corpus import Pair
-from glassformer.text.encoded import EncodedPairs
+from glassformer.text.dataset import EncodedPairs
 from glassformer.text.prepare import PreparedText
-from glassformer.training.precision import autocast
-from glassformer.training.projected_loss import Objective
-from glassformer.training.sameness import position_similarity
-from glassformer.training.scores import Scores, score
+from glassformer.training.fused_loss import Objective
+from glassformer.training.train_step import autocast
 from glassformer.world import ALONE, World
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Corpus scores in percent; ``signatures`` are sacrebleu's."""
+
+    bleu: float
+    chrf: float
+    exact_match: float
+    signatures: dict[str, str]
+    sentences: int
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Scores:
+    """Compare translations with one reference each: cased, detokenised text.
+
+    ``tokenize`` is how BLEU cuts words: sacrebleu's 13a, or char for languages without spaces.
+    """
+    if len(hypotheses) != len(references) or not references:
+        raise TextError(
+            f"score: found {len(hypotheses)} translations and {len(references)} references, expected as many, "
+            "and at least one."
+        )
+    bleu, chrf = BLEU(tokenize=tokenize, force=True), CHRF()  # what force silences, tokenised_remark says
+    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
+    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
+    exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+    return Scores(bleu_score, chrf_score, 100.0 * exact / len(references), signatures, len(references))
+
+
+def tokenised_remark(references: Iterable[str]) -> str:
+    """What to know of BLEU where most references look tokenised; nothing where they do not."""
+    found = [reference.endswith(" .") for reference in references]
+    if 2 * sum(found) <= len(found):
+        return ""
+    return (
+        "The references look tokenised: most end in ' .'. BLEU counts them like raw text: compare it with that of "
+        "other models on this text, and with no published figure."
+    )
+
+
+SENTENCES = 100
+TOO_ALIKE = 0.9
+
+
+def position_similarity(model: Transformer, pairs: EncodedPairs, device: torch.device) -> float:
+    """The mean cosine between the encoder's outputs at two positions of one source, of the first 100 sources.
+
+    1 means that every position says the same. A fresh model has little of it; while a model learns its first words
+    it may come near 1, and falls as attention begins to choose.
+    """
+    batch = collate(pairs, np.arange(min(SENTENCES, len(pairs)))).to(device)
+    with evaluating(model), torch.no_grad():
+        memory, mask = model.encode(batch.src_ids)
+    kept = mask[:, 0, 0]
+    directions = normalize(memory.double(), dim=-1) * kept[..., None]
+    lengths = kept.sum(-1).double()
+    other_positions = directions.sum(-2).square().sum(-1) - lengths
+    return float(other_positions.sum() / (lengths * (lengths - 1)).sum().clamp(min=1.0))
+
+
+def warning(update: int, similarity: float) -> str:
+    """What to do about an encoder that has not begun to tell positions apart."""
+    return (
+        f"Warning: at update {update}, after warm-up, the encoder's outputs at different positions of a sentence are "
+        f"nearly the same: their mean cosine is {similarity:.2f}, expected below {TOO_ALIKE}. The decoder sees which "
+        "words there are, not where. Lower train.peak_rate, lengthen train.warmup or set model.norm=pre, and train "
+        "again in a new --run."
+    )
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,16 @@ from typing import Any
 import torch
 
 from glassformer.config import RunConfig
-from glassformer.decoding.sources import check_tokenizers
+from glassformer.decoding.batching import check_tokenizers
 from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, prepare, read_prepared
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.evaluation import Validation
-from glassformer.training.loop import Trainer
-from glassformer.training.progress import Display, RunLog, Silence
-from glassformer.training.scores import tokenised_remark
-from glassformer.training.source import Source
-from glassformer.training.threads import fewer_threads
+from glassformer.training.cpu import fewer_threads
+from glassformer.training.data import Source
+from glassformer.training.evaluation import Validation, tokenised_remark
+from glassformer.training.run_log import Display, RunLog, Silence
+from glassformer.training.trainer import Trainer
 from glassformer.world import ALONE, World
 
 # Settings that say how long, how fast or how loudly to train, and so may change when a run goes on.

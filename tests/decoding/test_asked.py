@@ -3,7 +3,7 @@
 import pytest
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding.asked import changed_by
+from glassformer.decoding.request import changed_by
 from glassformer.errors import ConfigError
 
 SAMPLING = DecodeConfig(sample=True, top_k=5)

@@ -9,8 +9,8 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, padd
 from glassformer import decoding
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Candidate, DecoderSteps, length_penalty
-from glassformer.decoding.coverage import coverage_penalty, uncovered
-from glassformer.decoding.forced import forced_attention
+from glassformer.decoding.beam_search import coverage_penalty, uncovered
+from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.errors import ConfigError
 from glassformer.trace import tracing
 

@@ -9,7 +9,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, padded
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidate import Candidate, from_groups
+from glassformer.decoding.candidates import Candidate, from_groups
 
 LIMITS = [9, 3, 6, 14, 4]
 A, B, C = 3, 4, 5

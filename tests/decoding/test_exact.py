@@ -13,8 +13,7 @@ from slow_ways import EOS, padded
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Candidate, DecoderSteps, beam_search
 from glassformer.decoding.greedy import greedy_search, is_greedy
-from glassformer.decoding.incremental_steps import IncrementalSteps
-from glassformer.decoding.steps import Steps
+from glassformer.decoding.steps import IncrementalSteps, Steps
 from glassformer.model import Transformer
 from glassformer.model.linears import Precision
 from glassformer.model.prepared import prepared

@@ -9,10 +9,10 @@ from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, padded
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Demands
+from glassformer.decoding.batching import in_batches
+from glassformer.decoding.beam import closed_up
 from glassformer.decoding.greedy import greedy_search, is_greedy
-from glassformer.decoding.incremental_steps import IncrementalSteps
-from glassformer.decoding.sources import in_batches
-from glassformer.decoding.states import closed_up
+from glassformer.decoding.steps import IncrementalSteps
 from glassformer.errors import DivergedError
 
 GREEDY = DecodeConfig(beam=1, length_penalty=0.6)

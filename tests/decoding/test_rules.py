@@ -12,7 +12,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, next
 from glassformer import decoding
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Candidate, DecoderSteps, Demands, length_penalty
-from glassformer.decoding.rules import less_repeated, without_ngrams
+from glassformer.decoding.filters import less_repeated, without_ngrams
 from glassformer.errors import ConfigError, InputError
 
 LIMITS = [9, 3, 6, 14, 4]

@@ -287,24 +287,24 @@ MISTAKES = {
         "encoder.layers.0.self_attention.q_rotated",
     ),
     "beam": (
-        "decoding.choice.best_of_beams", lambda best: lambda sums, own, count: best(sums, own, count + 1)[:, 1:], {},
+        "decoding.beam.best_of_beams", lambda best: lambda sums, own, count: best(sums, own, count + 1)[:, 1:], {},
         PLAIN_BEAM, "search.candidate_log_probs",
     ),
     "outcome": (
-        "decoding.search.living_ranks", lambda ranks: lambda is_eos, beam: ranks(is_eos, beam).flip(1), {}, PLAIN_BEAM,
+        "decoding.beam_search.living_ranks", lambda ranks: lambda is_eos, beam: ranks(is_eos, beam).flip(1), {}, PLAIN_BEAM,
         "search.ids",
     ),
     "length penalty": (
-        "decoding.search.length_penalty", lambda penalty: lambda length, alpha: penalty(length + 1, alpha), {},
+        "decoding.beam_search.length_penalty", lambda penalty: lambda length, alpha: penalty(length + 1, alpha), {},
         PLAIN_BEAM, "search.ended_scores",
     ),
     "end": (
-        "decoding.search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,
+        "decoding.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,
         "search.done",
     ),
-    "rule": ("decoding.rules.without_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.ruled_log_probs"),
+    "rule": ("decoding.filters.without_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.ruled_log_probs"),
     "diversity": (
-        "decoding.choice._group_after_group", _without_diversity, {}, DIVERSE, "search.candidate_keys",
+        "decoding.beam._group_after_group", _without_diversity, {}, DIVERSE, "search.candidate_keys",
     ),
     "filter": (
         "decoding.filters.keep_top_k", lambda keep: lambda own, k: keep(own, k + 1), {}, SAMPLE,
@@ -319,7 +319,8 @@ def test_a_mistake_in_the_product_does_not_follow(build, monkeypatch, name):
     """The equations are stated anew, so that a wrong function of the product does not explain itself."""
     place, mistake, changes, options, address = MISTAKES[name]
     module, _, function = f"glassformer.{place}".rpartition(".")
-    monkeypatch.setattr(f"{module}.{function}", mistake(getattr(importlib.import_module(module), function)))
+    home = importlib.import_module(module)
+    monkeypatch.setattr(home, function, mistake(getattr(home, function)))
     translator = build(**changes)
     walked = walk(translator, SOURCES, TARGETS) if options is None else walk_generation(translator, SOURCES, options)
     proof = prove(walked, translator.model)

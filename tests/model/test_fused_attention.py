@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.decoding.forced import forced_attention
+from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.model.attention import MultiHeadAttention, fused_attention
 from glassformer.trace import tracing
 

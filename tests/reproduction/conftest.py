@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from reproduced import Silent, small_order
 
-from glassformer.reproduction.order import Order
+from glassformer.reproduction.inputs import Order
 from glassformer.reproduction.reproduce import Reproduced, reproduce
 from glassformer.tasks import load_task
 from glassformer.text import Pair

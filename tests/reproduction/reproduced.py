@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from glassformer.reproduction.data import find_files
-from glassformer.reproduction.order import Order
+from glassformer.reproduction.inputs import Order, find_files
 from glassformer.reproduction.recipe import read_recipe
-from glassformer.text.advance import Advance
+from glassformer.text.prepare import Advance
 from glassformer.training.evaluation import Validation
-from glassformer.training.progress import Progress
+from glassformer.training.run_log import Progress
 
 
 class Silent:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import TextError
-from glassformer.reproduction.data import find_files
+from glassformer.reproduction.inputs import find_files
 from glassformer.reproduction.recipe import read_recipe
 
 RECIPE = read_recipe("multi30k-en-de")

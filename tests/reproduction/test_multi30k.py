@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import TextError
-from glassformer.reproduction.data import find_files
-from glassformer.reproduction.forms import moses_of, turned_over
+from glassformer.reproduction.evaluate import moses_of, scored, scored_in_all_ways, turned_over, way_named
+from glassformer.reproduction.inputs import find_files
 from glassformer.reproduction.recipe import read_recipe
-from glassformer.reproduction.ways import scored, scored_in_all_ways, way_named
 from glassformer.text import Tokenizer, plan_batches, read_lines
 
 Lines = dict[str, list[str]]

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.reproduction.data import find_files
-from glassformer.reproduction.order import Order
+from glassformer.reproduction.inputs import Order, find_files
 from glassformer.reproduction.recipe import SHELF, read_recipe, recipe_names
-from glassformer.training.request import TrainRequest
+from glassformer.training.arguments import TrainRequest
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 

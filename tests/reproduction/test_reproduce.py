@@ -14,13 +14,12 @@ from reproduced import Silent, small_order
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError
 from glassformer.reproduction import report as reports
-from glassformer.reproduction.order import Order
-from glassformer.reproduction.printed import report_lines
-from glassformer.reproduction.report import make_report, write_report
+from glassformer.reproduction.evaluate import scored, way_named
+from glassformer.reproduction.inputs import Order
+from glassformer.reproduction.report import make_report, report_lines, write_report
 from glassformer.reproduction.reproduce import Reproduced, reproduce
-from glassformer.reproduction.ways import scored, way_named
 from glassformer.text import read_lines
-from glassformer.training.progress import Progress
+from glassformer.training.run_log import Progress
 from glassformer.training.train import Outcome
 
 Done = tuple[Order, Reproduced]

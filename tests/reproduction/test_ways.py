@@ -6,9 +6,7 @@ import pytest
 import sacrebleu
 
 from glassformer.errors import TextError
-from glassformer.reproduction.bootstrap import compare
-from glassformer.reproduction.forms import Forms, turned_over
-from glassformer.reproduction.ways import WAYS, scored, scored_in_all_ways, way_named
+from glassformer.reproduction.evaluate import WAYS, Forms, compare, scored, scored_in_all_ways, turned_over, way_named
 from glassformer.text import Tokenizer
 
 REFERENCES = ["ein mann schläft auf der bank .", "zwei hunde &quot; rex &quot; laufen ."]
@@ -78,7 +76,7 @@ def test_lines_that_do_not_match_are_refused(outputs: list[str], references: lis
 
 def test_moses_rules_lead_there_and_back() -> None:
     pytest.importorskip("sacremoses")
-    from glassformer.reproduction.forms import Moses
+    from glassformer.reproduction.evaluate import Moses
 
     raw = ['Ein Mann, der "Hallo" sagt.', "Das saftig-grüne Gras ."]
     tokenised = ["ein mann , der &quot; hallo &quot; sagt .", "das saftig-grüne gras ."]

@@ -13,7 +13,7 @@ from glassformer.errors import ConfigError
 from glassformer.settings import apply_overrides
 from glassformer.tasks import TASK_NAMES, load_task
 from glassformer.tasks.catalogue import ALIASES
-from glassformer.tasks.splits import divide, source, target, unambiguous
+from glassformer.tasks.task import divide, source, target, unambiguous
 from glassformer.text.corpus import Pair
 
 every_task = pytest.mark.parametrize("name", TASK_NAMES)

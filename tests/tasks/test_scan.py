@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from glassformer.tasks.scan import official_split
-from glassformer.tasks.scan_grammar import commands
+from glassformer.tasks.scan import commands, official_split
 from glassformer.text.corpus import Pair
 from glassformer.text.tokenizer import Tokenizer
 

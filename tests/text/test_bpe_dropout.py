@@ -11,8 +11,8 @@ from glassformer.config import TextConfig
 from glassformer.errors import ConfigError
 from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Tokenizer
 from glassformer.text.bpe_dropout import BpeDropout, MergeTable, text_keys
-from glassformer.text.encoded import Rows
-from glassformer.text.encoding import ChunkEncoder
+from glassformer.text.dataset import Rows
+from glassformer.text.prepare import ChunkEncoder
 
 TEXTS = [
     "the lower and the slower newest widest tower", "He didn't say: 日本語 naïve!", "  two  spaces </s> ", "x",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from glassformer.errors import TokenizerError
 from glassformer.text import CONTROL_TOKENS, Derivation, Tokenizer
 from glassformer.text.derivation import Lookup, Match, Merge, PreToken, Segmentation
-from glassformer.text.recipes import train_library
+from glassformer.text.tokenizer_kinds import train_library
 
 KINDS = ("bpe", "wordpiece", "unigram", "words", "characters")
 SENTENCES = [

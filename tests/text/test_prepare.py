@@ -2,6 +2,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +10,8 @@ import pytest
 
 from glassformer.config import TextConfig
 from glassformer.errors import StorageError, TextError, TokenizerError
-from glassformer.text import (
-    EOS_ID,
-    EncodedPairs,
-    EncodedWriter,
-    Pair,
-    PreparedText,
-    advance,
-    encoding,
-    prepare,
-    read_pairs,
-    workers,
-)
-from glassformer.text.selection import Survey, reason_to_leave_out, training_texts
+from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, prepare, read_pairs, workers
+from glassformer.text.filtering import Survey, reason_to_leave_out, training_texts
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 WORDS = [
@@ -376,7 +366,7 @@ def files(directory: Path) -> dict[str, bytes]:
 
 
 def test_however_many_processes_prepare_the_files_are_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "PAIRS_IN_CHUNK", 50)
+    monkeypatch.setattr(import_module("glassformer.text.prepare"), "PAIRS_IN_CHUNK", 50)
     monkeypatch.setattr(workers, "CHUNKS_ALONE", 2)
     pairs = [*corpus(1500), Pair("", "x"), Pair("cat " * 40, "tac " * 40)]
     found = []
@@ -439,12 +429,12 @@ def test_a_long_preparation_tells_how_far_it_is(tmp_path, monkeypatch):
         "_SECONDS_BETWEEN_VIEWS": 0.0,
         "SECONDS_BETWEEN_LINES": 1e-5,
     }.items():
-        monkeypatch.setattr(advance, name, value)
-    told: list[tuple[advance.Advance, bool]] = []
+        monkeypatch.setattr(import_module("glassformer.text.prepare"), name, value)
+    told: list[tuple[import_module("glassformer.text.prepare").Advance, bool]] = []
     pairs = corpus(300)
     prepare(
         lambda: iter(pairs), None, TextConfig(), tmp_path / "p",
-        source="s", report=lambda _: None, advanced=lambda advance, *, due: told.append((advance, due)),
+        source="s", report=lambda _: None, advanced=lambda prepare, *, due: told.append((prepare, due)),
     )  # fmt: skip
     assert {step.stage for step, _ in told} == {"pairs read", "tokenizer", "encoding"}
     for stage, total in (("pairs read", None), ("tokenizer", 300), ("encoding", 300)):
@@ -452,5 +442,5 @@ def test_a_long_preparation_tells_how_far_it_is(tmp_path, monkeypatch):
         assert [step.done for step in steps] == sorted(step.done for step in steps)
         assert {step.total for step in steps} == {total}
     assert any(due for _, due in told)
-    half = advance.Advance("encoding", 50, 200, 10.0)
+    half = import_module("glassformer.text.prepare").Advance("encoding", 50, 200, 10.0)
     assert (half.pairs_per_s, half.left_s) == (5.0, 30.0)

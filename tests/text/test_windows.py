@@ -3,14 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.text import windows
-from glassformer.text.windows import count_windows, window_indices
+from glassformer.text import batches
+from glassformer.text.batches import count_windows, window_indices
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "PAIRS_IN_WINDOW", 60)
-    monkeypatch.setattr(windows, "PAIRS_IN_BLOCK", 7)
+    monkeypatch.setattr(batches, "PAIRS_IN_WINDOW", 60)
+    monkeypatch.setattr(batches, "PAIRS_IN_BLOCK", 7)
 
 
 @pytest.mark.usefixtures("small")

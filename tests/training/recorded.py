@@ -1,8 +1,8 @@
 """A display that remembers what it was told."""
 
-from glassformer.text.advance import Advance
+from glassformer.text.prepare import Advance
 from glassformer.training.evaluation import Validation
-from glassformer.training.progress import Progress
+from glassformer.training.run_log import Progress
 
 
 class Lines:

@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 
 from glassformer.run_directory import RunDirectory
-from glassformer.text.advance import Advance
+from glassformer.text.prepare import Advance
 from glassformer.training.display import LiveDisplay, PlainDisplay
-from glassformer.training.progress import RunLog, advance_line
+from glassformer.training.run_log import RunLog, advance_line
 
 HALF = Advance("encoding", 50_000, 200_000, 10.0)
 LINE = "encoding  50,000 of 200,000 pairs  5,000 pairs/s  elapsed 0:10  left 0:30"

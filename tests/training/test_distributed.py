@@ -17,7 +17,7 @@ from torchrun import end, free_endpoint, start, torchrun, wait_until, workers
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.config import RunConfig
 from glassformer.errors import RunError
-from glassformer.training.source import FileSource
+from glassformer.training.data import FileSource
 from glassformer.training.train import train
 
 MakeConfig = Callable[..., RunConfig]
@@ -102,7 +102,7 @@ def test_two_processes_train_as_one_does_and_the_first_alone_writes(
 def counted(corpus: Corpus, make: MakeConfig, limits: dict[str, int]) -> list[int]:
     """Target tokens of the updates' batches, counted one by one."""
     from glassformer.text.prepare import prepare
-    from glassformer.training.stream import BatchStream
+    from glassformer.training.data import BatchStream
 
     config, source = make(accumulate=4, **limits), FileSource(*corpus)
     text = prepare(source.pairs, None, config.text, corpus[0].parent / "text", source="", report=lambda _: None)

@@ -16,8 +16,8 @@ from glassformer.errors import ConfigError, RunError, StorageError, TextError
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Pair, read_pairs
 from glassformer.training import diversify as module
+from glassformer.training.data import FileSource
 from glassformer.training.diversify import Diversified, diversify
-from glassformer.training.source import FileSource
 from glassformer.training.train import train
 
 Config = Callable[..., RunConfig]

@@ -19,9 +19,9 @@ from glassformer.checkpoint import checkpoints, read_json, verify
 from glassformer.config import RunConfig, TextConfig
 from glassformer.errors import CheckpointError, RunError, StorageError, TokenizerError
 from glassformer.run_directory import RunDirectory
-from glassformer.training.average import average_run
-from glassformer.training.progress import Progress
-from glassformer.training.source import FileSource
+from glassformer.training.averaging import average_run
+from glassformer.training.data import FileSource
+from glassformer.training.run_log import Progress
 from glassformer.training.train import train
 
 MakeConfig = Callable[..., RunConfig]

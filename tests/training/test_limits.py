@@ -13,11 +13,17 @@ from recorded import Lines
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.config import RunConfig, TrainConfig
 from glassformer.errors import ConfigError
-from glassformer.training.limits import begin_cooldown, cooldown_factor, forget_cooldown, reason_to_end, share_done
-from glassformer.training.progress import Progress
-from glassformer.training.schedule import learning_rate
-from glassformer.training.source import FileSource
-from glassformer.training.state import TrainState
+from glassformer.training.checkpointing import TrainState
+from glassformer.training.data import FileSource
+from glassformer.training.run_log import Progress
+from glassformer.training.schedule import (
+    begin_cooldown,
+    cooldown_factor,
+    forget_cooldown,
+    learning_rate,
+    reason_to_end,
+    share_done,
+)
 from glassformer.training.train import train
 
 Corpus = tuple[Path, Path]

@@ -10,10 +10,10 @@ from glassformer.errors import ConfigError
 from glassformer.model import Transformer
 from glassformer.text.batches import Batch
 from glassformer.trace import tracing
-from glassformer.training import projected_loss
-from glassformer.training.projected_loss import Objective
-from glassformer.training.r_drop import divergence, plain_divergence
-from glassformer.training.update import accumulate_gradients
+from glassformer.training import fused_loss
+from glassformer.training.fused_loss import Objective
+from glassformer.training.loss import divergence, plain_divergence
+from glassformer.training.train_step import accumulate_gradients
 
 SRC = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0], [9, 10, 2, 0]])
 TGT_IN = torch.tensor([[1, 4, 5, 6, 7], [1, 8, 0, 0, 0], [1, 9, 10, 0, 0]])
@@ -50,7 +50,7 @@ def paper(model: Transformer, *, padded: bool = False) -> Tensor:
 def test_loss_and_gradients_are_those_of_the_papers_formula(
     part: int, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projected_loss, "CPU_PART", part)
+    monkeypatch.setattr(fused_loss, "CPU_PART", part)
     model = new_model(**changes)
     expected = paper(model)
     wanted = gradients(model, expected)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from glassformer.training.scores import score, tokenised_remark
+from glassformer.training.evaluation import score, tokenised_remark
 
 TOKENISED = [f"ein mann schläft {number} ." for number in range(150)]
 

@@ -19,12 +19,11 @@ from glassformer.errors import CheckpointError, DivergedError, RunError, Tokeniz
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import prepare
-from glassformer.training.average import average_run
+from glassformer.training.averaging import average_run
+from glassformer.training.data import BatchStream, FileSource
 from glassformer.training.loss import smoothed_loss
-from glassformer.training.progress import Progress
+from glassformer.training.run_log import Progress
 from glassformer.training.schedule import learning_rate
-from glassformer.training.source import FileSource
-from glassformer.training.stream import BatchStream
 from glassformer.training.train import train
 
 MakeConfig = Callable[..., RunConfig]

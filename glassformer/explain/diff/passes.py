@@ -18,7 +18,7 @@ from glassformer.explain.recording import recorded_pass
 from glassformer.model import Transformer
 from glassformer.model.evaluating import evaluating
 from glassformer.trace import tracing
-from glassformer.training.precision import autocast
+from glassformer.training.train_step import autocast
 
 _PADDING = 3
 

@@ -9,7 +9,7 @@ from itertools import islice
 
 from torch import Tensor
 
-from glassformer.decoding.states import ENDS, LIVES
+from glassformer.decoding.beam import ENDS, LIVES
 from glassformer.explain.render.tables import MOST_SENTENCES, Cell, Table, left_out
 from glassformer.explain.walk_data import WalkData, WalkStep
 

@@ -10,9 +10,8 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
-from glassformer.decoding.choice import Plan, Said, continuations
-from glassformer.decoding.demands import Demanded
-from glassformer.decoding.states import DROPPED, ENDS, LIVES, Continuations, SearchState
+from glassformer.decoding.beam import DROPPED, ENDS, LIVES, Continuations, Plan, Said, SearchState, continuations
+from glassformer.decoding.constraints import Demanded
 from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry
 from glassformer.explain.tap_entries.scope import (
     Scope,
@@ -130,7 +129,7 @@ CANDIDATES: Entries = {
             compute=_candidate("parents"), repeat=_repeated_candidate("parents"),
         ),
         "candidate_ids": TapEntry(
-            "Their tokens", "The token that each one appends.", "index mod vocab", "6.1", 
+            "Their tokens", "The token that each one appends.", "index mod vocab", "6.1",
             compute=_candidate("ids"), repeat=_repeated_candidate("ids"),
         ),
         "candidate_sums": TapEntry(

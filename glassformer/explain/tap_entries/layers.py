@@ -1,4 +1,4 @@
-"""The taps of layers: feed-forward, Add & Norm, layer norm, dropout, outputs of the stacks. Sections 3.1, 3.3, 5.4."""
+"""The taps of layers: feed-forward, Add & Norm, layer norm, dropout, ends of the stacks. Sections 3.1, 3.3, 5.4."""
 
 import torch
 from torch import Tensor

@@ -1,0 +1,225 @@
+"""The commands that show: each parses, makes one library call, and prints. ``cli`` gives them their place."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli import options as opt
+from glassformer.cli.streams import from_shell
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.explain.walk_kinds import Walked
+
+_MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
+
+
+def trace(
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT", help="What to walk through the model", show_default=False)
+    ],
+    run: opt.Run = None,
+    tgt: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The target to force, one for each TEXT; the model's own translation if none", rich_help_panel=_MODE
+        ),
+    ] = None,
+    generate: Annotated[
+        bool, typer.Option("--generate", help="Walk through every step of a generation", rich_help_panel=_MODE)
+    ] = False,
+    training: Annotated[
+        bool,
+        typer.Option("--training", help="Walk through one training step on TEXT and --tgt", rich_help_panel=_MODE),
+    ] = False,
+    cache: Annotated[
+        bool, typer.Option("--cache/--no-cache", help="With --generate: keep keys and values", rich_help_panel=_MODE)
+    ] = True,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Recompute every step from those before it, and report", rich_help_panel=_PROOF
+        ),
+    ] = False,
+    edit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="EDIT",
+            help=r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect",
+            rich_help_panel=_PROOF,
+        ),
+    ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="Print the numbers, with tokens on the axes", rich_help_panel=_SHOWN)
+    ] = False,
+    only: Annotated[
+        str,
+        typer.Option(
+            metavar="GLOB", help="Only these addresses, e.g. '*cross_attention.weights'", rich_help_panel=_SHOWN
+        ),
+    ] = "*",
+    layer: Annotated[
+        int | None, typer.Option(help="Only this layer, from 0", rich_help_panel=_SHOWN, show_default=False)
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help="Only this head, from 0", rich_help_panel=_SHOWN, show_default=False)
+    ] = None,
+    all_layers: Annotated[
+        bool, typer.Option("--all-layers", help="Do not fold layers that repeat the first", rich_help_panel=_SHOWN)
+    ] = False,
+    as_json: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write every step to this file", rich_help_panel=_KEPT),
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the walk as Markdown", rich_help_panel=_KEPT)
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Save the trace: safetensors and JSON", rich_help_panel=_KEPT),
+    ] = None,
+    beam: opt.Beam = None,
+    length_penalty: opt.LengthPenalty = None,
+    n_best: opt.NBest = None,
+    coverage_penalty: opt.CoveragePenalty = None,
+    beam_groups: opt.BeamGroups = None,
+    diversity: opt.Diversity = None,
+    min_length: opt.MinLength = None,
+    repetition_penalty: opt.RepetitionPenalty = None,
+    no_repeat_ngram: opt.NoRepeatNgram = None,
+    sample: opt.Sample = False,
+    temperature: opt.Temperature = None,
+    top_k: opt.TopK = None,
+    top_p: opt.TopP = None,
+    min_p: opt.MinP = None,
+    typical_p: opt.TypicalP = None,
+    seed: opt.Seed = None,
+    max_length_a: opt.MaxLengthA = None,
+    max_length_b: opt.MaxLengthB = None,
+    device: opt.Device = "auto",
+) -> None:
+    """Walk TEXT through the model: each step's name, address, equation, axes, shape and, on request, values.
+
+    [bold]glassformer trace "I love you, too."[/bold]
+    [bold]glassformer trace "I love you, too." --only '*cross_attention.weights' --values[/bold]
+    [bold]glassformer trace "I love you, too." --generate --beam 3[/bold]
+    [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
+    """
+    from glassformer.cli.console import Console
+    from glassformer.explain.render.terminal import print_walk
+    from glassformer.explain.walk_kinds import WalkRequest
+
+    search = {
+        "beam": beam, "length_penalty": length_penalty, "n_best": n_best,
+        "coverage_penalty": coverage_penalty, "beam_groups": beam_groups, "diversity": diversity,
+        "min_length": min_length, "repetition_penalty": repetition_penalty, "no_repeat_ngram": no_repeat_ngram,
+        "sample": sample,
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "typical_p": typical_p,
+        "seed": seed,
+        "max_length_a": max_length_a, "max_length_b": max_length_b,
+    }  # fmt: skip
+    request = WalkRequest(
+        run=opt.chosen_run(run),
+        sources=[from_shell(text) for text in texts],
+        targets=[from_shell(text) for text in tgt] if tgt else None,
+        generate=generate,
+        training=training,
+        verify=verify,
+        options={**opt.given_options(search), **({} if cache else {"cache": False})},
+        edits=[from_shell(text) for text in edit or ()],
+        only=only,
+        device=device,
+    )
+    shown = {"--values": values, "--all-layers": all_layers, "--layer": layer is not None, "--head": head is not None}
+    idle = [name for name, given in shown.items() if given]
+    if idle and (verify or edit) and as_json is None and markdown is None:
+        raise ConfigError(
+            f"{', '.join(idle)}: found with --verify or --edit, which print a report. Drop one of both."
+        )
+    made, console = request.make(), Console()
+    if save is not None:
+        made.walk.save(save)
+    walked = made.walk.narrow(layer=layer, head=head)
+    if as_json is not None:
+        walked.write_json(as_json, values=values)
+    if markdown is not None:
+        walked.write_markdown(markdown, values=values)
+    if verify:
+        _report(made)
+    elif made.plain is not None:
+        from glassformer.explain.effect import changes, print_effect
+
+        print_effect(changes(made.plain, made.walk, made.translator.tgt_tokenizer), made.plain, console)
+    else:
+        parts = layer is not None or head is not None
+        print_walk(walked, console, values=values, all_layers=all_layers or parts)
+
+
+def _report(made: "Walked") -> None:
+    """Print the proof of a walk; a step that does not follow ends the command with 1."""
+    from glassformer.explain.verify import prove
+
+    proof = prove(made.walk, made.translator.model)
+    for line in proof.lines():
+        typer.echo(line)
+    if not proof.holds:
+        raise typer.Exit(1)
+
+
+_WAYS = "plain, cached, alone, padded, fused, compiled, bf16, double"
+
+
+def diff(
+    a: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="A",
+            help="A run, a checkpoint in one, or a saved trace; the bundled English-German model if none is named",
+            show_default=False,
+        ),
+    ] = None,
+    b: Annotated[
+        Path | None, typer.Argument(metavar="B", help="What to compare with; A itself if none", show_default=False)
+    ] = None,
+    text: Annotated[list[str] | None, typer.Option(help="A sentence to compare on; may be given again")] = None,
+    tgt: Annotated[
+        list[str] | None,
+        typer.Option(help="The target to force, one for each --text; A's own translation if none"),
+    ] = None,
+    a_way: Annotated[str, typer.Option("--a", metavar="WAY", help=f"How A makes its pass: {_WAYS}")] = "plain",
+    b_way: Annotated[str, typer.Option("--b", metavar="WAY", help="How B makes its pass")] = "plain",
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="Least difference that counts, times 1 + the tap's greatest number; 0 if both go one way, "
+            "1e-5 if not, 0.05 with bf16",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with every tap")] = False,
+    device: opt.Device = "auto",
+) -> None:
+    """Compare two runs, or two ways of one, tap by tap: the first that parts, its cell, and by how much.
+
+    [bold]glassformer diff --text "I love you, too." --b cached[/bold]
+    [bold]glassformer diff runs/first runs/second --text "I love you, too."[/bold]
+    It ends with 0 when they agree, with 1 when they part.
+    """
+    import json
+
+    from glassformer.explain.diff.passes import Way, read_way
+    from glassformer.explain.diff.runs import diff_places
+
+    ways = read_way(a_way), read_way(b_way)
+    if Way.COMPILED in ways:
+        typer.echo("compiling, which takes a minute or so ...", err=True)
+    sources = [from_shell(one) for one in text or ()]
+    targets = [from_shell(one) for one in tgt] if tgt else None
+    found = diff_places(opt.chosen_run(a), b, sources, targets, ways=ways, tolerance=tolerance, device=device)
+    if as_json:
+        typer.echo(json.dumps(found.to_mapping(), ensure_ascii=False, allow_nan=False))
+    else:
+        typer.echo("\n".join(found.lines()))
+    if not found.agrees:
+        raise typer.Exit(1)

@@ -1,0 +1,205 @@
+"""The command line: each subcommand parses, makes one library call, and prints.
+
+Libraries are imported where they are used, so that ``--help`` answers at once.
+"""
+
+import errno
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from glassformer.bundled import CARD
+from glassformer.cli import options as opt
+from glassformer.cli.evaluate import evaluate, score
+from glassformer.cli.explain import diff, trace
+from glassformer.cli.options import INTERRUPTED
+from glassformer.cli.reproduce import reproduce
+from glassformer.cli.train import diversify, train
+from glassformer.cli.translate import translate
+from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
+from glassformer.version import __version__
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+class _Commands(TyperGroup):
+    """All commands, ending as a person expects where typer has other ways."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _fail("interrupted.", INTERRUPTED)
+        except BrokenPipeError:  # whoever read our output has enough
+            _let_go_of_output()
+            raise SystemExit(0) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="The Transformer of 'Attention Is All You Need': see through it, train it, use it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_BUNDLED_MODEL = f"The bundled English-German model; {CARD} tells what it is."
+
+
+@app.callback(invoke_without_command=True)
+def _top(version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False) -> None:
+    if version:
+        typer.echo(f"glassformer {__version__}")
+        raise typer.Exit
+
+
+app.command()(train)
+app.command()(diversify)
+app.command()(translate)
+app.command()(evaluate)
+app.command()(score)
+app.command()(reproduce)
+app.command()(trace)
+app.command()(diff)
+
+
+@app.command()
+def summary(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A named configuration: tiny, small, base, big, walkthrough", show_default=False),
+    ] = None,
+    run: opt.Run = None,
+    all_layers: Annotated[
+        bool, typer.Option("--all-layers", help="Do not fold layers that repeat the first")
+    ] = False,
+) -> None:
+    """The layers of a model, with output shapes and parameter counts.
+
+    [bold]glassformer summary[/bold]
+    [bold]glassformer summary base[/bold]
+    [bold]glassformer summary --run runs/first[/bold]
+    """
+    if name is not None and run is not None:
+        raise ConfigError(
+            "summary: found both NAME and --run, expected one of them or neither: "
+            "`glassformer summary base` or `glassformer summary --run DIR`."
+        )
+    import torch
+
+    from glassformer.cli.console import Console
+    from glassformer.config import ModelConfig
+    from glassformer.explain.summary import print_summary
+    from glassformer.model.transformer import Transformer
+    from glassformer.run_directory import RunDirectory
+
+    if name is not None:
+        with torch.device("meta"):  # shapes and counts need no memory for weights
+            model = Transformer(ModelConfig.named(name))
+        typer.echo(f"The configuration {name}, without weights.\n")
+    else:
+        loaded = RunDirectory(opt.chosen_run(run)).load("cpu")
+        model = loaded.model
+        typer.echo(f"{_BUNDLED_MODEL if run is None else f'The model {loaded.checkpoint}.'}\n")
+    print_summary(model, Console(), all_layers=all_layers)
+
+
+@app.command()
+def average(
+    run: opt.TrainedRun = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="How many; the run's train.average_last if not given")
+    ] = None,
+) -> None:
+    """Average the run's last checkpoints into its final model. Paper, section 6.1: the last 5, or 20 for big."""
+    place = opt.required_run(run)
+    from glassformer.training.averaging import average_run
+
+    used = average_run(place, last, lambda line: typer.echo(line, err=True))
+    typer.echo(f"The final model of {place} is now the mean of {len(used)} checkpoints:")
+    for checkpoint in used:
+        typer.echo(f"  {checkpoint.name}")
+
+
+@app.command()
+def demo(
+    run: Annotated[Path, typer.Option(metavar="DIR", help="Where to train")] = Path("runs/demo"),
+    max_minutes: Annotated[float, typer.Option(help="Longest training")] = 1.8,
+) -> None:
+    """See all of it in two minutes: the bundled English-German model, then one that is trained on dates here.
+
+    First it translates a few sentences and walks through one, with the model that ships with the package. Then it
+    trains on dates in 20 languages, translates unseen ones and walks through one of them.
+    """
+    from glassformer.cli.console import Console
+    from glassformer.cli.demo import demo as run_demo
+
+    outcome = run_demo(run, max_minutes, Console())
+    if outcome.final is None:
+        raise opt.exit_after_stop(outcome.reason)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    typer.echo(f"error: {message}", err=True)
+    raise SystemExit(code)
+
+
+def _open_streams() -> None:
+    """Standard streams that a shell has closed lead nowhere; what is written is UTF-8, as what is read."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+
+
+def _let_go_of_output() -> None:
+    """Python would complain of it again while flushing at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main() -> None:
+    """Run the command line; every error a person can cause is one line on standard error."""
+    try:
+        _run()
+    except SystemExit as end:
+        if "TORCHELASTIC_RUN_ID" in os.environ:  # one of torchrun's processes
+            from glassformer.world import leave
+
+            leave(end.code)
+        raise
+
+
+def _run() -> None:
+    _open_streams()
+    try:
+        app()
+    except PeerError as error:
+        raise SystemExit(error.exit_code) from None
+    except GlassformerError as error:
+        _fail(str(error), error.exit_code)
+    except PermissionError as error:
+        place = error.filename or "a file"
+        _fail(f"{place}: {error.strerror}. Correct its permissions, or name another.", StorageError.exit_code)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _let_go_of_output()
+        _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}.", StorageError.exit_code)
+    except MemoryError:
+        _fail(*_out_of_memory())
+    except RuntimeError as error:
+        if "allocate" not in str(error) and "out of memory" not in str(error):
+            raise
+        _fail(*_out_of_memory())
+
+
+def _out_of_memory() -> tuple[str, int]:
+    return "out of memory. Lower train.batch_tokens or --batch-tokens, or take a smaller --model.", RunError.exit_code

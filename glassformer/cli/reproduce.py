@@ -1,0 +1,87 @@
+"""The command that does published results again. ``cli`` gives it its place."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glassformer.cli import options as opt
+from glassformer.errors import ConfigError
+
+
+def reproduce(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(help="A recipe's name, or a file of your own ending in .toml; without it all are listed"),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the recipe's files are; data/ and ../shared/data/ if not given"),
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A variant of the recipe; the list of all recipes names them")
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where to train, a directory for each seed; if not given runs/RECIPE"),
+    ] = None,
+    seeds: Annotated[str, typer.Option(metavar="N,N,...", help="The seeds to train with")] = "1,2,3",
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also keep report.json and the trainings' numbers here; never any text"),
+    ] = None,
+    set_: opt.Set = None,
+) -> None:
+    """Do a published result again: train its recipe with some seeds, translate its test sets, score them in six ways.
+
+    The same command goes on after a stop, and evaluates again what is trained.
+
+    [bold]glassformer reproduce[/bold]
+    [bold]glassformer reproduce multi30k-en-de --data DIR --seeds 1,2,3[/bold]
+    """
+    if recipe is None:
+        for line in _recipe_lines():
+            typer.echo(line)
+        return
+    from glassformer.cli.console import Console
+    from glassformer.reproduction.inputs import Order, find_files
+    from glassformer.reproduction.recipe import read_recipe
+    from glassformer.reproduction.report import make_report, report_lines, write_report
+    from glassformer.reproduction.reproduce import reproduce as reproduce_recipe
+    from glassformer.training.display import display_for
+    from glassformer.training.train import Outcome
+
+    chosen = read_recipe(recipe)
+    other = chosen.variant(variant) if variant else None
+    place = run or Path("runs") / ".".join(filter(None, [chosen.name, variant]))
+    order = Order(chosen, find_files(chosen, data), place, _seeds(seeds), tuple(set_ or ()), other)
+    with display_for(Console()) as display:
+        results = reproduce_recipe(order, display)
+    if isinstance(results, Outcome):
+        raise opt.exit_after_stop(results.reason)
+    found = make_report(order, results)
+    write_report(order, found, report)
+    for line in report_lines(found):
+        typer.echo(line)
+
+
+def _recipe_lines() -> Iterator[str]:
+    from glassformer.reproduction.recipe import read_recipe, recipe_names
+
+    for name in recipe_names():
+        recipe = read_recipe(name)
+        yield f"{name}: {recipe.title}"
+        for test in recipe.tests:
+            yield from (f"    {row.score:.2f} {row.way} on {test.name}, {row.source}" for row in test.published[:1])
+        yield from (f"    --variant {one.name}: {one.why}" for one in recipe.variants)
+        yield f"    {recipe.path}"
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    found = [part for part in re.split(r"[,\s]+", text) if part]
+    seeds = tuple(int(part) for part in found if re.fullmatch(r"\d{1,18}", part))
+    if not found or len(set(seeds)) < len(found):
+        raise ConfigError(f"--seeds: found {text!r}, expected different whole numbers such as 1,2,3.")
+    return seeds

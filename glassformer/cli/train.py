@@ -1,0 +1,161 @@
+"""The commands that train a model, or the teachers that make more pairs of a text. ``cli`` gives them their place."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli import options as opt
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.training.diversify import Diversified
+    from glassformer.training.train import Outcome
+
+Pairs = Annotated[
+    Path | None,
+    typer.Argument(help="One file of pairs: .tsv .jsonl .po .mo .tmx, plain or .gz", show_default=False),
+]
+Src = Annotated[Path | None, typer.Option(help="Source texts, one a line, plain or .gz")]
+Tgt = Annotated[Path | None, typer.Option(help="Their translations, line by line")]
+Valid = Annotated[Path | None, typer.Option(help="A file of pairs for validation, beside PAIRS")]
+ValidSrc = Annotated[Path | None, typer.Option(help="Validation sources, beside --src")]
+ValidTgt = Annotated[Path | None, typer.Option(help="Validation targets, beside --tgt")]
+Config = Annotated[Path | None, typer.Option(help=r"A TOML file with all of this: run, \[data], \[model] ...")]
+Model = Annotated[str | None, typer.Option(help="tiny, small, base, big or walkthrough; tiny if none is named")]
+MaxUpdates = Annotated[int | None, typer.Option(help="End after this many updates")]
+MaxMinutes = Annotated[float | None, typer.Option(help="End after this many minutes of training")]
+
+
+def train(
+    pairs: Pairs = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    valid: Valid = None,
+    valid_src: ValidSrc = None,
+    valid_tgt: ValidTgt = None,
+    task: Annotated[str | None, typer.Option(help="A generated task: dates, phrasebook-de, scan-length ...")] = None,
+    run: opt.NewRun = None,
+    config: Config = None,
+    model: Model = None,
+    max_updates: MaxUpdates = None,
+    max_minutes: MaxMinutes = None,
+    set_: opt.Set = None,
+) -> None:
+    """Train a model on pairs of text, from raw text to a working translator. The same command goes on after a stop.
+
+    [bold]glassformer train --src A.en --tgt A.de --run runs/first[/bold]
+    [bold]glassformer train pairs.tsv --run runs/second --model small --max-minutes 30[/bold]
+    """
+    from glassformer.cli.console import Console
+    from glassformer.training.arguments import TrainRequest
+    from glassformer.training.display import display_for
+    from glassformer.training.train import train as train_run
+    from glassformer.world import join_world
+
+    data = {"task": task, **_paths(pairs, src, tgt, valid, valid_src, valid_tgt)}
+    overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
+    with join_world() as world:
+        request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
+        with display_for(Console(quiet=not world.is_first)) as display:
+            outcome = train_run(request.run, request.source, request.config, display, world)
+    if world.is_first:
+        _print_outcome(outcome)
+    if outcome.final is None:
+        raise opt.exit_after_stop(outcome.reason)
+
+
+def diversify(
+    pairs: Pairs = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    valid: Valid = None,
+    valid_src: ValidSrc = None,
+    valid_tgt: ValidTgt = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="DIR", help="Where to train the teachers and to write.", show_default=False),
+    ] = None,
+    config: Config = None,
+    model: Model = None,
+    max_updates: Annotated[int | None, typer.Option(help="End each teacher after this many updates")] = None,
+    max_minutes: Annotated[float | None, typer.Option(help="End each teacher after this many minutes")] = None,
+    set_: opt.Set = None,
+) -> None:
+    """Make more pairs of the same text: a teacher of each direction is trained and translates one side of it.
+
+    What comes of it is learned like any text; the last line says how. The same command goes on after a stop.
+
+    [bold]glassformer diversify --src A.en --tgt A.de --run runs/more --max-minutes 20[/bold]
+    """
+    from glassformer.cli.console import Console
+    from glassformer.training.arguments import TrainRequest
+    from glassformer.training.data import FileSource
+    from glassformer.training.display import display_for
+    from glassformer.training.diversify import READ_SIDE
+    from glassformer.training.diversify import diversify as diversify_text
+    from glassformer.training.train import Outcome
+    from glassformer.world import join_world
+
+    overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
+    data = _paths(pairs, src, tgt, valid, valid_src, valid_tgt)
+    with join_world() as world:
+        if world.size > 1:
+            raise ConfigError(
+                f"diversify: found {world.size} processes, expected one. Start it without torchrun; several may "
+                "learn what it writes."
+            )
+        request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
+        if not isinstance(request.source, FileSource):
+            raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
+        with display_for(Console()) as display:
+            teachers = dict.fromkeys(READ_SIDE, request.config)
+            found = diversify_text(request.run, request.source, teachers, display)
+    if isinstance(found, Outcome):
+        raise opt.exit_after_stop(found.reason)
+    settings = [("--config", config), ("--model", model), *(("--set", one) for one in set_ or ())]
+    given = [(option, value) for option, value in settings if value is not None]
+    _print_pairs(found, [*given, ("--run", request.run / "model")])
+
+
+def _paths(*places: Path | None) -> dict[str, str | None]:
+    names = ("pairs", "src", "tgt", "valid", "valid_src", "valid_tgt")
+    return {name: None if path is None else str(path) for name, path in zip(names, places, strict=True)}
+
+
+def _limits(max_updates: int | None, max_minutes: float | None) -> list[str]:
+    limits = {"train.max_updates": max_updates, "train.max_minutes": max_minutes}
+    return [f"{key}={value}" for key, value in limits.items() if value is not None]
+
+
+def _print_outcome(outcome: "Outcome") -> None:
+    rate = outcome.target_tokens / outcome.elapsed_s if outcome.elapsed_s else 0.0
+    typer.echo(f"{outcome.updates:,} updates, {outcome.target_tokens:,} target tokens, {rate:,.0f} tokens/s in all.")
+    if outcome.final is None:
+        return
+    scores = outcome.final.scores
+    typer.echo(
+        f"Final model, on validation: loss {outcome.final.loss:.3f}, ppl {outcome.final.perplexity:.2f}, greedy "
+        f"BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}, exact {scores.exact_match:.1f} % of {scores.sentences}.\n"
+        f"BLEU is {scores.signatures['bleu']}, chrF is {scores.signatures['chrf']}.\n"
+        f'Use it:  glassformer translate "..." --run {outcome.run}'
+    )
+
+
+def _print_pairs(found: "Diversified", settings: "list[tuple[str, str | Path]]") -> None:
+    text = found.source
+    if text.tgt is None:
+        files = [("", text.src), ("--valid", text.valid_src)]
+    else:
+        files = [
+            ("--src", text.src),
+            ("--tgt", text.tgt),
+            ("--valid-src", text.valid_src),
+            ("--valid-tgt", text.valid_tgt),
+        ]
+    parts = [str(part) for option in (*files, *settings) for part in option if part != ""]
+    typer.echo(
+        f"{found.pairs:,} pairs, {found.own:,} of them the text's own.\n"
+        f"Learn them:  glassformer train {shlex.join(parts)}"
+    )

@@ -1,0 +1,1 @@
+"""File formats that hold pairs of text, one file for each family."""

@@ -1,0 +1,225 @@
+"""Which checkpoints a training writes, what stands in them, and how it goes on from them.
+
+What a training must remember to go on as if it had not been stopped, as tensors and plain values.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Adam
+
+from glassformer.checkpoint import (
+    Tensors,
+    at_update,
+    checkpoints,
+    newest_valid,
+    prune,
+    read_json,
+    read_tensors,
+    save_checkpoint,
+    weights_of,
+    whole,
+)
+from glassformer.config import RunConfig
+from glassformer.errors import CheckpointError, TokenizerError
+from glassformer.run_directory import WEIGHTS, RunDirectory
+from glassformer.text.prepare import PreparedText
+from glassformer.training.distributed import Spread
+from glassformer.world import ALONE, World
+
+OPTIMIZER = "optimizer"
+RANDOM = "random"
+_COOLDOWN = {"cooldown_from", "cooldown_to", "cooldown_cause"}
+
+
+@dataclass(frozen=True)
+class TrainState:
+    """Counters of a training. ``position`` counts the epoch's batches that are done; higher ``best`` is better.
+
+    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown begins and ends, 0 before it is
+    settled; ``cooldown_cause`` is the limit that it leads to.
+    """
+
+    update: int = 0
+    epoch: int = 1
+    position: int = 0
+    elapsed_s: float = 0.0
+    target_tokens: int = 0
+    validated_update: int = 0
+    best: float | None = None
+    best_update: int = 0
+    stale_validations: int = 0
+    cooldown_from: int = 0
+    cooldown_to: int = 0
+    cooldown_cause: str = ""
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, checkpoint: Path) -> Self:
+        """The counters saved with a checkpoint; one from before there were cooldowns has none."""
+        values = read_json(checkpoint / "state.json").get("counters", {})
+        known = {field.name for field in fields(cls)}
+        if values.keys() | _COOLDOWN != known:
+            raise CheckpointError(
+                f"{checkpoint}/state.json: found counters {sorted(values)}, expected {sorted(known)}."
+            )
+        return replace(cls(), **values)
+
+
+def optimizer_tensors(model: torch.nn.Module, optimizer: Adam) -> dict[str, Tensor]:
+    """Adam's moments and step count of each parameter, by the parameter's name."""
+    tensors = {}
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state[parameter].items():
+            tensors[f"{key}/{name}"] = value
+    return tensors
+
+
+def restore_optimizer(spread: Spread, optimizer: Adam, checkpoint: Path) -> None:
+    """Put saved moments back."""
+    saved = read_tensors(checkpoint, OPTIMIZER)
+    for name, parameter in spread.model.named_parameters():
+        state = {key: saved[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in saved}
+        if saved and len(state) != 3:
+            raise CheckpointError(f"{checkpoint}/{OPTIMIZER}.safetensors: holds nothing for {name}.")
+        if state:
+            moments = {key: spread.placed(state[key], parameter) for key in ("exp_avg", "exp_avg_sq")}
+            step = state["step"].to(parameter.device) if optimizer.param_groups[0]["fused"] else state["step"]
+            optimizer.state[parameter] = {"step": step, **moments}
+
+
+def random_tensors(world: World = ALONE) -> dict[str, Tensor]:
+    """The states of torch's generators, of all processes, in the first one; the others' names end in /rank."""
+    own = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        own["cuda"] = torch.cuda.get_rng_state()
+    return {
+        _of_rank(name, rank): state for rank, states in enumerate(world.gather(own)) for name, state in states.items()
+    }
+
+
+def restore_random(checkpoint: Path, world: World = ALONE) -> None:
+    """Put this process's saved generator states back, where there are some."""
+    saved = read_tensors(checkpoint, RANDOM)
+    cpu, cuda = (saved.get(_of_rank(name, world.rank)) for name in ("cpu", "cuda"))
+    if cpu is not None:
+        torch.set_rng_state(cpu)
+    if cuda is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(cuda)
+
+
+def _of_rank(name: str, rank: int) -> str:
+    return f"{name}/{rank}" if rank else name
+
+
+def draw_apart(world: World, seed: int, update: int) -> None:
+    """Let each process but the first draw random numbers of its own from here on; the first one's go on."""
+    if not world.is_first:
+        torch.manual_seed(int(np.random.PCG64([seed, world.rank, update]).random_raw() >> 1))
+
+
+class Keeper:
+    """Saves and restores one model: ``latest`` to go on, ``history`` to average, ``best`` and ``final`` to use.
+
+    All processes call it together; the first one alone writes, and says which checkpoint they all read.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        config: RunConfig,
+        text: PreparedText,
+        say: Callable[[str], None],
+        spread: Spread,
+    ) -> None:
+        self._run, self._config, self._say, self._spread = run, config, say, spread
+        self._world = spread.world
+        self._digests = {"src_tokenizer": text.src_tokenizer.digest, "tgt_tokenizer": text.tgt_tokenizer.digest}
+
+    def save_latest(self, optimizer: Adam, state: TrainState) -> None:
+        """All that is needed to go on; the two newest are kept."""
+        gathered = self._spread.gathered
+        tensors = {
+            WEIGHTS: gathered(weights_of(self._spread.model)),
+            OPTIMIZER: gathered(optimizer_tensors(self._spread.model, optimizer)),
+            RANDOM: random_tensors(self._world),
+        }
+        self._write(self._run.latest, state, tensors, keep=2)
+
+    def save_weights(self, state: TrainState, series: Path, *, keep: int, averaged: int = 0) -> None:
+        """The weights alone, to average or to use; of how many checkpoints they are the mean, 0 for one by itself."""
+        tensors = {WEIGHTS: self._spread.gathered(weights_of(self._spread.model))}
+        self._write(series, state, tensors, keep, averaged=averaged)
+
+    def resume(self, optimizer: Adam) -> TrainState:
+        """Put the newest valid checkpoint's weights, moments and random state back, if there is one."""
+        newest = self._world.from_first(self._newest)
+        state = TrainState() if newest is None else TrainState.read(newest)
+        draw_apart(self._world, self._config.train.seed, state.update)
+        if newest is not None:
+            self._refuse_other_tokenizers(newest)
+            self._spread.load(read_tensors(newest, WEIGHTS), newest)
+            restore_optimizer(self._spread, optimizer, newest)
+            restore_random(newest, self._world)
+            self._say(f"Going on after update {state.update}, from {newest}.")
+            self._say_what_differs(newest)
+        return state
+
+    def _newest(self) -> Path | None:
+        found = newest_valid(self._run.latest, self._say)
+        if found is None and checkpoints(self._run.latest):
+            raise CheckpointError(
+                f"{self._run.latest}: none of its checkpoints is whole, so that the training cannot go on. Nothing "
+                "was changed: the run's other models can be used. To train anew, name another --run."
+            )
+        return found
+
+    def load_best(self, state: TrainState) -> bool:
+        """Put the best single checkpoint's weights into the model; False if it is gone or damaged."""
+        best = at_update(self._run.best, state.best_update)
+        usable = self._world.from_first(lambda: whole(best, self._say))
+        if usable:
+            self._spread.load(read_tensors(best, WEIGHTS), best)
+        return usable
+
+    def _write(
+        self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int, *, averaged: int = 0
+    ) -> None:
+        if self._world.is_first:
+            description = self._description(state) | ({"averaged": averaged} if averaged else {})
+            prune(save_checkpoint(series, state.update, tensors, description), keep)
+
+    def _refuse_other_tokenizers(self, checkpoint: Path) -> None:
+        saved = read_json(checkpoint / "state.json")
+        for name, digest in self._digests.items():
+            if saved.get(name) != digest:
+                raise TokenizerError(
+                    f"{self._run.path}: its text is cut by another {name} than {checkpoint} was trained with. Put "
+                    f"the original tokenizer.{name[:3]}.json back and remove {self._run.text}, or name another --run."
+                )
+
+    def _say_what_differs(self, checkpoint: Path) -> None:
+        saved = read_json(checkpoint / "state.json")
+        threads, processes = saved.get("threads"), saved.get("processes", 1)
+        if threads != torch.get_num_threads():
+            self._say(f"Saved with {threads} threads, now {torch.get_num_threads()}: sums differ in their last bits.")
+        if processes != self._world.size:
+            self._say(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")
+
+    def _description(self, state: TrainState) -> dict[str, Any]:
+        return {
+            "counters": state.to_mapping(),
+            "threads": torch.get_num_threads(),
+            "processes": self._world.size,
+            "torch": torch.__version__,
+            "model": self._config.model.to_mapping(),
+            **self._digests,
+        }

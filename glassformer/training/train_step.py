@@ -1,0 +1,113 @@
+"""One update of the weights: forward and backward over some batches, clipping, Adam. Sections 5.3 and 5.4.
+
+Three functions in this order, which training and the traced training step both call. While a trace records,
+each parameter's gradient, moments and change are noted under its name. Knows nothing of runs, time or logs.
+
+The arithmetic of forward and backward: float32, or bfloat16 products with float32 weights and sums.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from glassformer.config import TrainConfig
+from glassformer.model.transformer import Transformer
+from glassformer.text.batches import Batch
+from glassformer.trace import is_tracing, note
+from glassformer.training.distributed import Spread, whole
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """The context in which the forward pass runs."""
+    if precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Sums over ``tokens`` target tokens, in nats: of the smoothed loss and of the negative log-likelihood."""
+
+    loss: float
+    nll: float
+    tokens: int
+
+
+def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
+    """Adam with the paper's constants, or those of the configuration; each step is given its rate."""
+    betas = (config.adam_beta1, config.adam_beta2)
+    return Adam(model.parameters(), lr=0.0, betas=betas, eps=config.adam_eps, fused=True)
+
+
+def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> Losses:
+    """Add to each gradient that of the mean smoothed loss over the target tokens of all ``batches``."""
+    tokens = sum(batch.target_tokens for batch in batches)
+    losses = add_gradients(Spread(model, config), batches, tokens, config)
+    _note_each(model, "gradient", _gradient)
+    return losses
+
+
+def add_gradients(spread: Spread, batches: Sequence[Batch], tokens: int, config: TrainConfig) -> Losses:
+    """``accumulate_gradients`` where each process has its share of the batches; all together hold ``tokens``."""
+    device = next(spread.model.parameters()).device
+    loss_sum = nll_sum = 0.0
+    for number, batch in enumerate(batches, start=1):
+        batch = batch.to(device)
+        with spread.adding(last=number == len(batches)):
+            with autocast(config.precision, device):
+                loss, nll = spread.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+            mean = loss / (tokens / spread.world.size)  # of the processes' gradients the average is taken
+            note("loss.mean", mean, "")
+            mean.backward()
+        loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
+    loss_sum, nll_sum = spread.world.sum(loss_sum, nll_sum)
+    return Losses(loss_sum, nll_sum, tokens)
+
+
+def clip_gradients(model: nn.Module, config: TrainConfig) -> float:
+    """Shorten the gradient of all weights together to ``clip_norm``, if one is set; its norm before that."""
+    norm = whole(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
+    note("update.gradient_norm", norm, "")
+    _note_each(model, "clipped_gradient", _gradient)
+    return float(norm)
+
+
+def adam_step(model: nn.Module, optimizer: Adam, rate: float) -> None:
+    """Move every weight by Adam's rule at this rate, and forget the gradients."""
+    _note_state(model, optimizer, "_before")
+    note("update.rate", lambda: torch.tensor(rate, dtype=torch.float64), "")
+    optimizer.param_groups[0]["lr"] = rate
+    optimizer.step()
+    _note_state(model, optimizer, "")
+    optimizer.zero_grad(set_to_none=True)
+
+
+def _note_state(model: nn.Module, optimizer: Adam, when: str) -> None:
+    """Each weight and its two moments, as they are now."""
+
+    def moment(name: str) -> Callable[[Tensor], Tensor]:
+        return lambda weight: optimizer.state[weight].get(name, torch.zeros_like(weight))
+
+    _note_each(model, f"first_moment{when}", moment("exp_avg"))
+    _note_each(model, f"second_moment{when}", moment("exp_avg_sq"))
+    _note_each(model, f"value{when}", lambda weight: weight)
+    steps = next((int(state["step"]) for state in optimizer.state.values() if "step" in state), 0)
+    note(f"update.count{when}", lambda: torch.tensor(steps), "")
+
+
+def _note_each(model: nn.Module, name: str, compute: Callable[[Tensor], Tensor]) -> None:
+    if not is_tracing():
+        return
+    for weight_name, weight in model.named_parameters():
+        axes = "row column" if weight.ndim == 2 else "row"
+        note(f"{weight_name}.{name}", partial(compute, weight), axes)
+
+
+def _gradient(weight: Tensor) -> Tensor:
+    return torch.zeros_like(weight) if weight.grad is None else weight.grad

@@ -1,0 +1,574 @@
+"""The command line as a person meets it: results on standard output, one line for each mistake, no traceback."""
+
+import gzip
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli.main import main
+from glassformer.run_directory import RunDirectory
+from glassformer.world import World
+
+SMALL = [
+    "--set", "model.d_model=32", "--set", "model.n_heads=2", "--set", "model.d_ff=48", "--set", "model.n_encoder_layers=1",
+    "--set", "model.n_decoder_layers=1", "--set", "text.tokenizer=characters", "--set", "train.warmup=20",
+]  # fmt: skip
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Call the command in this process, with these arguments and these bytes on standard input."""
+
+    def run(*arguments: str | Path, stdin: bytes = b"") -> Result:
+        monkeypatch.setattr(sys, "argv", ["glassformer", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        return Result(int(ended.value.code or 0), out, err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    home = tmp_path_factory.mktemp("text")
+    words = [f"{first}{second} {second}{first}" for first in "abcdefgh" for second in "abcdefgh"]
+    src, tgt = home / "a.src", home / "a.tgt.gz"
+    src.write_text("\n".join(words) + "\n")
+    tgt.write_bytes(gzip.compress(("\n".join(word[::-1] for word in words) + "\n").encode()))
+    return src, tgt
+
+
+@pytest.fixture(scope="module")
+def trained(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a few updates: it translates badly, but it translates."""
+    run = tmp_path_factory.mktemp("runs") / "small"
+    src, tgt = map(str, files)
+    command = [sys.executable, "-m", "glassformer", "train", "--src", src, "--tgt", tgt, "--run", str(run)]
+    done = subprocess.run([*command, "--max-updates", "4", *SMALL], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "glassformer translate" in done.stdout
+    assert done.stderr == ""
+    return run
+
+
+def test_every_command_has_help_worth_reading(call: Run) -> None:
+    commands = (
+        "train",
+        "diversify",
+        "translate",
+        "evaluate",
+        "score",
+        "reproduce",
+        "trace",
+        "diff",
+        "summary",
+        "average",
+    )
+    for command in (*commands, "demo"):
+        result = call(command, "--help")
+        assert result.code == 0
+        assert len(result.out) > 300
+
+
+def test_as_many_lines_come_out_as_went_in_whatever_they_hold(call: Run, trained: Path) -> None:
+    lines = [
+        b"ab ba",
+        b"",
+        b"   ",
+        "a\u2028b\u0085c\x0bd\x0ce".encode(),
+        b"</s> <pad>",
+        b"\xff\xfe broken",
+        b"ab\r",
+        b"x" * 3000,
+    ]
+    result = call("translate", "--run", trained, "--beam", "1", "--max-length-b", "5", stdin=b"\n".join(lines))
+    assert result.code == 0
+    assert result.out.count("\n") == len(lines)
+    assert result.out.split("\n")[1:3] == ["", ""]
+    assert "standard input:6:1" in result.err
+
+
+def test_no_input_gives_no_output(call: Run, trained: Path) -> None:
+    assert call("translate", "--run", trained, stdin=b"").out == ""
+
+
+def test_n_best_and_json_and_attention(call: Run, trained: Path) -> None:
+    plain = call("translate", "ab ba", "--run", trained, "--n-best", "3")
+    assert plain.out.count("\t") == 2
+    result = call("translate", "ab ba", "cd", "--run", trained, "--n-best", "2", "--json", "--attention")
+    first, second = (json.loads(line) for line in result.out.splitlines())
+    assert [len(translation["hypotheses"]) for translation in (first, second)] == [2, 2]
+    scores = [hypothesis["score"] for hypothesis in first["hypotheses"]]
+    assert scores == sorted(scores, reverse=True)
+    assert len(first["hypotheses"][0]["attention"][0]) == 2
+
+
+def test_sampling_is_repeatable_and_depends_on_its_seed(call: Run, trained: Path) -> None:
+    outputs = [call("translate", "abc", "--run", trained, "--seed", seed).out for seed in ("1", "1", "2")]
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+def test_a_file_is_translated_as_standard_input_is_and_may_demand(call: Run, trained: Path, tmp_path: Path) -> None:
+    lines, plain, packed = ["ab ba", "", "cd dc ab"], tmp_path / "in.txt", tmp_path / "in.gz"
+    plain.write_text("\n".join(lines))
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    expected = call("translate", "--run", trained, stdin=plain.read_bytes()).out
+    for path in (plain, packed):
+        result = call("translate", "--run", trained, "--input", path)
+        assert (result.code, result.out, result.err) == (0, expected, "")
+    asked = tmp_path / "in.jsonl"
+    asked.write_text("".join(json.dumps({"text": line, "prefix": "abc", "ban": ["d"]}) + "\n" for line in lines))
+    first, blank, third = call("translate", "--run", trained, "--input", asked, "--beam", "2").out.splitlines()
+    assert first.startswith("abc")
+    assert blank == ""
+    assert third.startswith("abc")
+    assert "d" not in first + third
+    same = call("translate", "ab ba", "--run", trained, "--prefix", "abc", "--ban", "d", "--ban", "x", "--beam", "2")
+    assert same.out.rstrip("\n") == first
+    must = call("translate", "ab ba", "--run", trained, "--must", "fe", "--must", "hh", "--json")
+    best = json.loads(must.out)["hypotheses"][0]
+    assert "unmet" in best or ("fe" in best["text"] and "hh" in best["text"])
+
+
+def test_a_stream_of_pieces_is_the_translation(call: Run, trained: Path) -> None:
+    arguments = ("translate", "ab ba", "cd", "", "--run", trained, "--max-length-b", "5")
+    assert call(*arguments, "--stream").out == call(*arguments).out
+
+
+def test_several_runs_decide_together(call: Run, trained: Path) -> None:
+    alone = call("translate", "ab ba", "--run", trained, "--json")
+    twice = call("translate", "ab ba", "--run", trained, "--run", trained, "--json")
+    one, two = (json.loads(result.out)["hypotheses"][0] for result in (alone, twice))
+    assert one["text"] == two["text"]
+    assert one["log_prob"] == pytest.approx(two["log_prob"], abs=1e-4)
+
+
+def test_alignments_stand_behind_the_translation(call: Run, trained: Path) -> None:
+    plain = call("translate", "ab ba", "cd", "--run", trained).out.splitlines()
+    for options in ((), ("--layer", "0", "--head", "1")):
+        aligned = call("translate", "ab ba", "cd", "--run", trained, "--align", *options).out.splitlines()
+        for line, text in zip(aligned, plain, strict=True):
+            shown, _, links = line.partition(" |||")
+            assert shown == text
+            assert all(link.replace("-", "").isdigit() for link in links.split())
+    document = json.loads(call("translate", "ab ba", "--run", trained, "--align", "--json").out)
+    assert "attention" not in document["hypotheses"][0]
+    assert all(len(link) == 2 for link in document["links"])
+
+
+def test_sentences_risk_and_filters_can_be_asked_for(call: Run, trained: Path) -> None:
+    whole = call("translate", "ab. Cd! ef", "--run", trained, "--split-sentences").out
+    parts = call("translate", "ab.", "Cd! ef", "--run", trained).out.splitlines()
+    assert whole == f"{parts[0]} {parts[1]}\n"
+    document = json.loads(call("translate", "ab ba", "--run", trained, "--mbr", "5", "--json").out)
+    assert document["hypotheses"][0]["utility"] >= 0
+    outputs = {
+        call("translate", "ab", "--run", trained, "--typical-p", str(p), "--seed", "1").out for p in (0.1, 1.0)
+    }
+    assert len(outputs) == 2
+
+
+def test_score_prints_a_line_for_each_pair(call: Run, trained: Path, files: tuple[Path, Path]) -> None:
+    src, tgt = files
+    plain = call("score", "--src", src, "--tgt", tgt, "--run", trained, "--length-penalty", "1")
+    whole = call("score", "--src", src, "--tgt", tgt, "--run", trained, "--length-penalty", "1", "--json")
+    assert plain.out.count("\n") == 64
+    for line, document in zip(plain.out.splitlines(), map(json.loads, whole.out.splitlines()), strict=True):
+        log_prob, scored = map(float, line.split("\t"))
+        assert log_prob == pytest.approx(sum(document["token_log_probs"]), abs=1e-3)
+        assert scored == pytest.approx(document["score"], abs=1e-3)
+        assert len(document["tokens"]) == len(document["token_log_probs"])
+
+
+def test_a_bar_on_standard_error_counts_a_file(trained: Path, tmp_path: Path) -> None:
+    """Only where it is a terminal, and the translations go elsewhere."""
+    source, out = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("ab\n" * 30)
+    code = (
+        "import pty, sys; "
+        f"pty.spawn(['bash', '-c', '{sys.executable} -m glassformer translate --beam 1 --run {trained} --input {source} > {out}'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=120)
+    assert b"translating" in done.stdout
+    assert b"100%" in done.stdout
+    assert out.read_text().count("\n") == 30
+
+
+def test_evaluate_prints_one_json_object_with_its_signatures(
+    call: Run, trained: Path, files: tuple[Path, Path]
+) -> None:
+    src, tgt = files
+    out = trained.parent / "out.txt"
+    result = call("evaluate", "--src", src, "--ref", tgt, "--run", trained, "--json", "--out", out)
+    scores = json.loads(result.out)
+    assert scores.keys() == {"bleu", "chrf", "exact_match", "signatures", "sentences"}
+    assert scores["sentences"] == 64
+    assert scores["signatures"]["bleu"].startswith("nrefs:1|case:mixed")
+    assert len(out.read_text().splitlines()) == 64
+
+
+def test_scores_are_told_even_where_the_translations_cannot_be_written(
+    call: Run, trained: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    src, tgt = files
+    result = call("evaluate", "--src", src, "--ref", tgt, "--run", trained, "--out", tmp_path / "none" / "out.txt")
+    assert result.code == 5
+    assert result.out.startswith("BLEU")
+    assert "cannot be written" in result.err
+
+
+def test_trace_prints_the_walk_and_writes_it(call: Run, trained: Path, tmp_path: Path) -> None:
+    result = call("trace", "ab", "--tgt", "ba", "--run", trained, "--json", tmp_path / "walk.json")
+    assert "decoder.layers.0.cross_attention" in result.out
+    steps = json.loads((tmp_path / "walk.json").read_text())["steps"]
+    assert any(step["address"] == "decoder.layers.0.cross_attention.weights" for step in steps)
+    values = call("trace", "ab", "--run", trained, "--only", "*cross_attention.weights", "--values")
+    assert values.code == 0
+    assert "self_attention" not in values.out
+
+
+def test_summary_of_the_walkthrough_counts_its_parameters(call: Run, trained: Path) -> None:
+    assert "44,312,696" in call("summary", "walkthrough").out
+    assert call("summary", "--run", trained).code == 0
+
+
+def test_average_makes_a_final_model(call: Run, trained: Path) -> None:
+    result = call("average", "--run", trained, "--last", "1")
+    assert result.code == 0
+    assert "update-00000004" in result.out
+
+
+def test_a_precision_and_workers_change_nothing_that_float32_says(
+    call: Run, trained: Path, files: tuple[Path, Path]
+) -> None:
+    plain = call("translate", "--input", files[0], "--run", trained, "--batch-tokens", "40")
+    fast = call(
+        "translate", "--input", files[0], "--run", trained, "--batch-tokens", "40", "--precision", "float32",
+        "--workers", "2",
+    )  # fmt: skip
+    assert (fast.code, fast.err) == (0, "")
+    assert fast.out == plain.out
+
+
+def test_diff_compares_ways_and_names_where_they_part(call: Run, trained: Path) -> None:
+    same = call("diff", trained, "--text", "ab", "--b", "cached")
+    assert (same.code, same.err) == (0, "")
+    parted = call("diff", trained, "--text", "ab", "--b", "bf16", "--tolerance", "0", "--json")
+    assert (parted.code, parted.err) == (1, "")
+    assert json.loads(parted.out)["first"]["address"]
+    told = call("diff", trained, "--text", "ab", "--b", "bf16", "--tolerance", "0")
+    assert json.loads(parted.out)["first"]["address"] in told.out
+
+
+MISTAKES = [
+    (["translate", "hello", "--run", "nowhere"], "is not a run directory", 2),
+    (["translate", "hello", "--run", "{run}", "--beam", "0"], "decode.beam: found 0", 2),
+    (["translate", "hello", "--run", "{run}", "--precision", "int4"], "precision: found 'int4', expected one of", 2),
+    (["translate", "hello", "--run", "{run}", "--workers", "0"], "workers: found 0, expected 1 or more", 2),
+    (["translate", "hello", "--run", "{run}", "--device", "tpu9"], "device: 'tpu9' is not available", 2),
+    (["translate", "x", "--run", "{run}", "--n-best", "5", "--beam", "2"], "decode.n_best", 2),
+    (["train", "--run", "{tmp}/r"], "training text: found none", 2),
+    (["train", "--src", "{src}", "--run", "{tmp}/r"], "--src: found alone", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}"], "--run: found nothing", 2),
+    (["train", "--task", "datess", "--run", "{tmp}/r"], "dates", 2),
+    (["train", "--task", "dates", "--model", "tinny", "--run", "{tmp}/r"], "Did you mean 'tiny'?", 2),
+    (["train", "--src", "{tmp}/no.en", "--tgt", "{tgt}", "--run", "{tmp}/r"], "no.en", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{src}/r"], "cannot be written", 5),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "train.raet=1"], "there is no such setting", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "peak"], "expected section.key=value", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "model.d_model=33"], "multiple of n_heads", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{run}"], "holds a run of other settings", 2),
+    (["train", "--config", "{tmp}/none.toml"], "none.toml", 2),
+    (["evaluate", "--src", "{src}", "--ref", "{tmp}/short", "--run", "{run}"], "64", 2),
+    (["summary", "base", "--run", "{run}"], "summary: found both NAME and --run", 2),
+    (["summary", "huge"], "there is no configuration named 'huge'", 2),
+    (["trace", "a", "b", "--tgt", "c", "--run", "{run}"], "--tgt: found 1", 2),
+    (["trace", "a", "--run", "{run}", "--training"], "--training: found no --tgt", 2),
+    (["trace", "a", "--run", "{run}", "--training", "--generate"], "found --generate and --training, expected one", 2),
+    (["trace", "a", "--run", "{run}", "--generate", "--tgt", "b"], "a generation writes its own target", 2),
+    (["trace", "a", "--run", "{run}", "--top-p", "0.5"], "--top-p, --sample: found without --generate", 2),
+    (["trace", "a", "--run", "{run}", "--edit", "x", "--verify"], "an edited step follows from no equation", 2),
+    (["trace", "a", "--run", "{run}", "--no-cache"], "--no-cache: found without --generate", 2),
+    (["trace", "a", "--run", "{run}", "--verify", "--only", "src_mask"], "found --only, but --verify and --edit", 2),
+    (["trace", "a", "--run", "{run}", "--verify", "--values"], "--values: found with --verify or --edit", 2),
+    (["trace", "a", "--run", "{run}", "--only", "src_mask", "--layer", "0"], "leave no step of 'src_mask'", 2),
+    (["trace", "a", "--run", "{run}", "--generate", "--sample", "--beam", "4"], "--beam: found with sampling", 2),
+    (["trace", "a", "--run", "{run}", "--generate", "--diversity", "0.5"], "found without --beam-groups", 2),
+    (["trace", "a", "--run", "{run}", "--edit", "nothing=0"], "nothing: no such tap or weight", 2),
+    (["trace", "a", "--run", "{run}", "--head", "9"], "--head: found 9, expected 0 to 1", 2),
+    (["diff", "{run}", "--b", "cached"], "diff: found no text", 2),
+    (["diff", "{run}", "--text", "a", "--b", "sideways"], "sideways", 2),
+    (["diff", "nowhere", "--text", "a"], "nowhere", 2),
+    (["average", "--run", "nowhere"], "is not a run directory", 2),
+    (["translate", "a", "--run", "{run}", "--input", "{src}"], "found TEXT and --input, expected one", 2),
+    (["translate", "--run", "{run}", "--input", "{tmp}/none"], "none: cannot be read", 2),
+    (["translate", "--run", "{run}", "--input", "{tmp}/bad.jsonl"], "bad.jsonl:2: is JSON of another shape", 2),
+    (["translate", "a", "--run", "{run}", "--stream", "--json"], "--stream: found with --json", 2),
+    (["translate", "a", "--run", "{run}", "--head", "0"], "found without --attention or --align", 2),
+    (["translate", "a", "--run", "{run}", "--align", "--layer", "4"], "layer: found 4, expected 0 to 0", 2),
+    (["translate", "a", "--run", "{run}", "--mbr", "3", "--n-best", "4"], "expected at most mbr = 3", 2),
+    (["translate", "a", "--run", "{run}", "--must", "ab", "--sample"], "must: found 1 phrases with sampling", 2),
+    (["translate", "a", "--run", "{run}", "--run", "nowhere"], "nowhere: is not a run directory", 2),
+    (["score", "--src", "{src}", "--tgt", "{tmp}/short", "--run", "{run}"], "64", 2),
+    (["average"], "--run: found nothing, expected the directory of a training", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [(), ("--generate", "--beam", 2), ("--generate", "--no-cache", "--top-k", 3), ("--training", "--tgt", "ba")],
+)
+def test_trace_verifies_every_kind_of_walk(call: Run, trained: Path, mode: tuple[str, ...]) -> None:
+    result = call("trace", "ab", "--run", trained, "--verify", *mode)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.rstrip().endswith("Everything follows.")
+    assert "steps recomputed" in result.out
+    assert ("operations carried out" in result.out) == (mode == ())
+
+
+def test_trace_shows_what_an_edit_does(call: Run, trained: Path) -> None:
+    result = call("trace", "ab", "--run", trained, "--edit", "encoder.memory=0", "--edit", "*.weights[heads=1]=0")
+    assert (result.code, result.err) == (0, "")
+    assert "next tokens changed" in result.out
+
+
+def test_trace_keeps_what_it_showed(call: Run, trained: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    result = call("trace", "ab", "--run", trained, "--save", kept, "--markdown", tmp_path / "walk.md")
+    assert (result.code, result.err) == (0, "")
+    assert sorted(path.name for path in kept.iterdir()) == ["trace.json", "values.safetensors", "walk.json"]
+    assert "encoder.memory" in (tmp_path / "walk.md").read_text("utf-8")
+    again = call("trace", "ab", "--run", trained, "--edit", f"encoder.memory=@{kept}")
+    assert "0 of" in again.out, "patching in what is there already changes nothing"
+
+
+def test_trace_shows_one_layer_or_head(call: Run, trained: Path) -> None:
+    result = call("trace", "ab", "--run", trained, "--layer", 0, "--head", 1, "--values")
+    assert "h = " not in result.out
+    assert "weights" in result.out
+    assert "memory" not in result.out
+
+
+@pytest.mark.parametrize(("arguments", "message", "code"), MISTAKES, ids=lambda value: str(value)[:60])
+def test_a_mistake_gets_one_clear_line_and_no_traceback(
+    arguments: list[str], message: str, code: int, call: Run, trained: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "short").write_text("one\ntwo\n")
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
+    places = {"run": trained, "tmp": tmp_path, "src": files[0], "tgt": files[1]}
+    result = call(*(argument.format(**places) for argument in arguments))
+    assert result.code == code
+    assert message in result.err
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert "Traceback" not in result.err + result.out
+
+
+def test_a_run_can_be_told_whole_in_toml(call: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    for path in files:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "run.toml").write_text(
+        'run = "made"\n[data]\nsrc = "a.src"\ntgt = "a.tgt.gz"\n'
+        '[model]\nname = "tiny"\nd_model = 32\nn_heads = 2\n[text]\ntokenizer = "words"\n[train]\nmax_updates = 2\n'
+    )
+    result = call("train", "--config", tmp_path / "run.toml")
+    assert result.code == 0, result.err
+    saved = json.loads((tmp_path / "made" / "config.json").read_text())["config"]
+    assert (saved["model"]["d_model"], saved["model"]["n_encoder_layers"], saved["text"]["tokenizer"]) == (
+        32,
+        4,
+        "words",
+    )
+
+
+def test_a_place_that_may_not_be_read_is_named(call: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(_: RunDirectory) -> bool:
+        raise PermissionError(13, "Permission denied", "private/config.json")
+
+    monkeypatch.setattr(RunDirectory, "exists", property(forbidden))
+    found = call("translate", "a", "--run", "private")
+    assert (found.code, found.err.count("\n")) == (5, 1)
+    assert found.err.startswith("error: private/config.json: Permission denied. Correct its permissions")
+
+
+def test_a_reader_that_has_enough_is_no_error(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "many").write_text("ab\n" * 3000)
+    said = f"translate --beam 1 --run {trained} --input {tmp_path / 'many'}"
+    for asked in (said, f"trace ab --values --run {trained}"):
+        command = f"{sys.executable} -m glassformer {asked} | head -1"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "err"),
+    [
+        ("> /dev/full", 5, "error: standard output: cannot be written: No space left on device.\n"),
+        (">&-", 0, ""),
+        ("<&-", 0, ""),
+        ("--input <(echo ab) | grep -c .", 0, ""),
+        ("--json | grep --count 日", 0, ""),
+    ],
+)
+def test_odd_streams_end_in_words_or_well(trained: Path, redirected: str, code: int, err: str) -> None:
+    if "/dev/full" in redirected and not Path("/dev/full").exists():
+        pytest.skip("/dev/full, a disk that is always full, is not here")
+    text = "" if "--input" in redirected else "日本"
+    command = f"{sys.executable} -m glassformer translate --beam 1 --run {trained} {text} {redirected}"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1" if "--json" in redirected else "utf-8"}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False, env=environment
+    )
+    assert (done.returncode, done.stderr) == (code, err)
+
+
+def test_what_was_lost_is_told_beside_the_line(call: Run, trained: Path) -> None:
+    found = call("translate", "ab " * 2000, "ab", "--run", trained, "--beam", "1")
+    assert found.err == "warning: text 1: is longer than the model takes; its end was not translated.\n"
+    assert call("translate", "ab " * 2000, "--run", trained, "--beam", "1", "--json").err == ""
+    found = call(
+        "translate", "ab", "--run", trained, "--must", "ha gb ed", "--max-length-a", "0", "--max-length-b", "1"
+    )
+    assert found.err == "warning: text 1: does not hold 'ha gb ed', as demanded.\n"
+
+
+def test_a_stream_draws_by_the_place_of_each_text(call: Run, trained: Path) -> None:
+    options = ("--run", trained, "--seed", "3", "--temperature", "1.5")
+    streamed = call("translate", "ab", "ab", "ab", "--stream", *options)
+    assert len(set(streamed.out.splitlines())) > 1
+    assert streamed.out == call("translate", "ab", "ab", "ab", *options).out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--seed", "1", "--beam", "8", "--coverage-penalty", "3"),
+            "--beam, --coverage-penalty: found with sampling",
+        ),
+        (("--diversity", "2"), "--diversity: found without --beam-groups"),
+        (("--stream", "--workers", "2"), "--stream: found with --workers, expected alone"),
+        (("--device", "meta"), "device: 'meta' is not available here"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    call: Run, trained: Path, options: tuple[str, ...], message: str
+) -> None:
+    found = call("translate", "ab", "--run", trained, *options)
+    assert found.code == 2
+    assert message in found.err
+
+
+def test_score_names_a_pair_by_its_line(call: Run, trained: Path, tmp_path: Path) -> None:
+    src, tgt = tmp_path / "a.src", tmp_path / "a.tgt"
+    src.write_text("ab\n" * 1001)
+    tgt.write_text("ba\n" * 1000 + "ba " * 2000 + "\n")
+    assert "targets[1000]: has more than" in call("score", "--src", src, "--tgt", tgt, "--run", trained).err
+
+
+def test_diversify_writes_pairs_and_says_how_to_learn_them(
+    call: Run, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    src, tgt = files
+    place = tmp_path / "more pairs"
+    done = call("diversify", "--src", src, "--tgt", tgt, "--run", place, "--max-updates", "4", *SMALL)
+    assert (done.code, done.err) == (0, "")
+    counts, learn = done.out.splitlines()[-2:]
+    learned, own = ((place / "pairs" / name).read_text().count("\n") for name in ("train.src", "own.src"))
+    assert counts == f"{learned:,} pairs, {own:,} of them the text's own."
+    command = shlex.split(learn.removeprefix("Learn them:  glassformer "))
+    assert command[-2:] == ["--run", str(place / "model")]
+    assert call(*command, "--max-updates", "2").code == 0
+    config, _ = RunDirectory(place / "model").read_config()
+    assert config.model.d_model == 32
+
+
+def test_diversify_refuses_what_it_cannot_do(
+    call: Run, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def two() -> Iterator[World]:
+        world = World()
+        world.size = 2
+        yield world
+
+    src, tgt = files
+    nowhere = call("diversify", "--src", src, "--tgt", tgt)
+    assert (nowhere.code, nowhere.err[:20]) == (2, "error: --run: found ")
+    (tmp_path / "dates.toml").write_text('run = "runs/x"\n[data]\ntask = "dates"\n')
+    task = call("diversify", "--config", tmp_path / "dates.toml")
+    assert task.err == "error: diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.\n"
+    monkeypatch.setattr("glassformer.world.join_world", two)
+    several = call("diversify", "--src", src, "--tgt", tgt, "--run", tmp_path / "runs")
+    assert (several.code, several.err[:40]) == (2, "error: diversify: found 2 processes, exp")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_reproduce_lists_its_recipes_and_says_what_is_missing(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = call("reproduce")
+    assert (listed.code, listed.err) == (0, "")
+    assert "multi30k-en-de: Transformer-Tiny" in listed.out
+    assert "41.02 tokenised on test_2016_flickr" in listed.out
+    missing = call("reproduce", "multi30k-en-de")
+    assert (missing.code, missing.out) == (2, "")
+    assert missing.err.startswith("error: multi30k-en-de: found none of its files in ")
+    for odd in ("1,x", "1,01", "9" * 5000):
+        assert call("reproduce", "multi30k-en-de", "--seeds", odd).code == 2
+
+
+def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    src, tgt = files
+    recipe = tmp_path / "letters.toml"
+    recipe.write_text(
+        f"""
+        [recipe]
+        title = "Letters"
+        form = "tokenised"
+        language = "en"
+        folder = "letters"
+        origin = "here"
+        hint = "make them"
+        licence = "none"
+        [[recipe.tests]]
+        name = "all"
+        src = "{src.name}"
+        tokenised = "{tgt.name}"
+        [data]
+        src = "{src.name}"
+        tgt = "{tgt.name}"
+        valid_src = "{src.name}"
+        valid_tgt = "{tgt.name}"
+        """
+    )
+    order = ["reproduce", recipe, "--data", src.parent, "--run", tmp_path / "run", "--report", tmp_path / "evidence"]
+    done = call(*order, "--seeds", "5 6", "--set", "train.max_updates=2", *SMALL)
+    assert (done.code, done.err) == (0, "")
+    assert "all, 64 sentences" in done.out
+    assert "seed 5 - seed 6" in done.out
+    found = sorted(path.name for path in (tmp_path / "evidence").iterdir())
+    assert found == ["report.json", "seed-5.metrics.jsonl", "seed-6.metrics.jsonl"]

@@ -1,0 +1,101 @@
+from pathlib import Path
+
+import pytest
+
+from glassformer.config import NAMED_MODELS, ModelConfig
+from glassformer.errors import ConfigError
+from glassformer.training.arguments import TrainRequest
+from glassformer.training.data import FileSource, TaskSource
+
+RUN = Path("runs/x")
+
+
+def test_each_layer_lies_over_the_one_before(tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text('[model]\nd_ff = 77\ndropout = 0.2\n[train]\nwarmup = 33\nseed = 5\n[data]\ntask = "dates"\n')
+    request = TrainRequest.make(run=RUN, config_file=toml, overrides=["train.seed=7"])
+    assert isinstance(request.source, TaskSource)
+    model, settings = request.config.model, request.config.train
+    assert (model.d_model, model.d_ff, model.dropout) == (96, 77, 0.2)
+    assert (settings.warmup, settings.seed, settings.metric) == (33, 7, "exact_match")
+
+
+def test_a_named_model_sets_its_sizes_over_a_tasks_and_leaves_what_the_task_needs() -> None:
+    request = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="small")
+    assert request.config.model.d_model == 256
+    assert request.config.text.joint is False
+    assert request.config.model.tie_embeddings != "all"
+
+
+@pytest.mark.parametrize("name", NAMED_MODELS)
+@pytest.mark.parametrize("named_in_file", [True, False])
+def test_a_named_model_is_the_one_of_that_name(name: str, named_in_file: bool, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('[model]\nname = "tiny"\n' if named_in_file else "")
+    request = TrainRequest.make(run=RUN, data={"src": "a", "tgt": "b"}, config_file=tmp_path / "run.toml", model=name)
+    assert request.config.model == ModelConfig.named(name)
+
+
+def test_a_named_model_stands_over_every_size_of_a_task() -> None:
+    model = TrainRequest.make(run=RUN, data={"task": "dates"}, model="base").config.model
+    base = ModelConfig.base()
+    assert (model.d_model, model.n_heads, model.d_ff, model.n_decoder_layers, model.norm, model.d_k) == (
+        base.d_model, base.n_heads, base.d_ff, base.n_decoder_layers, base.norm, base.d_k
+    )  # fmt: skip
+
+
+def test_paths_in_a_file_are_taken_from_its_own_directory(tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text('run = "here"\n[data]\nsrc = "a"\ntgt = "b"\nvalid_src = "c"\nvalid_tgt = "d"\n')
+    request = TrainRequest.make(config_file=toml)
+    assert request.run == tmp_path / "here"
+    assert request.source == FileSource(tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"task": "dates", "valid": "v.tsv"}, "--valid: does not go with task"),
+        ({"pairs": "p.tsv", "tgt": "b"}, "--tgt: does not go with pairs"),
+        ({"src": "a", "tgt": "b", "valid": "v.tsv"}, "--valid: does not go with src"),
+        ({"src": "a", "tgt": "b", "pairs": "p.tsv"}, "found src and pairs"),
+        ({"src": "a", "tgt": "b", "valid_src": "c"}, "--valid-src: found alone"),
+        ({"sorce": "a"}, r"data.sorce: there is no such setting. Did you mean 'src'\?|data.sorce: there is no such"),
+    ],
+)
+def test_text_that_would_be_left_aside_is_refused(data: dict[str, str | None], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TrainRequest.make(run=RUN, data=data)
+
+
+@pytest.mark.parametrize("text", ["data = 3\n", "model = 3\n", "[modle]\nd_ff = 3\n", '[model]\nname = "tinny"\n'])
+def test_an_odd_file_is_refused_in_words(text: str, tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text(text)
+    with pytest.raises(ConfigError):
+        TrainRequest.make(run=RUN, data={"task": "dates"}, config_file=toml)
+
+
+def test_a_model_named_by_set_is_the_one_of_that_name_too() -> None:
+    named = TrainRequest.make(run=RUN, data={"task": "dates"}, overrides=["model.name=base", "model.d_ff=99"])
+    model = TrainRequest.make(run=RUN, data={"task": "dates"}, model="base", overrides=["model.d_ff=99"])
+    assert named == model
+    assert named.config.model.d_ff == 99
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["train.stop_at=90"], r"train.stop_at: found 90.0 with metric 'loss', expected bleu, chrf or exact_match"),
+        (["train.adam_beta2=1.0"], r"train.adam_beta2: found 1.0, expected a value from 0.0 to 0.99999"),
+        (['model.name=["tiny"]'], r"there is no configuration named \['tiny'\]"),
+    ],
+)
+def test_a_setting_that_cannot_be_or_would_do_nothing_is_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TrainRequest.make(run=RUN, data={"src": "a", "tgt": "b"}, overrides=overrides)
+
+
+def test_a_task_that_is_no_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("[data]\ntask = 3\n")
+    with pytest.raises(ConfigError, match=r"data.task: found 3, expected one name"):
+        TrainRequest.make(run=RUN, config_file=tmp_path / "run.toml")
