@@ -12,7 +12,7 @@ from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Demands, Translator
 from glassformer.explain import WalkStep, symbols, walk
 from glassformer.explain.addresses import kind_of, layer_of, stage_of
-from glassformer.explain.recording import recorded_pass
+from glassformer.explain.recording import record_pass
 from glassformer.explain.tap_entries import ENTRIES, Check, Story, Variant, entry_of, story_of
 from glassformer.explain.tap_entries.entry import all_entries
 from glassformer.explain.walk_kinds import walk_generation, walk_training
@@ -66,8 +66,8 @@ def steps_page() -> str:
         "`*` stands for the number of the layer, from 0. `src_mask` and `causal_mask` belong to the model itself. "
         "Sections are the paper's unless another work is named.",
         "The last column says how `glassformer trace --verify` checks the step: *independently*, by its equation, "
-        "stated anew in torch's operations and in Python; *repeated*, by the function that the search itself runs; or "
-        "*given*, as an input of the pass.",
+        "stated anew in torch's operations and in Python; *repeated*, by the function that the search itself runs; "
+        "or *given*, as an input of the pass.",
         "## Axes",
         "Each tap names its axes with these words; the tables below give the symbols. An axis with a size must have "
         "the one of the model's configuration, or the trace raises.",
@@ -128,7 +128,7 @@ def extra_steps() -> Iterator[Step]:
     """The steps of passes with the other kinds of positions, and of decoding with a cache."""
     ids = torch.tensor([[3, 2]])
     for positions in ("relative", "rotary"):
-        yield from once(recorded_pass(Transformer(small(positions=positions)), ids, ids))
+        yield from once(record_pass(Transformer(small(positions=positions)), ids, ids))
     model = Transformer(small()).eval()
     with torch.no_grad(), tracing(model) as trace:
         memory, src_mask = model.encode(ids)

@@ -10,7 +10,7 @@ from glassformer.cli.streams import from_shell
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.explain.walk_kinds import Walked
+    from glassformer.explain.walk_kinds import MadeWalk
 
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
 
@@ -156,7 +156,7 @@ def trace(
         print_walk(walked, console, values=values, all_layers=all_layers or parts)
 
 
-def _report(made: "Walked") -> None:
+def _report(made: "MadeWalk") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 

@@ -1,4 +1,7 @@
-"""The stages of a walk: Text, Encoder embedding, Encoder layer 1 ... Output, Choice. Knows addresses alone."""
+"""What an address says: the kind of module, the stage of a walk, and which side its axes belong to.
+
+Imports no walk and no entry of a tap.
+"""
 
 from glassformer.axes import LEGEND
 from glassformer.trace import Step
@@ -7,7 +10,7 @@ _WEIGHTS = {"weight", "bias", "gain", "table", "key_table", "value_table"}
 
 
 def kind_of(address: str) -> str:
-    """The kind of module that an address lies in: ``cross_attention``, ``add_norm``, ``encoder_layer`` ..."""
+    """The kind of module of an address: ``cross_attention``, ``add_norm``, ``encoder_layer`` ..."""
     path = [part for part in address.split(".")[:-1] if not part.isdigit()]
     if not path:
         return "model"
@@ -38,11 +41,11 @@ _STAGES = {
     "update": "Update",
     "search": "Search",
 }
-_SEARCHED = ("causal_mask", "tgt_embedding", "decoder", "output_projection", "search")
+_IN_EACH_TOKEN = ("causal_mask", "tgt_embedding", "decoder", "output_projection", "search")
 
 
 def layer_of(address: str) -> tuple[str, int] | None:
-    """The stack (``encoder`` or ``decoder``) and layer, from 0, that an address lies in; None outside layers."""
+    """The stack (``encoder`` or ``decoder``) and the layer, from 0, of an address; None outside layers."""
     stack, *rest = address.split(".")
     if len(rest) > 1 and rest[0] == "layers" and rest[1].isdecimal():
         return stack, int(rest[1])
@@ -52,7 +55,7 @@ def layer_of(address: str) -> tuple[str, int] | None:
 def stage_of(address: str, token: int = 0) -> str:
     """The title of the stage that an address belongs to; layers are counted from 1.
 
-    In a generation ``token`` is the number of the token that is being written, and part of the title.
+    In a generation ``token`` is the number of the token that is being generated, and part of the title.
     """
     root = address.split(".", maxsplit=1)[0]
     stage = _STAGES.get(root, "Update")
@@ -60,7 +63,7 @@ def stage_of(address: str, token: int = 0) -> str:
         stage = "Update"
     elif (layer := layer_of(address)) is not None:
         stage = f"{layer[0].capitalize()} layer {layer[1] + 1}"
-    return f"Token {token}: {stage}" if token and root in _SEARCHED else stage
+    return f"Token {token}: {stage}" if token and root in _IN_EACH_TOKEN else stage
 
 
 _SRC_ROOTS = ("encoder", "src_embedding", "src_mask")
@@ -68,7 +71,7 @@ _SRC_ROOTS = ("encoder", "src_embedding", "src_mask")
 
 def resolved_axes(step: Step) -> tuple[str, ...]:
     """The step's axis words, with ``src`` or ``tgt`` in place of ``position``, ``query`` and ``key``."""
-    return tuple(_resolved(step.address, word) for word in step.axes)
+    return tuple(_resolve(step.address, word) for word in step.axes)
 
 
 def symbols(step: Step) -> tuple[str, ...]:
@@ -76,7 +79,7 @@ def symbols(step: Step) -> tuple[str, ...]:
     return tuple(LEGEND[word].symbol for word in resolved_axes(step))
 
 
-def _resolved(address: str, word: str) -> str:
+def _resolve(address: str, word: str) -> str:
     if word not in ("position", "query", "key"):
         return word
     parts = address.split(".")

@@ -7,7 +7,7 @@ call the search's own function, and the report counts both.
 
 For a pass with a forced target nothing is hidden either: a dispatch mode records each operation that torch carries
 out, and the step that comes next. Each equation is then computed under the same mode: it must need exactly the
-operations that the model carried out. Operations that only move numbers do not count, nor do those that check the ids.
+operations that the model carried out. Operations that only move numbers do not count, nor do checks of the ids.
 """
 
 from collections import Counter
@@ -70,19 +70,19 @@ class Verification:
         return sum(step.check == check for step in self.steps)
 
     @property
-    def checked(self) -> int:
+    def n_recomputed(self) -> int:
         """How many steps were recomputed."""
         return len(self.steps) - self.count("given")
 
     @property
-    def reproduced(self) -> int:
+    def n_reproduced(self) -> int:
         """How many recomputed steps agree."""
         return self.count("exact") + self.count("close")
 
     @property
     def holds(self) -> bool:
         """Whether every recomputed step agrees."""
-        return self.checked == self.reproduced
+        return self.n_recomputed == self.n_reproduced
 
     @property
     def largest_error(self) -> float:
@@ -101,7 +101,7 @@ class Verification:
         return {"holds": self.holds, **checks, **results, "largest_error": self.largest_error}
 
     def __str__(self) -> str:
-        counts = f"{self.checked:,} steps recomputed, {self.reproduced:,} reproduced"
+        counts = f"{self.n_recomputed:,} steps recomputed, {self.n_reproduced:,} reproduced"
         exact, given = self.count("exact"), self.count("given")
         return f"{counts} ({exact:,} bit for bit), largest error {self.largest_error:.1e}; {given:,} given."
 
@@ -191,12 +191,12 @@ class OperationAudit:
     left_over: Counter[str]
 
     @property
-    def operations(self) -> int:
+    def n_operations(self) -> int:
         """How many operations the model carried out."""
         return sum(step.done.total() for step in self.steps) + self.left_over.total()
 
     @property
-    def accounted(self) -> int:
+    def n_accounted(self) -> int:
         """How many of them the equations state."""
         return sum((step.done & step.stated).total() for step in self.steps)
 
@@ -211,7 +211,9 @@ class OperationAudit:
         return not self.mismatches and not self.left_over
 
     def __str__(self) -> str:
-        return f"{self.operations:,} operations carried out, {self.accounted:,} stated by the equations of the taps."
+        return (
+            f"{self.n_operations:,} operations carried out, {self.n_accounted:,} stated by the equations of the taps."
+        )
 
 
 def audit_operations(
@@ -250,7 +252,7 @@ class Proof:
     def to_mapping(self) -> dict[str, Any]:
         """The counts, ready for JSON; ``operations`` and ``accounted`` are null where they were not counted."""
         audit = self.audit
-        counts = {"operations": audit and audit.operations, "accounted": audit and audit.accounted}
+        counts = {"operations": audit and audit.n_operations, "accounted": audit and audit.n_accounted}
         return {**self.verification.to_mapping(), "holds": self.holds, **counts}
 
     def lines(self) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """A walk: everything that one run of the model over some sentences shows, from text to the next token.
 
-The same pass that trains and translates is recorded; nothing is computed a second time.
+It holds a recorded pass; nothing is computed a second time.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of, symbols
 from glassformer.explain.render.html import walk_html
-from glassformer.explain.render.json import walk_mapping, write_mapping, write_text
+from glassformer.explain.render.json import walk_json, walk_mapping, write_text
 from glassformer.explain.render.markdown import walk_markdown
 from glassformer.explain.sentences import Sentences
 from glassformer.explain.tap_entries import story_of
@@ -25,43 +25,45 @@ from glassformer.trace import Step, Trace
 
 @dataclass(frozen=True, eq=False)
 class Walk(WalkData):
-    """A walk that shows itself: as JSON, as Markdown, in a notebook."""
+    """A walk that can be written as JSON and Markdown, saved, and shown in a notebook."""
 
     def to_mapping(self, *, values: bool = False) -> dict[str, Any]:
         """Ready for JSON; ``values`` adds every number, exactly."""
         return walk_mapping(self, values=values)
 
+    def to_json(self, *, values: bool = False) -> str:
+        """``to_mapping`` as one line of JSON."""
+        return walk_json(self, values=values)
+
     def write_json(self, path: str | Path, *, values: bool = False) -> None:
-        """Write ``to_mapping`` to a file; raises ``StorageError`` when the place cannot be written."""
-        write_mapping(path, self.to_mapping(values=values))
+        """Write ``to_json`` to a file; raises ``StorageError`` when it cannot be written."""
+        write_text(path, self.to_json(values=values))
 
     def save(self, directory: str | Path) -> None:
-        """Write a directory: the trace, as ``Trace.save`` does, and ``walk.json``, which is ``to_mapping``.
+        """Write a directory with the trace, as ``Trace.save`` does, and ``to_json`` as ``walk.json``.
 
-        Raises ``StorageError`` when the place holds something else or cannot be written.
+        Raises ``StorageError`` when the directory holds something else or cannot be written.
         """
         self.trace.save(directory)
         self.write_json(Path(directory) / "walk.json")
 
     def to_markdown(self, *, values: bool = False) -> str:
         """The walk as Markdown: a table for each stage, and with ``values`` a table of numbers for each step."""
-
         return walk_markdown(self, values=values)
 
     def write_markdown(self, path: str | Path, *, values: bool = False) -> None:
-        """Write ``to_markdown`` to a file; raises ``StorageError`` when the place cannot be written."""
+        """Write ``to_markdown`` to a file; raises ``StorageError`` when it cannot be written."""
         write_text(path, self.to_markdown(values=values))
 
     def _repr_html_(self) -> str:
-        """The walk in a notebook: stages to fold out, each with its steps."""
-
+        """The walk in a notebook: stages to unfold, each with its steps."""
         return walk_html(self)
 
 
-def made_walk(translator: Translator, sentences: Sentences, trace: Trace, *, only: str, **about: Any) -> Walk:
-    """The walk over a whole trace; ``about`` is the rest of ``Walk``'s fields."""
+def build_walk(translator: Translator, sentences: Sentences, trace: Trace, *, only: str, **about: Any) -> Walk:
+    """The walk over a whole trace; ``about`` are further fields of ``Walk``."""
     if not trace.steps:
-        raise TraceError(f"only = {only!r}: matches no step. A walk without it lists all addresses.")
+        raise TraceError(f"only = {only!r}: matches no step. Walk without it to see all addresses.")
     kind = about.get("kind", "forced")
     config = translator.model.config
     rows = RowLabels(sentences, translator.tgt_tokenizer, config, generates=kind == "generation")
@@ -70,10 +72,10 @@ def made_walk(translator: Translator, sentences: Sentences, trace: Trace, *, onl
         rows.follow(step)
         steps.append(_walk_step(number, step, rows, trace.gradients.get(step.key)))
     walked = Walk(config, sentences, trace, tuple(steps), only, **about)
-    return walked if only == "*" else replace(walked, steps=_renumbered(walked.steps, only))
+    return walked if only == "*" else replace(walked, steps=_renumber(walked.steps, only))
 
 
-def _renumbered(steps: Iterable[WalkStep], only: str) -> tuple[WalkStep, ...]:
+def _renumber(steps: Iterable[WalkStep], only: str) -> tuple[WalkStep, ...]:
     chosen = [step for step in steps if fnmatchcase(step.address, only)]
     return tuple(replace(step, number=number) for number, step in enumerate(chosen, start=1))
 

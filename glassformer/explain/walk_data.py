@@ -21,12 +21,12 @@ _IDS_OF = {"log_probs": "ids", "sums": "ids", "ended_scores": "ended_ids", "samp
 
 @dataclass(frozen=True, eq=False)
 class WalkStep:
-    """One tensor of the walk. ``axes`` are words with src and tgt settled, ``symbols`` the walkthroughs' for them.
+    """One tensor of the walk. ``axes`` name src or tgt, not query or key; ``symbols`` are those of the walkthroughs.
 
-    ``call`` counts the passes of the address. ``cells`` holds the token behind each entry where the entries are
-    ids, ``lines`` what a count or a step of a search stands for, row by row. ``labels`` are the tokens along the
-    axes src, tgt and vocab, ``sentences`` the sentence, from 0, for each row of the batch. ``token`` is the number of
-    the token that a generation is writing, from 1. ``gradient`` is there after a training step.
+    ``call`` counts the passes of the address. Where the entries are ids, ``cells`` holds their tokens; ``lines`` puts
+    a count or a step of a search into words, row by row. ``labels`` are the tokens along the axes src, tgt and vocab,
+    ``sentences`` the sentence, from 0, of each row of the batch. ``token`` is the number, from 1, of the token that
+    is being generated. ``gradient`` is set in a training step only.
     """
 
     number: int
@@ -81,10 +81,10 @@ class WalkData:
         raise TraceError(f"{address}: no such step among the {len(addresses)} walked.{nearest(address, addresses)}")
 
     def labels(self, step: WalkStep, row: int) -> tuple[tuple[str, ...] | None, ...]:
-        """For each axis of the step, the tokens along it in row ``row``; None where it holds no tokens.
+        """For each axis of the step, the tokens along it in row ``row``; None where it has none.
 
-        A target position is labelled by the token that the decoder reads there; a step of a cached generation that
-        holds the newest positions alone, by the newest tokens.
+        A target position is labelled by the token that the decoder reads there. A step of a cached generation may
+        hold only the newest positions; its labels are the newest tokens.
         """
         return tuple(
             step.labels[word][row][-size:] if word in step.labels and row < len(step.labels[word]) else None
@@ -92,7 +92,7 @@ class WalkData:
         )
 
     def narrow(self, *, layer: int | None = None, head: int | None = None) -> Self:
-        """The steps of one layer, of one head, or of both, counted from 0; steps without heads go with the layer.
+        """The steps of one layer, of one head, or of both, counted from 0; ``head`` leaves out steps without heads.
 
         Raises ``TraceError`` when the model has no such layer or head, or no step is left.
         """
@@ -102,13 +102,13 @@ class WalkData:
                 raise TraceError(f"--{name}: found {number}, expected 0 to {limit - 1}.")
         steps = [step for step in self.steps if layer is None or f".layers.{layer}." in step.address]
         if head is not None:
-            steps = [_of_head(step, head) for step in steps if "heads" in step.axes]
+            steps = [_select_head(step, head) for step in steps if "heads" in step.axes]
         if not steps:
-            raise TraceError(f"--layer, --head: leave no step of {self.only!r}. Drop one of them, or --only.")
+            raise TraceError(f"--layer, --head: match no step of {self.only!r}. Drop one of them, or --only.")
         return replace(self, steps=tuple(steps))
 
 
-def _of_head(step: WalkStep, head: int) -> WalkStep:
+def _select_head(step: WalkStep, head: int) -> WalkStep:
     place = step.axes.index("heads")
     axes, symbols = list(step.axes), list(step.symbols)
     del axes[place], symbols[place]
@@ -118,7 +118,11 @@ def _of_head(step: WalkStep, head: int) -> WalkStep:
 
 
 class RowLabels:
-    """``token`` is the number of the token being written, ``sentences`` the sentence of each row of the decoder."""
+    """Which sentence each row of a batch belongs to, what it has read, and the tokens along its axes.
+
+    A generation is followed step by step through its recorded trace: ``token`` is the number of the token that is
+    being generated, ``sentences`` the sentence of each row of the decoder.
+    """
 
     def __init__(self, sentences: Sentences, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool) -> None:
         self.config = config
@@ -149,38 +153,38 @@ class RowLabels:
             self._labels = {axis: tuple(old[row] for row in rows) for axis, old in self._labels.items()}
 
     def labels(self, step: Step) -> dict[str, Rows]:
-        """The tokens along src, tgt and vocab for each row of the step: read, to be said, or of the vocabulary."""
+        """The tokens along src, tgt and vocab for each row of the step; along the tgt of a loss, those to predict."""
         root = step.address.partition(".")[0]
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
-        if root == "search" and step.name != "tgt_in_ids":  # what it has written, or padding behind that
+        if root == "search" and step.name != "tgt_in_ids":  # generated ids or padding, not what was read
             sources = {"src": self._sources(step)} if "src" in step.axes else {}
             return {"vocab": self._labels["vocab"], **sources}
         return self._labels
 
     def _sources(self, step: Step) -> Rows:
-        """The source of each row along the step's axis batch, as ``sentence_of_rows`` finds them."""
+        """The source tokens of each row along the step's batch axis."""
         return tuple(self._read.src_tokens[sentence] for sentence in self.sentence_of_rows(step))
 
     def sentence_of_rows(self, step: Step) -> tuple[int, ...]:
-        """The sentence of each row along the step's axis batch, which holds the decoder's rows or whole sentences."""
+        """The sentence of each row along the step's batch axis, whose entries are decoder rows or sentences."""
         if "batch" not in step.axes:
             return ()
         size = step.shape[step.axes.index("batch")]
         rows = len(self.sentences)
         if size and rows % size == 0:  # the decoder's rows, or sentences or groups of them, each with as many rows
             return self.sentences[:: rows // size]
-        copies = size // rows if rows else 0  # the search has begun, but its first rows are not chosen yet
+        copies = size // rows if rows else 0  # the search has begun, but its first rows are not recorded yet
         return tuple(sentence for sentence in self.sentences for _ in range(copies))
 
     def cells(self, step: Step) -> Rows | None:
-        """The tokens behind the step's entries, row by row, when they are ids; None for every other step."""
+        """The tokens of the step's entries, row by row, when they are ids; None for every other step."""
         if step.value.ndim == 2 and step.name.endswith("_ids") and step.value.dtype == torch.int64:
             return self._read.cells(step.address) or token_rows(self._tokenizer, step.value.cpu())
         return self._read.cells(step.address)
 
     def lines(self, step: Step) -> Rows | None:
-        """What the step stands for in words, row by row, when it is of the text or of the search."""
+        """The step in words, row by row, when it belongs to the text or to the search."""
         if not self._generates or step.address.partition(".")[0] != "search":
             return self._read.lines(step.address)
         if step.name == "candidate_ids":

@@ -1,4 +1,8 @@
-"""What `glassformer trace` was asked for, as one library call: which walk, over which texts, of which run."""
+"""The kinds of walks: one pass with a forced target, a generation, a training step; and what `trace` asks for.
+
+A training step is made on a copy of the model by the functions that training itself calls, and nothing is written.
+Its dropout masks are its own: those of a training, which leaves padding out, are drawn in another order.
+"""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -21,9 +25,9 @@ from glassformer.decoding.sampling import sample
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.errors import ConfigError
 from glassformer.explain.edits import parse_edits
-from glassformer.explain.recording import recorded_pass
+from glassformer.explain.recording import record_pass
 from glassformer.explain.sentences import Sentences, read_sentences
-from glassformer.explain.walk import Walk, made_walk
+from glassformer.explain.walk import Walk, build_walk
 from glassformer.model.evaluating import evaluating
 from glassformer.run_directory import RunDirectory
 from glassformer.trace import Step, note, tracing
@@ -47,9 +51,9 @@ def walk(
 ) -> Walk:
     """Run the translator's model over sentences and keep each step whose address matches the glob ``only``.
 
-    Without ``targets`` the sentences are translated first and the best outputs walked through. ``edits`` are those
-    of ``tracing``; the targets are what the model says without them. Raises ``InputError`` for sentences that do
-    not fit the model, ``TraceError`` for an ``only`` that matches nothing.
+    Without ``targets`` the sentences are translated first, without ``edits``, and the best outputs are the targets.
+    ``edits`` are those of ``tracing``. Raises ``InputError`` for sentences that do not fit the model, ``TraceError``
+    for an ``only`` that matches nothing.
     """
     sentences = read_sentences(translator, sources, targets)
     return walk_through(translator, sentences, only=only, edits=edits)
@@ -58,15 +62,15 @@ def walk(
 def walk_through(
     translator: Translator, sentences: Sentences, *, only: str = "*", edits: Mapping[str, Edit] | None = None
 ) -> Walk:
-    """``walk`` over sentences that have been read."""
+    """``walk`` over sentences that ``read_sentences`` has read."""
     model = translator.model
-    # The choice is read off the probabilities, which a glob for the choice alone would leave out.
+    # The choice is computed from the probabilities, which a glob for the choice alone would leave out.
     chooses = any(fnmatchcase(address, only) for address in _CHOICE)
     needed = "*" if chooses and not fnmatchcase(_PROBABILITIES, only) else only
-    trace = recorded_pass(model, sentences.batch.src_ids, sentences.batch.tgt_in_ids, needed, edits=edits)
+    trace = record_pass(model, sentences.batch.src_ids, sentences.batch.tgt_in_ids, needed, edits=edits)
     choice = _choice(trace[_PROBABILITIES]) if chooses else []
     trace.steps = [step for step in (*sentences.steps, *trace, *choice) if fnmatchcase(step.address, only)]
-    return made_walk(translator, sentences, trace, only=only)
+    return build_walk(translator, sentences, trace, only=only)
 
 
 def _choice(probabilities: Tensor) -> list[Step]:
@@ -85,8 +89,8 @@ def walk_generation(
 ) -> Walk:
     """Translate the sentences as one batch and keep every step, of the model and of the search.
 
-    A blank source, which translating answers with nothing, is decoded like any other.
-    ``options`` as for ``Translator.translate``; ``options.cache`` decides whether keys and values are kept;
+    A blank source is decoded like any other, although translating it gives an empty text without decoding.
+    ``options`` are those of ``Translator.translate``; ``options.cache`` decides whether keys and values are kept.
     ``demands`` are one for each source. Raises ``InputError`` for sentences that do not fit the model and demands
     that no output can meet, ``TraceError`` for an ``only`` that matches nothing.
     """
@@ -97,7 +101,7 @@ def walk_generation(
     src_ids = sentences.batch.src_ids.to(device)
     read = read_sources(sources, translator.src_tokenizer, model.config)
     limits = [output_limit(source, model.config, options) for source in read]
-    # The search tells what each row of the decoder is, so that it is recorded whatever is wanted.
+    # The search says which sentence each row of the decoder is, so it is always recorded.
     needed = only if fnmatchcase("search.", only) else "*"
     with torch.no_grad(), evaluating(model), tracing(model, only=needed) as trace:
         steps = DecoderSteps.of(model, src_ids, options)
@@ -106,9 +110,9 @@ def walk_generation(
         else:
             found = beam_search(steps, limits, options, demands)
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
-    sentences = sentences.generated(targets)
+    sentences = sentences.with_targets(targets)
     trace.steps = [*sentences.source_steps, *trace]
-    walked = made_walk(translator, sentences, trace, only=only, kind="generation", decode=options)
+    walked = build_walk(translator, sentences, trace, only=only, kind="generation", decode=options)
     trace.steps = [step for step in trace if fnmatchcase(step.address, only)]
     return walked
 
@@ -124,8 +128,8 @@ def walk_training(
 ) -> Walk:
     """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
 
-    With ``run``, Adam goes on from the moments of the run's latest checkpoint; without, it begins anew. One pass is
-    shown, where R-Drop makes two. Raises what ``walk`` raises.
+    With ``run``, Adam continues from the moments of the run's latest checkpoint; without it starts from zero. One
+    pass is shown, where R-Drop makes two. Raises what ``walk`` raises.
     """
     train = replace(train, r_drop=0.0, warmup=train.warmup or WARMUP[translator.model.config.norm])
     sentences = read_sentences(translator, sources, targets)
@@ -146,15 +150,15 @@ def walk_training(
         note("update.cooldown", torch.tensor(cooldown, dtype=torch.float64), "")
         adam_step(model, optimizer, learning_rate(number, train, model.config.d_model) * cooldown)
     trace.steps = [step for step in (*sentences.steps, *trace) if fnmatchcase(step.address, only)]
-    return made_walk(translator, sentences, trace, only=only, kind="training", train=train)
+    return build_walk(translator, sentences, trace, only=only, kind="training", train=train)
 
 
 _OPTIONS = {"cache": "--no-cache"}  # whose option is not their name
 
 
 @dataclass(frozen=True)
-class Walked:
-    """The walk that was asked for; ``plain`` is the same without its edits, where it has some."""
+class MadeWalk:
+    """The requested walk; with edits, ``plain`` is the same walk without them."""
 
     walk: Walk
     translator: Translator
@@ -163,7 +167,7 @@ class Walked:
 
 @dataclass(frozen=True, kw_only=True)
 class WalkRequest:
-    """A walk of a trained model. ``options`` hold what ``generate`` decodes with, where they were given."""
+    """A walk of a trained model. ``options`` are the decode options that were given, for ``generate``."""
 
     run: Path
     sources: Sequence[str]
@@ -184,38 +188,38 @@ class WalkRequest:
         modes = {
             "--generate": self.generate, "--training": self.training, "--edit": bool(self.edits),
         }  # fmt: skip
-        asked = [name for name, given in modes.items() if given]
-        if len(asked) > 1:
-            raise ConfigError(f"trace: found {' and '.join(asked)}, expected one of them. Make a walk of each.")
+        chosen = [name for name, given in modes.items() if given]
+        if len(chosen) > 1:
+            raise ConfigError(f"trace: found {' and '.join(chosen)}, expected one of them. Make one walk for each.")
         if self.edits and self.verify:
-            raise ConfigError(
-                "trace: found --edit and --verify, but an edited step follows from no equation. Drop one."
-            )
+            raise ConfigError("trace: found --edit and --verify, but no equation holds for an edited step. Drop one.")
         if self.only != "*" and (self.edits or self.verify):
             raise ConfigError(
-                "trace: found --only, but --verify and --edit go by the whole pass. Drop it, or make a walk of each."
+                "trace: found --only, but --verify and --edit need the whole pass. Drop it, or make two walks."
             )
         if self.training and self.targets is None:
-            raise ConfigError("--training: found no --tgt, expected the target of each TEXT, which the step learns.")
+            raise ConfigError(
+                "--training: found no --tgt, expected the target of each TEXT, from which the step learns."
+            )
         if self.generate and self.targets is not None:
-            raise ConfigError("--generate: found --tgt, but a generation writes its own target. Drop one of them.")
+            raise ConfigError("--generate: found --tgt, but a generation makes its own target. Drop one of them.")
         if self.options and not self.generate:
             names = ", ".join(_OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in self.options)
-            raise ConfigError(f"{names}: found without --generate, which alone searches or samples. Add it.")
+            raise ConfigError(f"{names}: found without --generate, and only --generate searches or samples. Add it.")
 
-    def make(self) -> Walked:
-        """Load the run and walk; raises what loading and walking raise."""
+    def make(self) -> MadeWalk:
+        """Load the run and make the walk; raises whatever loading and walking raise."""
         run = RunDirectory(self.run).load(self.device)
         translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
         if self.generate:
-            return Walked(self._generation(translator), translator)
+            return MadeWalk(self._generation(translator), translator)
         if self.training:
-            return Walked(self._training(translator, run.config), translator)
+            return MadeWalk(self._training(translator, run.config), translator)
         plain = walk(translator, self.sources, self.targets, only=self.only)
         if not self.edits:
-            return Walked(plain, translator)
+            return MadeWalk(plain, translator)
         edits = parse_edits(self.edits, plain, translator)
-        return Walked(walk_through(translator, plain.sentences, edits=edits), translator, plain)
+        return MadeWalk(walk_through(translator, plain.sentences, edits=edits), translator, plain)
 
     def _generation(self, translator: Translator) -> Walk:
         options = changed_by(translator.config, self.options)

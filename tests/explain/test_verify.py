@@ -58,7 +58,7 @@ def assert_all_follow(translator: Translator, search: DecodeConfig, changes: dic
     """A forced walk with the audit of its operations, and a generation."""
     proof = prove(walk(translator, SOURCES, TARGETS), translator.model)
     assert proof.holds, (changes, list(proof.lines()))
-    assert proof.verification.checked > 150
+    assert proof.verification.n_recomputed > 150
     verification = verify_walk(walk_generation(translator, SOURCES, search), translator.model)
     assert verification.holds, (changes, search, verification.off)
 
@@ -207,7 +207,7 @@ def test_an_operation_that_no_equation_states_is_found(build, monkeypatch):
         f"{stack}.layers.{layer}.feed_forward.inner" for stack in ("encoder", "decoder") for layer in (0, 1)
     ]
     assert found.mismatches[0].done - found.mismatches[0].stated == {"mul": 1}
-    assert found.operations == found.accounted + 4
+    assert found.n_operations == found.n_accounted + 4
 
 
 def test_a_part_of_a_trace_cannot_be_verified(build):
@@ -242,9 +242,9 @@ def test_the_report_counts_what_it_checked(build):
     proof = prove(walk(translator, SOURCES, TARGETS), translator.model)
     lines = list(proof.lines())
     assert lines[-1] == "Everything follows."
-    assert f"{proof.verification.checked:,} steps recomputed" in lines[-4]
-    assert lines[-3] == f"{proof.verification.checked:,} of them independently, 0 by the search's own function."
-    assert proof.verification.checked == sum(step.result != "given" for step in proof.verification.steps)
+    assert f"{proof.verification.n_recomputed:,} steps recomputed" in lines[-4]
+    assert lines[-3] == f"{proof.verification.n_recomputed:,} of them independently, 0 by the search's own function."
+    assert proof.verification.n_recomputed == sum(step.result != "given" for step in proof.verification.steps)
 
 
 def test_what_the_search_repeats_is_counted_and_named(build):
@@ -259,7 +259,7 @@ def test_what_the_search_repeats_is_counted_and_named(build):
     report = "\n".join(proof.lines())
     counts = proof.to_mapping()
     assert counts["repeated"] == sum(step.address in names for step in proof.verification.steps) > 0
-    assert counts["independent"] + counts["repeated"] == proof.verification.checked
+    assert counts["independent"] + counts["repeated"] == proof.verification.n_recomputed
     assert f"{counts['independent']:,} of them independently, {counts['repeated']:,} by the search's own" in report
     assert "by the search's own function: search.candidate_ids, search.candidate_log_probs" in report
     assert proof.holds

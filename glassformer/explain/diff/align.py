@@ -1,7 +1,7 @@
-"""Taps laid out alike, so that passes made in different ways can be compared cell by cell.
+"""Taps in one layout, so that passes made in different ways can be compared cell by cell.
 
-A stepwise decoding becomes one pass over all positions, lone sentences become rows of a batch; a mask says which
-cells are there. Knows no model and no comparison.
+The calls of a stepwise decoding become one pass over all positions, single sentences become rows of a batch; a mask
+says which cells exist. Imports no model.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +16,12 @@ from glassformer.explain.addresses import resolved_axes
 from glassformer.trace import Step
 
 POSITIONS = ("src", "tgt", "position", "query", "key")
-_STEPS = ("query", "tgt", "position", "key")  # along the first of these that a tap has, its calls follow one another
+_STEPS = ("query", "tgt", "position", "key")  # the calls of a tap are joined along the first of these that it has
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """One tap of one side: ``present`` is True where there is a cell, None where all are there."""
+    """One tap of one side; ``present`` is True at the cells that exist, and None where all do."""
 
     address: str
     call: int
@@ -36,7 +36,7 @@ class Aligned:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Address and call, which together name one tap of a side."""
+        """Address and call, which together identify one tap of a side."""
         return self.address, self.call
 
     @property
@@ -44,8 +44,8 @@ class Aligned:
         """``present`` for each cell."""
         return torch.ones_like(self.value, dtype=torch.bool) if self.present is None else self.present
 
-    def given_axes(self, axes: tuple[str, ...]) -> "Aligned | None":
-        """The same with further axes, each of size 1; None where ``axes`` does not contain its own in their order."""
+    def add_axes(self, axes: tuple[str, ...]) -> "Aligned | None":
+        """The tap with further axes of size 1; None where ``axes`` does not contain its own axes in their order."""
         shape, found = [], 0
         for word in axes:
             has = found < len(self.axes) and self.axes[found] == word
@@ -56,29 +56,29 @@ class Aligned:
         present = None if self.present is None else self.present.reshape(shape)
         return replace(self, axes=axes, value=self.value.reshape(shape), present=present)
 
-    def cut(self, shape: Sequence[int]) -> "Aligned":
-        """The cells at the start of each axis; an axis of size 1 is stretched."""
+    def crop(self, shape: Sequence[int]) -> "Aligned":
+        """The first cells of each axis; an axis of size 1 is expanded."""
         part = tuple(slice(size) for size in shape)
         present = None if self.present is None else self.present[part].expand(tuple(shape))
         return replace(self, value=self.value[part].expand(tuple(shape)), present=present)
 
 
-def recorded(steps: Sequence[Step]) -> list[Aligned]:
+def align_steps(steps: Sequence[Step]) -> list[Aligned]:
     """Each step as it was recorded, on the CPU."""
     return [Aligned(step.address, step.call, step.axes, step.value.cpu()) for step in steps]
 
 
-def joined(steps: Sequence[Step]) -> list[Aligned]:
-    """The calls of a stepwise decoding as one pass: queries follow one another, each without the keys to come.
+def join_calls(steps: Sequence[Step]) -> list[Aligned]:
+    """The calls of a stepwise decoding as one pass; a query lacks the cells of keys that come after it.
 
-    What the cache held at each call gets an axis of queries: the step that read it.
+    What the cache held at each call gets an axis of queries, for the step that read it.
     """
     calls: dict[str, list[Aligned]] = {}
-    for step in recorded(steps):
+    for step in align_steps(steps):
         calls.setdefault(step.address, []).append(
             _with_query_axis(step) if step.address.endswith("_cached") else step
         )
-    return [_joined_calls(parts) for parts in calls.values()]
+    return [_join_tap(parts) for parts in calls.values()]
 
 
 def _with_query_axis(tap: Aligned) -> Aligned:
@@ -86,56 +86,56 @@ def _with_query_axis(tap: Aligned) -> Aligned:
     return replace(tap, axes=(*tap.axes[:place], "query", *tap.axes[place:]), value=tap.value.unsqueeze(place))
 
 
-def _joined_calls(parts: list[Aligned]) -> Aligned:
+def _join_tap(parts: list[Aligned]) -> Aligned:
     if len(parts) == 1:
         return parts[0]
     along = next((word for word in _STEPS if word in parts[0].axes), None)
     if along is None:
         raise TraceError(f"{parts[0].address}: has {len(parts)} calls, but no positions along which to join them.")
-    return _concatenated(parts, parts[0].axes.index(along))
+    return _concatenate(parts, parts[0].axes.index(along))
 
 
-def stacked(sides: Sequence[list[Aligned]]) -> list[Aligned]:
-    """Sentences that were each alone as the rows of one batch; what has no axis of sentences gets one."""
+def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
+    """Passes over single sentences as the rows of one batch; a tap without a batch axis gets one."""
     rows = [{tap.key: _with_batch_axis(tap) for tap in side} for side in sides]
     for row, (first, second) in enumerate(pairwise(rows), start=2):
         if first.keys() != second.keys():
             odd = sorted(first.keys() ^ second.keys())[0]
             raise TraceError(f"{odd[0]}: is not in the pass of every sentence up to number {row}.")
-    return [_concatenated([row[key] for row in rows], rows[0][key].axes.index("batch")) for key in rows[0]]
+    return [_concatenate([row[key] for row in rows], rows[0][key].axes.index("batch")) for key in rows[0]]
 
 
 def _with_batch_axis(tap: Aligned) -> Aligned:
     return tap if "batch" in tap.axes else replace(tap, axes=("batch", *tap.axes), value=tap.value.unsqueeze(0))
 
 
-def _concatenated(parts: Sequence[Aligned], place: int) -> Aligned:
-    """The parts behind one another along one axis; along the others, the shorter ones lack cells at the end."""
+def _concatenate(parts: Sequence[Aligned], place: int) -> Aligned:
+    """The parts joined along one axis; along the others the shorter ones lack cells at the end."""
     longest = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
     values, masks = [], []
     for part in parts:
         shape = [*longest[:place], part.shape[place], *longest[place + 1 :]]
-        values.append(grown(part.value, shape))
-        masks.append(grown(part.mask, shape))
+        values.append(pad_to(part.value, shape))
+        masks.append(pad_to(part.mask, shape))
     return replace(parts[0], value=torch.cat(values, place), present=torch.cat(masks, place))
 
 
-def grown(value: Tensor, shape: Sequence[int]) -> Tensor:
-    """The value with zeros, or False, behind its cells along each axis, up to ``shape``."""
+def pad_to(value: Tensor, shape: Sequence[int]) -> Tensor:
+    """The value padded to ``shape`` with zeros, or False, at the end of each axis."""
     larger = value.new_zeros(tuple(shape))
     larger[tuple(slice(size) for size in value.shape)] = value
     return larger
 
 
-def paired(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | None:
-    """Both sides with the same axes and sizes, cut to the positions that both have; None when of another shape.
+def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | None:
+    """Both sides with the same axes and sizes, cropped to the positions that both have; or None.
 
-    Where one side lacks an axis, such as that of sentences, its values stand for every entry of the other's.
+    Where one side lacks an axis, such as the batch, its values are compared with every entry of the other's.
     """
     if first.axes == second.axes and first.shape == second.shape:
         return first, second
     axes = max(first.axes, second.axes, key=len)
-    left, right = first.given_axes(axes), second.given_axes(axes)
+    left, right = first.add_axes(axes), second.add_axes(axes)
     if left is None or right is None:
         return None
     shape = []
@@ -144,11 +144,11 @@ def paired(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | None:
         if both_have_it and word not in POSITIONS and sizes[0] != sizes[1]:
             return None
         shape.append(min(sizes) if both_have_it else max(sizes))
-    return left.cut(shape), right.cut(shape)
+    return left.crop(shape), right.crop(shape)
 
 
 def with_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterator[Aligned]:
-    """The taps, and behind each v the keys and values that a cache would hold, where ``wanted`` has such a tap."""
+    """The taps, and after each v the keys and values that a cache would hold, where ``wanted`` names such a tap."""
     latest: dict[str, Aligned] = {}
     for tap in taps:
         yield tap
@@ -164,7 +164,7 @@ def with_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterat
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """What stands at the positions of a batch: whether a token or padding, and which.
+    """What each position of a batch holds: a token or padding, and which token.
 
     ``real`` maps src and tgt to (batch positions) of bool; ``labels`` maps them to the tokens of each row, and
     vocab to one row of tokens.
@@ -173,8 +173,8 @@ class Positions:
     real: Mapping[str, Tensor]
     labels: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
-    def counted(self, tap: Aligned) -> Tensor:
-        """True at the cells of a tap that no padding takes part in, stretched over its other axes."""
+    def mask_of(self, tap: Aligned) -> Tensor:
+        """True at the cells of a tap in which no padding takes part, expandable over its other axes."""
         counted = torch.ones([1] * len(tap.axes), dtype=torch.bool)
         rows = tap.axes.index("batch") if "batch" in tap.axes else None
         for place, word in enumerate(_sides(tap)):
@@ -184,16 +184,16 @@ class Positions:
             if rows is None:
                 real = real.any(dim=0, keepdim=True)
             elif len(real) != tap.shape[rows]:
-                continue  # rows of a search are no sentences
+                continue  # the rows of a search are not sentences
             shape = [1] * len(tap.axes)
             shape[place] = tap.shape[place]
             if rows is not None:
                 shape[rows] = len(real)
-            counted = counted & grown(real[:, : tap.shape[place]], (len(real), tap.shape[place])).reshape(shape)
+            counted = counted & pad_to(real[:, : tap.shape[place]], (len(real), tap.shape[place])).reshape(shape)
         return counted
 
     def tokens(self, tap: Aligned, cell: Sequence[int]) -> tuple[str | None, ...]:
-        """The token at each index of a cell, None along axes that hold none, or none that is known."""
+        """The token at each index of a cell; None along axes without tokens, and where the token is unknown."""
         row = cell[tap.axes.index("batch")] if "batch" in tap.axes else 0
         return tuple(self._token(word, row, index) for word, index in zip(_sides(tap), cell, strict=True))
 
@@ -204,5 +204,5 @@ class Positions:
 
 
 def _sides(tap: Aligned) -> tuple[str, ...]:
-    """The axis words with src and tgt settled."""
+    """The axis words, with src or tgt in place of position, query and key."""
     return resolved_axes(Step(tap.address, tap.axes, tap.value, tap.call))

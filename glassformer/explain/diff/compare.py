@@ -1,6 +1,6 @@
-"""Two recorded passes compared tap by tap: where they first part, in which cell, and by how much.
+"""Two recorded passes compared tap by tap: where they first differ, in which cell, and by how much.
 
-The values are those that were recorded; nothing is computed a second time. Knows no model and no text.
+The recorded values themselves are compared; nothing is computed again. Imports no model.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.explain.diff.align import Aligned, Positions, paired, recorded, with_cached
+from glassformer.explain.diff.align import Aligned, Positions, align_steps, match_shapes, with_cached
 from glassformer.explain.diff.report import Difference, TapDifference
 from glassformer.explain.verify import largest_difference
 from glassformer.text.tokenizer import PAD_ID
@@ -24,15 +24,15 @@ def diff_traces(
 ) -> Difference:
     """Compare two traces, live or loaded, address by address and call by call.
 
-    A cell parts when the difference is more than tolerance · (1 + scale), where scale is the greatest finite
-    magnitude of the tap in the first trace, which is what rounding goes by in sums that cancel; with 0, unless the
-    numbers are equal. Equal infinities do not differ, NaN always does. Axes of positions are cut to the shorter
-    side. With ``positions``, padding does not count; traces of walks whose ids are padded differently say by
-    themselves where it stands. Raises ``TraceError`` when the traces have no tap in common or the tolerance is no
-    number from 0 on.
+    A cell differs when the difference is above tolerance · (1 + scale), where scale is the greatest finite magnitude
+    of the tap in the first trace: sums that cancel are rounded by the size of what they add. With a tolerance of 0 it
+    differs unless the numbers are equal. Equal infinities do not differ, NaN always does. Axes of positions are
+    cropped to the shorter side. With ``positions``, padding does not count; for two walks whose ids are padded
+    differently, it is found from their ids. Raises ``TraceError`` when the traces have no tap in common, or the
+    tolerance is not a number from 0 on.
     """
     return compare(
-        recorded(first.steps), recorded(second.steps), tolerance, positions or _differing_padding(first, second)
+        align_steps(first.steps), align_steps(second.steps), tolerance, positions or _differing_padding(first, second)
     )
 
 
@@ -43,7 +43,7 @@ def compare(
     positions: Positions | None = None,
     names: tuple[str, str] = ("A", "B"),
 ) -> Difference:
-    """``diff_traces`` for taps that have been laid out alike."""
+    """``diff_traces`` for taps that have one layout."""
     if not 0.0 <= tolerance < float("inf"):
         raise TraceError(f"tolerance: found {tolerance}, expected a number from 0 on, 0 for equal numbers.")
     keys = [{tap.key for tap in side} for side in (first, second)]
@@ -56,18 +56,18 @@ def compare(
             "Compare two passes of models of one kind."
         )
     only = (tuple(key for key in left if key not in right), tuple(key for key in right if key not in left))
-    taps = tuple(compared(left[key], right[key], tolerance, positions) for key in common)
+    taps = tuple(compare_tap(left[key], right[key], tolerance, positions) for key in common)
     return Difference(taps, tolerance, only, names)
 
 
-def compared(first: Aligned, second: Aligned, tolerance: float, positions: Positions | None) -> TapDifference:
-    """One tap of two sides, over the cells that both have and that count."""
+def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Positions | None) -> TapDifference:
+    """Compare one tap of two sides, over the cells that both have and that are not padding."""
     shapes = (first.shape, second.shape)
-    pair = paired(first, second)
+    pair = match_shapes(first, second)
     if pair is None:
         return TapDifference(first.address, first.call, first.axes, shapes, cells=0, same_shape=False)
     left, right = (tap.value.double() for tap in pair)
-    counted = _counted(pair, positions)
+    counted = _counting_cells(pair, positions)
     scale = float(left.where(counted & left.isfinite(), 0.0).abs().max()) if left.numel() else 0.0
     found = TapDifference(first.address, first.call, pair[0].axes, shapes, cells=int(counted.sum()), scale=scale)
     if torch.equal(left, right):
@@ -82,17 +82,17 @@ def compared(first: Aligned, second: Aligned, tolerance: float, positions: Posit
     return replace(found, parted=int(parted.sum()), size=size, cell=cell, tokens=tokens, values=values)
 
 
-def _counted(pair: tuple[Aligned, Aligned], positions: Positions | None) -> Tensor:
-    """True at the cells that both sides have, and that no padding takes part in."""
+def _counting_cells(pair: tuple[Aligned, Aligned], positions: Positions | None) -> Tensor:
+    """True at the cells that both sides have and in which no padding takes part."""
     counted = torch.ones(pair[0].shape, dtype=torch.bool)
-    for present in (pair[0].present, pair[1].present, positions.counted(pair[0]) if positions is not None else None):
+    for present in (pair[0].present, pair[1].present, positions.mask_of(pair[0]) if positions is not None else None):
         if present is not None:
             counted = counted & present
     return counted
 
 
 def _differing_padding(first: Trace, second: Trace) -> Positions | None:
-    """The positions that hold a token on either side, for walks whose ids are not padded alike."""
+    """The positions that hold a token on either side, for walks whose ids are padded differently."""
     real: dict[str, Tensor] = {}
     for side, address in _IDS.items():
         ids = [step.value for trace in (first, second) for step in trace.select(address)[:1]]

@@ -1,4 +1,4 @@
-"""A difference as lines for a terminal and as plain values for JSON. Knows no model.
+"""What a comparison found, as data, as lines for a terminal and as plain values for JSON. Imports no model.
 
 Schema: ``agrees``, ``tolerance``, ``names``, ``compared``, ``first`` (a tap or null), ``largest`` (a tap), ``taps``,
 ``only`` (for each side, the taps that the other lacks: ``address`` and ``call``). A tap has ``address``, ``call``,
@@ -23,10 +23,10 @@ _MOST = 3
 class TapDifference:
     """One tap on both sides. ``size`` is the greatest difference, at ``cell``, where the sides hold ``values``.
 
-    ``cell`` has an index for each of ``axes``, ``tokens`` the token there where one is known. Where cells are out of
-    tolerance, ``parted`` of the ``cells`` that were compared, it is the worst of those. ``scale`` is the greatest
-    finite magnitude on the first side. Where nothing differs there is no cell, and in a tap of another shape there
-    are no ``cells`` at all.
+    ``cell`` has an index for each of ``axes``, ``tokens`` the token there where it is known. ``parted`` of the
+    ``cells`` that were compared are out of tolerance; if there are any, ``cell`` is the worst of them. ``scale`` is
+    the greatest finite magnitude on the first side. Where nothing differs ``cell`` is empty; taps of different shapes
+    have no ``cells``.
     """
 
     address: str
@@ -44,19 +44,19 @@ class TapDifference:
 
     @property
     def parts(self) -> bool:
-        """Whether the sides part here: a cell out of tolerance, or another shape."""
+        """Whether the sides differ here: a cell is out of tolerance, or the shapes are not the same."""
         return self.parted > 0 or not self.same_shape
 
     @property
     def place(self) -> dict[str, int]:
-        """The cell's index by axis word, axes of a single stretched entry left out."""
+        """The cell's index by axis word, without axes of a single broadcast entry."""
         return {word: index for word, index in zip(self.axes, self.cell, strict=False) if word != "one"}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Every tap that both sides have, in the order of the first; ``only`` are those that one side has, as
-    (address, call). ``names`` say what the sides are.
+    """Every tap that both sides have, in the order of the first; ``only`` holds, for each side, the (address, call)
+    of taps that the other side lacks. ``names`` are what to call the sides.
     """
 
     taps: tuple[TapDifference, ...]
@@ -66,26 +66,26 @@ class Difference:
 
     @property
     def first(self) -> TapDifference | None:
-        """The first tap at which the sides part."""
+        """The first tap at which the sides differ."""
         return next((tap for tap in self.taps if tap.parts), None)
 
     @property
     def agrees(self) -> bool:
-        """Whether they part nowhere."""
+        """Whether they differ nowhere beyond the tolerance."""
         return self.first is None
 
     @property
     def parting(self) -> tuple[TapDifference, ...]:
-        """All taps at which they part, in order."""
+        """All taps at which they differ, in order."""
         return tuple(tap for tap in self.taps if tap.parts)
 
     @property
     def largest(self) -> TapDifference:
-        """The tap with the greatest difference of all; the first of those that are alike."""
+        """The tap with the greatest difference; of equal ones the first."""
         return max(self.taps, key=lambda tap: tap.size)
 
-    def named(self, first: str, second: str) -> "Difference":
-        """The same with other names for the sides."""
+    def with_names(self, first: str, second: str) -> "Difference":
+        """The same comparison with other names for the sides."""
         return replace(self, names=(first, second))
 
     def lines(self) -> list[str]:
@@ -93,7 +93,7 @@ class Difference:
         return report_lines(self)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Ready for JSON; what JSON has no number for is a word."""
+        """Ready for JSON; infinities and NaN become words."""
         return difference_mapping(self)
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class Difference:
 
 
 def report_lines(difference: Difference) -> list[str]:
-    """A line for each stage, the largest difference of all, then where the sides first part or that they agree."""
+    """A line for each stage, the largest difference, then where the sides first differ, or that they agree."""
     first, second = difference.names
     return [
         f"{first} against {second}: {len(difference.taps):,} taps compared, tolerance {difference.tolerance:g}",
@@ -151,7 +151,7 @@ def _exact(number: float) -> float | str:
 
 
 def _title(tap: TapDifference) -> str:
-    """The tap's title, or nothing where no story is told of it, as in a trace of another model."""
+    """The tap's title, or nothing where it has no entry, as in a trace of another model."""
     try:
         return story_of(tap.address).title
     except TraceError:
@@ -159,7 +159,7 @@ def _title(tap: TapDifference) -> str:
 
 
 def _stage_lines(taps: tuple[TapDifference, ...]) -> Iterator[str]:
-    """A table: the taps of each stage, how many of them part, and their greatest difference."""
+    """A table: the taps of each stage, how many of them differ, and their greatest difference."""
     stages: dict[str, list[TapDifference]] = {}
     for tap in taps:
         stages.setdefault(stage_of(tap.address), []).append(tap)
@@ -181,7 +181,7 @@ def _only_lines(difference: Difference) -> Iterator[str]:
 def _largest_line(tap: TapDifference) -> str:
     if tap.size == 0:
         return "no number differs"
-    return f"largest difference {tap.size:.3g}, beside numbers up to {tap.scale:.3g}, at {_address(tap)}"
+    return f"largest difference {tap.size:.3g}, among numbers up to {tap.scale:.3g}, at {_address(tap)}"
 
 
 def _address(tap: TapDifference) -> str:
@@ -190,7 +190,7 @@ def _address(tap: TapDifference) -> str:
 
 
 def _first_lines(tap: TapDifference, names: tuple[str, str]) -> Iterator[str]:
-    """The first tap that parts: what it is, the cell, what either side has there."""
+    """The first tap that differs: what it is, the cell, and what each side has there."""
     title = _title(tap)
     yield f"They first part at {_address(tap)}{f' ({title})' if title else ''}"
     width = max(map(len, names))
@@ -206,7 +206,7 @@ def _first_lines(tap: TapDifference, names: tuple[str, str]) -> Iterator[str]:
 
 
 def _cell_text(tap: TapDifference) -> str:
-    """``batch 0, query 3 'love', d_k 5``; positions with their token, a single stretched entry left out."""
+    """``batch 0, query 3 'love', d_k 5``: positions with their token, without axes of a single broadcast entry."""
     parts = []
     for word, index, token in zip(tap.axes, tap.cell, tap.tokens, strict=True):
         if word != "one":

@@ -1,4 +1,4 @@
-"""Two runs, two checkpoints, two models or two ways of one, compared over the same sentences. Knows no renderer."""
+"""Two runs, two checkpoints, two models, or one model in two ways, compared over the same sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from glassformer.decoding import Translator
 from glassformer.errors import ConfigError, TokenizerError
 from glassformer.explain.diff.align import Positions
 from glassformer.explain.diff.compare import Difference, compare, diff_traces
-from glassformer.explain.diff.passes import Way, pass_in, usual_tolerance
+from glassformer.explain.diff.passes import Way, run_pass, usual_tolerance
 from glassformer.explain.sentences import read_sentences
 from glassformer.model import Transformer
 from glassformer.run_directory import LoadedRun, load_run
@@ -23,7 +23,7 @@ _PLAIN: Ways = (Way.PLAIN, Way.PLAIN)
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One of two things to compare: a model, the way in which it makes its pass, and what to call that."""
+    """One of two passes to compare: the model, the way in which it runs, and what to call that."""
 
     model: Transformer
     way: Way = Way.PLAIN
@@ -39,13 +39,13 @@ def diff_sides(
     *,
     labels: Mapping[str, Sequence[Sequence[str]]] | None = None,
 ) -> Difference:
-    """Make both passes over the same padded ids and compare them, padding left out.
+    """Run both passes over the same padded ids and compare them without the padding.
 
     Without a ``tolerance`` it is ``usual_tolerance`` of the two ways. ``labels`` are those of ``Positions``.
     """
     pad_id = first.model.config.pad_id
     real = {"src": src_ids.cpu() != pad_id, "tgt": tgt_in_ids.cpu() != pad_id}
-    taps = [pass_in(side.way, side.model, src_ids, tgt_in_ids) for side in (first, second)]
+    taps = [run_pass(side.way, side.model, src_ids, tgt_in_ids) for side in (first, second)]
     wanted = usual_tolerance(first.way, second.way) if tolerance is None else tolerance
     names = first.name or str(first.way), second.name or str(second.way)
     return compare(taps[0], taps[1], wanted, Positions(real, labels or {}), names)
@@ -61,21 +61,21 @@ def diff_places(
     tolerance: float | None = None,
     device: str = "auto",
 ) -> Difference:
-    """What `glassformer diff` asks for: two saved traces, or ``diff_runs``.
+    """What `glassformer diff` compares: two saved traces, or two runs as in ``diff_runs``.
 
-    Raises ``ConfigError`` when a trace is given with what only a run can have, or one side alone is a trace.
+    Raises ``ConfigError`` when only one side is a trace, or when texts or ways are given for traces.
     """
     saved = [place is not None and (place / "trace.json").is_file() for place in (first, second)]
     if not any(saved):
         return diff_runs(first, second, sources, targets, ways=ways, tolerance=tolerance, device=device)
     if second is None or not all(saved):
         raise ConfigError(
-            f"diff: found {first if saved[0] else second}, a saved trace, expected two of them, or two runs."
+            f"diff: found {first if saved[0] else second}, a saved trace, expected two saved traces, or two runs."
         )
     if sources or targets or ways != _PLAIN:
-        raise ConfigError("diff: found two saved traces, which no text and no way can change. Leave these out.")
+        raise ConfigError("diff: found two saved traces, to which no text and no way applies. Leave these out.")
     found = diff_traces(Trace.load(first), Trace.load(second), tolerance or 0.0)
-    return found.named(str(first), str(second))
+    return found.with_names(str(first), str(second))
 
 
 def diff_runs(
@@ -88,10 +88,10 @@ def diff_runs(
     tolerance: float | None = None,
     device: str = "auto",
 ) -> Difference:
-    """Compare two runs, or one (``second`` is None) in two ways; checkpoints inside of runs may be named too.
+    """Compare two runs, or one (``second`` is None) in two ways; a checkpoint inside a run may be named too.
 
-    Without ``targets`` the first run's own translations are forced on both. Raises ``ConfigError`` when both sides
-    are the same, ``TokenizerError`` when the runs make other ids of the text, and what loading and walking raise.
+    Without ``targets`` both decode the first run's translations. Raises ``ConfigError`` when both sides are the same,
+    ``TokenizerError`` when the tokenizers of the runs differ, and whatever loading and walking raise.
     """
     if second is None and ways[0] == ways[1]:
         raise ConfigError(
@@ -129,7 +129,7 @@ def _check_tokenizers(left: LoadedRun, right: LoadedRun) -> None:
     for side, (first, second) in sides.items():
         if first.digest != second.digest:
             raise TokenizerError(
-                f"diff: {left.checkpoint} and {right.checkpoint} have other {side} tokenizers (of {first.size} and "
-                f"{second.size} entries), so that their ids differ and no tap can be compared. "
+                f"diff: {left.checkpoint} and {right.checkpoint} have different {side} tokenizers (of {first.size} "
+                f"and {second.size} entries), so their ids mean different tokens and no tap can be compared. "
                 "Compare runs that were trained with the same tokenizers."
             )

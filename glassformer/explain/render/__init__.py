@@ -1,1 +1,1 @@
-"""A walk drawn: on the terminal, as Markdown, HTML and JSON."""
+"""How a walk is shown: on the terminal, as Markdown, HTML and JSON."""

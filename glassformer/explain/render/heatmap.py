@@ -1,4 +1,4 @@
-"""Attention as a shaded map, in block characters that need no colour. Knows nothing of walks."""
+"""Attention as a heat map of block characters, which need no colour."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.decoding import Translation
 from glassformer.errors import InputError
-from glassformer.explain.render.plain import clipped
+from glassformer.explain.render.plain import clip_text
 
 _SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.05, "░"), (0.0, "·"))
 _LEGEND = "· below 0.05  ░ from 0.05  ▒ from 0.25  ▓ from 0.5  █ from 0.75"
@@ -20,14 +20,14 @@ _MAX_LABEL, _MIN_CELL, _GAP = 12, 3, 1
 def print_attention(
     translation: Translation, console: Console, *, layer: int | None = None, head: int | None = None
 ) -> None:
-    """Print where the decoder looked while it wrote the best hypothesis: the last layer, the mean of its heads.
+    """Print where the decoder looked while it generated the best hypothesis: the mean of the last layer's heads.
 
-    Or another ``layer``, or one ``head`` of it. Raises ``InputError`` for a translation that was made without
-    attention, or a layer or head that the model does not have.
+    ``layer`` chooses another layer, ``head`` one of its heads. Raises ``InputError`` for a translation made
+    without attention, and for a layer or head that the model does not have.
     """
     best = translation.hypotheses[0]
     if not best.tokens:
-        console.print(Text("nothing to translate, so nothing to look at", style="dim"))
+        console.print(Text("nothing was translated, so there is no attention to show", style="dim"))
         return
     alignment = best.alignment(layer, head)
     if alignment is None:
@@ -38,18 +38,18 @@ def print_attention(
 def print_heatmap(
     weights: Float[Tensor, "tgt src"], src_tokens: Sequence[str], tgt_tokens: Sequence[str], console: Console
 ) -> None:
-    """Print attention weights: target tokens down, source tokens across, the darker the more weight.
+    """Print attention weights: target tokens down, source tokens across; darker means more weight.
 
-    A map wider than the console is continued below, in blocks of source tokens. Raises ``InputError`` when the
-    weights and the tokens do not fit.
+    A map wider than the console is split into blocks of source tokens. Raises ``InputError`` when the shape of the
+    weights does not match the tokens.
     """
     if tuple(weights.shape) != (len(tgt_tokens), len(src_tokens)):
         raise InputError(
             f"weights: found {tuple(weights.shape)}, expected (tgt, src) = ({len(tgt_tokens)}, {len(src_tokens)}), "
             "one row for each target token and one column for each source token."
         )
-    across = [clipped(token, _MAX_LABEL) for token in src_tokens]
-    down = [clipped(token, _MAX_LABEL) for token in tgt_tokens]
+    across = [clip_text(token, _MAX_LABEL) for token in src_tokens]
+    down = [clip_text(token, _MAX_LABEL) for token in tgt_tokens]
     margin = max(map(cell_len, down), default=0) + _GAP
     for start, stop in _blocks([_width(label) for label in across], console.width - margin):
         _print_block(weights[:, start:stop].tolist(), across[start:stop], down, margin, console)
@@ -61,7 +61,7 @@ def _width(label: str) -> int:
 
 
 def _blocks(widths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
-    """Ranges of columns that fit into ``room`` together, each of at least one column."""
+    """Ranges of columns that each fit into ``room``, with at least one column in each."""
     start, used = 0, 0
     for place, width in enumerate(widths):
         if place > start and used + width + _GAP > room:

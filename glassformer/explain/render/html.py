@@ -1,7 +1,7 @@
-"""A walk for a notebook: stages to fold out, and in each its steps; numbers in small tables, shaded by their size.
+"""A walk for a notebook: stages to unfold, with their steps; numbers in small tables, shaded by magnitude.
 
-One piece of HTML without scripts, style sheets or anything to fetch. A user's text is escaped. The size is bounded:
-value tables are cut, and both they and all the rest are left out once they have had their room. Knows no model.
+One piece of HTML without scripts, style sheets or anything to fetch. A user's text is escaped. The size is limited:
+value tables are cut, and values and other parts are left out once they have used up their characters.
 """
 
 import math
@@ -18,7 +18,7 @@ _MOST = Most(down=8, tokens=8, numbers=6, tables=2)
 _MOST_LINES = 60
 _VALUES_ROOM, _REST_ROOM = 1_500_000, 1_000_000
 _LEFT_OUT = "left out here, to keep the page small: a walk with only= shows them"
-_BLUE, _RED = "#1f77b4", "#d62728"  # followed by two digits of opacity, which suits light and dark pages
+_BLUE, _RED = "#1f77b4", "#d62728"  # two digits of opacity follow, which suits light and dark pages
 _STRONGEST, _WEAKEST = 0x99, 0x08
 _INDENTED = ' style="margin-left:1.5em"'
 
@@ -26,7 +26,7 @@ _INDENTED = ' style="margin-left:1.5em"'
 def walk_html(walk: WalkData) -> str:
     """The whole walk, the first stage open; values are those of the first sentence.
 
-    The decoder's steps at tokens after the first and the steps of each weight are one line.
+    The decoder's steps at tokens after the first and the steps of each weight are folded.
     """
     values, rest = _Room(_VALUES_ROOM), _Room(_REST_ROOM)
     parts = ["<div>", _list(map(" → ".join, zip(walk.sentences.sources, walk.sentences.targets, strict=True)))]
@@ -39,13 +39,13 @@ def walk_html(walk: WalkData) -> str:
 
 
 class _Room:
-    """How many characters of one kind the page may still take in."""
+    """How many more characters of one kind the page may have."""
 
     def __init__(self, characters: int) -> None:
         self._left = characters
 
     def take(self, parts: Iterable[str]) -> str:
-        """The parts in one, or nothing once there is no room."""
+        """The parts joined, or an empty text when there is no room left."""
         taken = "".join(parts) if self._left > 0 else ""
         self._left -= len(taken)
         return taken
@@ -61,8 +61,8 @@ def _section(walk: WalkData, section: Section, values: _Room, rest: _Room) -> It
         yield f"{about}<details{_INDENTED}><summary>values</summary>{held}</details>"
     if section.folded:
         yield f"<p><i>{_text(section.folded)}</i></p>"
-    tables = rest.take(part for table in section.tables for part in _drawn(table))
-    yield tables or (f"<p><i>what it comes to is {_LEFT_OUT}</i></p>" if section.tables else "")
+    tables = rest.take(part for table in section.tables for part in _draw_table(table))
+    yield tables or (f"<p><i>the summary is {_LEFT_OUT}</i></p>" if section.tables else "")
 
 
 def _about(step: WalkStep) -> str:
@@ -81,10 +81,10 @@ def _values(walk: WalkData, step: WalkStep) -> Iterator[str]:
         hidden = [f"… and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
         yield _list([*lines[:_MOST_LINES], *hidden])
     for table in value_tables(walk, step, _SENTENCE, _MOST):
-        yield from _drawn(table)
+        yield from _draw_table(table)
 
 
-def _drawn(table: Table) -> Iterator[str]:
+def _draw_table(table: Table) -> Iterator[str]:
     if table.title:
         yield f"<p><b>{_text(table.title)}</b></p>"
     if table.rows:
@@ -96,13 +96,13 @@ def _drawn(table: Table) -> Iterator[str]:
 
 
 def _greatest(table: Table) -> float:
-    """The greatest size of a finite number in the table."""
+    """The greatest magnitude of a finite number in the table."""
     numbers = (abs(cell) for row in table.rows for cell in row if isinstance(cell, float | bool))
     return max(filter(math.isfinite, numbers), default=0.0)
 
 
 def _row(cells: Sequence[Cell], most: float, *, heads: bool) -> str:
-    """A row of cells, the first of them a heading where ``heads``."""
+    """A row of cells; with ``heads`` the first is a heading."""
     first, *others = (_text(cell_text(cell)) for cell in cells)
     tag = "th" if heads else "td"
     shaded = (f"<td{_shade(cell, most)}>{text}</td>" for cell, text in zip(cells[1:], others, strict=True))
@@ -110,7 +110,7 @@ def _row(cells: Sequence[Cell], most: float, *, heads: bool) -> str:
 
 
 def _shade(cell: Cell, most: float) -> str:
-    """Blue above zero and red below, the stronger the nearer to the greatest in the table."""
+    """Blue above zero and red below, stronger for numbers nearer to the greatest in the table."""
     if not most or not isinstance(cell, float | bool) or not math.isfinite(cell):
         return ""
     opacity = round(_STRONGEST * abs(cell) / most)

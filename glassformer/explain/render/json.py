@@ -1,4 +1,4 @@
-"""A walk as plain values for JSON. Numbers are exact; what JSON has no number for is "-inf", "inf" or "nan".
+"""A walk as plain values for JSON. Numbers are exact; those that JSON lacks are "-inf", "inf" or "nan".
 
 Schema: ``format``, ``version``, ``kind`` (forced, generation or training), ``model`` (the configuration), ``decode``
 and ``train`` (the options of a generation and of a training step, else null), ``sources``, ``targets``, ``tokens``
@@ -7,7 +7,7 @@ and ``train`` (the options of a generation and of a training step, else null), `
 - ``number``, ``address``, ``call`` (which pass of this address, from 0), ``stage``,
 - ``title``, ``sentence``, ``equation``, ``section``,
 - ``axes``, ``symbols``, ``shape``, ``row_sentences`` (the sentence, from 0, of each row along batch),
-- ``lines`` (what it stands for in words, a list for each row along batch; or null),
+- ``lines`` (the step in words, a list for each row along batch; or null),
 - ``gradient`` (null, or its ``norm``),
 
 and with values ``values`` (nested lists, one level for each axis), ``cells`` (the token behind each id, or null) and
@@ -27,7 +27,7 @@ from glassformer.explain.walk_data import WalkData, WalkStep
 
 
 def walk_mapping(walk: WalkData, *, values: bool) -> dict[str, Any]:
-    """The whole walk; see the module's schema."""
+    """The whole walk, in the schema above."""
     sentences = walk.sentences
     return {
         "format": "glassformer walk",
@@ -47,13 +47,13 @@ def walk_mapping(walk: WalkData, *, values: bool) -> dict[str, Any]:
     }
 
 
-def write_mapping(path: str | Path, mapping: dict[str, Any]) -> None:
-    """One JSON file in UTF-8."""
-    write_text(path, json.dumps(mapping, ensure_ascii=False, allow_nan=False) + "\n")
+def walk_json(walk: WalkData, *, values: bool) -> str:
+    """The whole walk as one line of JSON."""
+    return json.dumps(walk_mapping(walk, values=values), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """A file in UTF-8; raises ``StorageError`` when the place cannot be written."""
+    """Write a file in UTF-8; raises ``StorageError`` when it cannot be written."""
     try:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
@@ -83,7 +83,7 @@ def _step_mapping(step: WalkStep, *, values: bool) -> dict[str, Any]:
 
 
 def exact_values(value: Tensor) -> Any:
-    """Nested lists of a tensor's numbers, where those that are not finite become words."""
+    """Nested lists of a tensor's numbers; those that are not finite become words."""
     plain = value.tolist()
     if not value.is_floating_point() or bool(torch.isfinite(value).all()):
         return plain

@@ -1,6 +1,6 @@
-"""A walk as Markdown, as GitHub and notebooks read it: a section for each stage, its steps as a table.
+"""A walk as Markdown for GitHub and notebooks: a section for each stage, with its steps in a table.
 
-A user's text is shown as it is, never read as Markdown or HTML. Knows no model.
+A user's text is shown as it is, never read as Markdown or HTML.
 """
 
 import re
@@ -18,9 +18,9 @@ _KINDS = {"forced": "Walk", "generation": "Generation", "training": "Training st
 
 
 def walk_markdown(walk: WalkData, *, values: bool) -> str:
-    """The whole walk; ``values`` adds what each step means and what it holds for the first sentence.
+    """The whole walk; ``values`` adds what each step means and its values for the first sentence.
 
-    Without values, the decoder's steps at tokens after the first and the steps of each weight are one line.
+    Without values, the decoder's steps at tokens after the first and the steps of each weight are folded.
     """
     blocks = [
         f"# {_KINDS[walk.kind]} of {_count(len(walk.sentences.sources), 'sentence')}",
@@ -38,15 +38,15 @@ def _section(walk: WalkData, section: Section, *, values: bool) -> Iterator[str]
         head = ["number", "step", "equation", "symbols = shape", *(["gradient"] if gradients else []), "section"]
         yield _table(head, [_row(step, gradients=gradients) for step in section.steps])
     if section.folded:
-        yield f"*{escaped(section.folded)}*"
+        yield f"*{escape_markdown(section.folded)}*"
     for table in section.tables:
-        yield from _drawn(table)
+        yield from _draw_table(table)
     for step in section.steps if values else ():
         yield from _details(walk, step)
 
 
 def _row(step: WalkStep, *, gradients: bool) -> list[str]:
-    gradient = [escaped(gradient_line(step))] if gradients else []
+    gradient = [escape_markdown(gradient_line(step))] if gradients else []
     return [
         str(step.number), _code(step.address), _code(step.story.equation), _code(shape_line(step)), *gradient,
         step.story.section,
@@ -55,24 +55,24 @@ def _row(step: WalkStep, *, gradients: bool) -> list[str]:
 
 def _details(walk: WalkData, step: WalkStep) -> Iterator[str]:
     yield f"### {step.number} {_code(step.address)}"
-    yield f"**{step.story.title}.** {escaped(step.story.sentence)}"
+    yield f"**{step.story.title}.** {escape_markdown(step.story.sentence)}"
     yield _list(step_lines(step, _SENTENCE), nests=step.address.startswith("text."))
     for table in value_tables(walk, step, _SENTENCE, Most()):
-        yield from _drawn(table)
+        yield from _draw_table(table)
 
 
-def _drawn(table: Table) -> Iterator[str]:
+def _draw_table(table: Table) -> Iterator[str]:
     if table.title:
-        yield f"**{escaped(table.title)}**"
+        yield f"**{escape_markdown(table.title)}**"
     if table.rows:
-        rows = ([escaped(cell_text(cell)) for cell in row] for row in table.rows)
-        yield _table(list(map(escaped, table.headers)), rows)
+        rows = ([escape_markdown(cell_text(cell)) for cell in row] for row in table.rows)
+        yield _table(list(map(escape_markdown, table.headers)), rows)
     if table.caption:
-        yield f"*{escaped(table.caption)}*"
+        yield f"*{escape_markdown(table.caption)}*"
 
 
-def escaped(text: str) -> str:
-    """The text so that Markdown shows it as it is, on one line."""
+def escape_markdown(text: str) -> str:
+    """The text on one line, escaped so that Markdown shows it as it is."""
     return _SPECIAL.sub(r"\\\1", printable(text)).strip()
 
 
@@ -81,9 +81,9 @@ def _code(text: str) -> str:
 
 
 def _list(lines: Iterable[str], *, nests: bool = False) -> str:
-    """A list; with ``nests``, what is indented stands below the entry before it. No entry begins another list."""
+    """A list; with ``nests``, indented lines become entries below the one before. No entry starts a new list."""
     return "\n".join(
-        ("  - " if nests and line.startswith("  ") else "- ") + _LIST_MARK.sub(r"\1\\\2", escaped(line))
+        ("  - " if nests and line.startswith("  ") else "- ") + _LIST_MARK.sub(r"\1\\\2", escape_markdown(line))
         for line in lines
     )
 

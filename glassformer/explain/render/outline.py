@@ -1,7 +1,4 @@
-"""A walk in sections, as every renderer shows it: which steps stand in each, which are folded, what they come to.
-
-Knows no look.
-"""
+"""A walk in sections, as every renderer shows it: the steps of each, those that are folded, and summary tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ from glassformer.explain.walk_data import WalkData, WalkStep
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A stage, or several in one: the steps to show, a line on those that are folded, what they come to as tables."""
+    """One stage or several: the steps to show, a line about those that are folded, and tables that sum them up."""
 
     title: str
     steps: tuple[WalkStep, ...]
@@ -27,23 +24,23 @@ class Section:
 def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[Section]:
     """The sections in order.
 
-    ``folds_layers`` folds the layers of a stack after its first, ``folds_repeats`` the tokens of a generation after
-    its first and what an update does to each weight. A walk whose addresses were chosen is never folded.
+    ``folds_layers`` folds the layers after the first of each stack, ``folds_repeats`` the tokens after the first of a
+    generation and the steps of each weight in an update. A walk of chosen addresses is never folded.
     """
     searched = searched_steps(walk)
 
     def fold(step: WalkStep) -> str:
         if walk.only != "*":
             return ""
-        repeated = _repeated(step) if folds_repeats else ""
-        return repeated or (_repeated_layer(step) if folds_layers else "")
+        repeated = _fold_title(step) if folds_repeats else ""
+        return repeated or (_layer_title(step) if folds_layers else "")
 
     for (folded, _), group in groupby(walk.steps, key=lambda step: (fold(step), "" if fold(step) else step.stage)):
         yield _section(walk, folded, list(group), searched)
 
 
 def shape_line(step: WalkStep) -> str:
-    """``(nbatches, n_seq_src) = (3, 7)``; the number itself where there is but one."""
+    """``(nbatches, n_seq_src) = (3, 7)``; a single number itself."""
     if step.shape:
         return f"{symbols_text(step.symbols)} = {shape_text(step.shape)}"
     return f"one number: {number_text(step.value.item())}"
@@ -56,23 +53,23 @@ def source_line(step: WalkStep) -> str:
 
 
 def gradient_line(step: WalkStep) -> str:
-    """``‖∂‖ 0.043``: the norm of the loss's gradient by the step, if there is one."""
+    """``‖∂‖ 0.043``: the norm of the loss's gradient with respect to the step, if there is one."""
     return "" if step.gradient is None else f"‖∂‖ {number_text(float(step.gradient.norm()))}"
 
 
 def module_of(step: WalkStep) -> str:
-    """The path of the module that the step is of."""
+    """The path of the step's module."""
     return step.address.rpartition(".")[0]
 
 
-def _repeated(step: WalkStep) -> str:
-    """The section that takes in a step of a token after the first, or of the update; empty for all others."""
+def _fold_title(step: WalkStep) -> str:
+    """The folded section of a step of a token after the first, or of the update; empty for all others."""
     if step.token > 1:
         return f"Token {step.token}"
     return "Update" if step.stage == "Update" else ""
 
 
-def _repeated_layer(step: WalkStep) -> str:
+def _layer_title(step: WalkStep) -> str:
     """``Encoder layer`` for a step in a layer after the first; empty for all others, and for weights."""
     layer = layer_of(step.address)
     repeated = layer is not None and layer[1] > 0 and kind_of(step.address) != "weight"

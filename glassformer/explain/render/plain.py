@@ -1,4 +1,4 @@
-"""Single values as short plain text: names, shapes, numbers, tokens. Knows no tensors and no tables."""
+"""Single values as short plain text: names, shapes, numbers and tokens."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _JOINERS = "\u200c\u200d"  # between letters of Persian, between the parts of an
 
 
 def printable(text: str) -> str:
-    """The text with each character that a terminal would obey instead of show as �; spaces and joiners stay."""
+    """The text with � for each character that a terminal would obey and not show; spaces and joiners stay."""
     return "".join(one if one.isprintable() or _is_harmless(one) else "�" for one in text)
 
 
@@ -18,8 +18,8 @@ def _is_harmless(character: str) -> bool:
     return character in _JOINERS or category(character) == "Zs"
 
 
-def clipped(text: str, width: int) -> str:
-    """At most ``width`` terminal columns of the text, the last one … where something is missing."""
+def clip_text(text: str, width: int) -> str:
+    """The text in at most ``width`` terminal columns; the last one is … where it was cut."""
     shown = printable(text)
     return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1) + "…"
 
@@ -35,7 +35,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def number_text(number: float | bool) -> str:
-    """A number in at most eight columns: ids and truth whole, others with three decimals, or as a power of ten."""
+    """A number in at most eight columns: whole where it is an integer, else with three decimals or an exponent."""
     if isinstance(number, bool):
         return "yes" if number else "no"
     if isinstance(number, int):

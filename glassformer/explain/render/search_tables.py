@@ -1,6 +1,6 @@
-"""One token of a generation at a glance: what was read, what may follow, what lives on, has ended or was drawn.
+"""One token of a generation in a table: what was read, the continuations, and which live, end or were drawn.
 
-Everything is read off the recorded steps of the search; nothing is searched again.
+Everything is taken from the recorded steps of the search; nothing is searched again.
 """
 
 import math
@@ -32,7 +32,7 @@ def searched_steps(walk: WalkData) -> Searched:
 
 
 def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched) -> Iterator[Table]:
-    """A table for each sentence or sample at the token that these steps end, if all that it needs was kept."""
+    """A table for each sentence or sample at the token that these steps generate, if all it needs was recorded."""
     call = next((step.call for step in steps if step.address == "search.done"), None)
     if call is None:
         return
@@ -40,13 +40,13 @@ def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched)
     before, after = (_values(searched, _STATE, at) for at in (call, call + 1))
     if drawn:
         of_rows = searched["drawn_ids", call].sentences
-        tables, count = (_draw(walk, row, of, drawn) for row, of in enumerate(of_rows)), len(of_rows)
+        tables, count = (_sample_table(walk, row, of, drawn) for row, of in enumerate(of_rows)), len(of_rows)
     elif best and before and after:
         count = len(after["sentences"])
         before |= _values(searched, ("sums",), call)
         for name in _SOMETIMES:
             best |= _values(searched, (name,), call)
-        tables = (_beam(walk, place, before, best | after) for place in range(count))
+        tables = (_beam_table(walk, place, before, best | after) for place in range(count))
     else:
         return
     yield from islice(tables, MOST_SENTENCES)
@@ -55,13 +55,13 @@ def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched)
 
 
 def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
-    """The values of all these steps at one call; nothing if one is missing."""
+    """The values of all these steps at one call; empty if one is missing."""
     found = {name: searched[name, call].value for name in names if (name, call) in searched}
     return found if len(found) == len(names) else {}
 
 
-def _beam(walk: WalkData, place: int, before: Values, after: Values) -> Table:
-    """The continuations of one sentence, or group of a sentence, in their order, and what becomes of each."""
+def _beam_table(walk: WalkData, place: int, before: Values, after: Values) -> Table:
+    """The continuations of one sentence, or of one group of it, in their order, and what becomes of each."""
     number = int(after["sentences"][place])
     was = before["sentences"].tolist().index(number)
     prefixes, alive = before["ids"][was], before["log_probs"][was] > -math.inf
@@ -72,15 +72,15 @@ def _beam(walk: WalkData, place: int, before: Values, after: Values) -> Table:
         ("Σ log P", *(title for title, _ in _rankings(after)), "P(next)", "outcome", "hypothesis"),
         (
             *_continuations(walk, place, prefixes.tolist(), after["next_log_probs"][rows], after),
-            *_blocked(walk, was, rows, before, after),
+            *_blocked_rows(walk, was, rows, before, after),
         ),
         title=_title(walk, number // groups, read, f", group {number % groups + 1}" if groups > 1 else ""),
-        caption=_outcome(walk, place, after),
+        caption=_caption(walk, place, after),
     )
 
 
 def _rankings(after: Values) -> list[tuple[str, str]]:
-    """What else than the model ranked the continuations: a title and a name for each."""
+    """The rankings other than the model's own sums: a title and a name for each."""
     known = (("after rules", "candidate_sums"), ("after groups", "candidate_keys"))
     return [(title, name) for title, name in known if name in after]
 
@@ -96,11 +96,11 @@ def _continuations(
         if min(log_prob, *ranking, 0.0) > -math.inf:
             ids = [*prefixes[parent], token]
             share = math.exp(float(next_log_probs[parent, token]))
-            yield log_prob, *ranking, share, _fate(walk, place, outcome, ids, after), _written(walk, ids)
+            yield log_prob, *ranking, share, _outcome_text(walk, place, outcome, ids, after), _tokens_text(walk, ids)
 
 
-def _blocked(walk: WalkData, was: int, rows: slice, before: Values, after: Values) -> Iterator[tuple[Cell, ...]]:
-    """The best continuations that a rule forbids, though by their sums they would have been looked at."""
+def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: Values) -> Iterator[tuple[Cell, ...]]:
+    """The best continuations that a rule forbids, which by their sums would have been candidates."""
     if "ruled_log_probs" not in after:
         return
     own, place = after["next_log_probs"][rows], rows.start // len(before["ids"][was])
@@ -112,39 +112,39 @@ def _blocked(walk: WalkData, was: int, rows: slice, before: Values, after: Value
     for total, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
         parent, token = divmod(index, own.shape[1])
         if total > -math.inf and total >= least:
-            written = _written(walk, [*before["ids"][was][parent].tolist(), token])
+            written = _tokens_text(walk, [*before["ids"][was][parent].tolist(), token])
             nothing = [""] * len(_rankings(after))
             log_prob = float(before["log_probs"][was][parent] + own[parent, token])
             yield log_prob, *nothing, math.exp(float(own[parent, token])), "blocked by a rule", written
 
 
-def _fate(walk: WalkData, place: int, outcome: int, ids: list[int], after: Values) -> str:
-    """What the search did with a continuation: its place among those living, or its score, after the step."""
+def _outcome_text(walk: WalkData, place: int, outcome: int, ids: list[int], after: Values) -> str:
+    """What the search did with a continuation: its new place in the beam, or its score."""
     if outcome == LIVES:
-        return f"lives on as {after['ids'][place].tolist().index(ids) + 1}"
+        return f"lives as {after['ids'][place].tolist().index(ids) + 1}"
     if outcome != ENDS:
         return "dropped"
-    scores = {tuple(kept): score for kept, score in _ended(walk, place, after)}
+    scores = {tuple(kept): score for kept, score in _ended_hypotheses(walk, place, after)}
     return f"ends, score {scores[tuple(ids)]:.3f}" if tuple(ids) in scores else "ends, too low to keep"
 
 
-def _ended(walk: WalkData, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
+def _ended_hypotheses(walk: WalkData, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
     """The ended hypotheses of a sentence, without their padding, and their scores; best first."""
     for ids, score in zip(after["ended_ids"][place], after["ended_scores"][place].tolist(), strict=True):
         if score > -math.inf:
             yield ids[ids != walk.config.pad_id].tolist(), score
 
 
-def _outcome(walk: WalkData, place: int, after: Values) -> str:
-    ended = [f"{score:.3f} {_written(walk, ids)}" for ids, score in _ended(walk, place, after)]
+def _caption(walk: WalkData, place: int, after: Values) -> str:
+    ended = [f"{score:.3f} {_tokens_text(walk, ids)}" for ids, score in _ended_hypotheses(walk, place, after)]
     so_far = f"ended so far, by score: {', '.join(ended)}" if ended else ""
     done = bool(after["done"][place])
-    cut_short = "no longer output is allowed: what lives is cut short" if done and not ended else ""
+    cut_short = "the output has its greatest length: living hypotheses are cut short" if done and not ended else ""
     return "; ".join(filter(None, [so_far, cut_short, "done" if done else ""]))
 
 
-def _draw(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
-    """The likeliest tokens of one sample, with the share of the unit interval that each holds, and the one drawn."""
+def _sample_table(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
+    """The likeliest tokens of one sample, with the interval of [0, 1) that each one holds, and the one drawn."""
     drawn, uniform = int(now["drawn_ids"][row]), float(now["uniforms"][row])
     filtered = now["filtered_log_probs"][row].double().exp()
     above = (filtered.cumsum(0) / filtered.sum()).tolist()
@@ -156,13 +156,13 @@ def _draw(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
         for number in (top if drawn in top else [*top, drawn])
     )  # fmt: skip
     written = now["sampled_ids"][row].tolist()
-    ends = "ended" if drawn == walk.config.eos_id else "cut short: no longer output is allowed"
+    ends = "ended" if drawn == walk.config.eos_id else "cut short: the output has its greatest length"
     done = [ends] if bool(now["done"][row]) else []
     return Table(
         ("token", "P", "P filtered", "holds", ""),
         rows,
         title=_title(walk, sentence, now["tgt_in_ids"][row, -1:].tolist()),
-        caption="; ".join([f"u = {uniform:.3f}", f"now: {_written(walk, written)}", *done]),
+        caption="; ".join([f"u = {uniform:.3f}", f"now: {_tokens_text(walk, written)}", *done]),
     )
 
 
@@ -171,5 +171,5 @@ def _title(walk: WalkData, sentence: int, read: Sequence[int], group: str = "") 
     return f"{sentence + 1}  {walk.sentences.sources[sentence]}  (read: {tokens}){group}"
 
 
-def _written(walk: WalkData, ids: Sequence[int]) -> str:
+def _tokens_text(walk: WalkData, ids: Sequence[int]) -> str:
     return " ".join(walk.sentences.vocab[number] for number in ids)

@@ -1,6 +1,7 @@
-"""Tables that any renderer can draw, and what a step holds as such tables: tokens down, tokens or numbers across.
+"""Tables that every renderer can draw: the values of a step, the text stage, and a training step.
 
-One table for each head. Large values are cut, and the caption says so. Knows no stages, no model and no look.
+A step's values have tokens down and tokens or numbers across, and a table for each head. Large values are cut, and
+the caption says so.
 """
 
 import math
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from glassformer.explain.addresses import kind_of
-from glassformer.explain.render.plain import clipped, number_text, printable, shape_text
+from glassformer.explain.render.plain import clip_text, number_text, printable, shape_text
 from glassformer.explain.sentences import Rows
 from glassformer.explain.walk_data import WalkData, WalkStep
 
@@ -21,9 +22,9 @@ Cell = str | bool | int | float
 
 @dataclass(frozen=True)
 class Table:
-    """Headers over rows of words and numbers; without rows, the caption alone. ``shaded`` invites to compare numbers.
+    """Headers and rows of words and numbers; without rows only the caption. ``shaded`` tables compare numbers.
 
-    Words may be a user's: a renderer makes them harmless.
+    Words may come from a user: a renderer escapes them.
     """
 
     headers: tuple[str, ...] = ()
@@ -35,7 +36,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Most:
-    """The most that the tables of one step show: entries down, tokens and numbers across, and tables."""
+    """Limits of the tables of one step: entries down, tokens and numbers across, and the number of tables."""
 
     down: int = 12
     tokens: int = 12
@@ -45,7 +46,7 @@ class Most:
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """One axis left to show: its symbol and the label of each entry; a token's, or the entry's number from 0."""
+    """One axis to show: its symbol and the label of each entry, which is a token or the entry's number from 0."""
 
     word: str
     symbol: str
@@ -61,12 +62,12 @@ _NO_AXIS = _Axis("", "", [""], is_tokens=False)
 
 
 def cell_text(cell: Cell) -> str:
-    """What stands in a cell, without what a terminal would obey."""
+    """The text of a cell, without control characters."""
     return printable(cell) if isinstance(cell, str) else number_text(cell)
 
 
 def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
-    """What the step stands for in words, for one sentence; where it has several rows, each under its number."""
+    """The step in words, for one sentence; where it has several rows, each under its number."""
     rows = [lines for owner, lines in zip(step.sentences, step.lines or (), strict=False) if owner == sentence]
     if len(rows) <= 1:
         return tuple(line for lines in rows for line in lines)
@@ -74,7 +75,7 @@ def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
 
 
 def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
-    """Tables of the step's value for a sentence, then of its gradient, if it has one."""
+    """Tables of the step's value for one sentence, then of its gradient, if it has one."""
     if "batch" in step.axes and sentence not in step.sentences:
         yield Table(caption=f"sentence {sentence + 1} is finished: it has no row here")
         return
@@ -109,7 +110,7 @@ def _tables(walk: WalkData, step: WalkStep, sentence: int, most: Most) -> Iterat
 
 
 def _of_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
-    """The value, axes and token cells of one sentence, without its axes of a single stretched entry."""
+    """The value, axes and token cells of one sentence, without axes of a single broadcast entry."""
     row = step.sentences.index(sentence) if "batch" in step.axes else 0
     labels = walk.labels(step, row)
     value, axes = step.value, []
@@ -126,7 +127,7 @@ def _of_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor,
 
 
 def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Most) -> tuple[Table, list[str]]:
-    """A table of one number, of one axis across, or of two; and what was cut."""
+    """A table of one number, of one axis across, or of two axes; and what was cut."""
     across = axes[-1] if axes else _NO_AXIS
     down = axes[0] if len(axes) == 2 else _NO_AXIS
     n_down = min(down.size, most.down)
@@ -134,7 +135,7 @@ def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Mos
     shown = value.reshape(down.size, across.size)[:n_down]
     places = _greatest(shown, n_across) if across.word == "vocab" else list(range(n_across))
     labelled = zip(down.labels, shown[:, places].tolist(), strict=False)
-    rows: list[tuple[Cell, ...]] = [(clipped(label, _LABEL_WIDTH), *numbers) for label, numbers in labelled]
+    rows: list[tuple[Cell, ...]] = [(clip_text(label, _LABEL_WIDTH), *numbers) for label, numbers in labelled]
     if cells is not None:
         rows.append(("", *_headers(cells, places)))
     table = Table(("", *_headers(across.labels, places)), tuple(rows), shaded=cells is None)
@@ -142,13 +143,13 @@ def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Mos
 
 
 def _greatest(shown: Tensor, count: int) -> list[int]:
-    """The columns with the greatest numbers, greatest first: of a whole vocabulary, those that are worth a look."""
+    """The columns with the greatest numbers, greatest first: of a whole vocabulary only these are of interest."""
     places: list[int] = shown.amax(dim=0).topk(count).indices.tolist()
     return places
 
 
 def _headers(labels: list[str], places: list[int]) -> list[str]:
-    return [clipped(labels[place], _HEADER_WIDTH) for place in places]
+    return [clip_text(labels[place], _HEADER_WIDTH) for place in places]
 
 
 def _left_out(axis: _Axis, shown: int) -> list[str]:
@@ -166,7 +167,7 @@ _BETWEEN = " │ "
 
 
 def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """A table for each side whose pre-tokens are among the steps, with a line for each sentence."""
+    """A table for each side whose pre-tokens are among the steps, with one line for each sentence."""
     sentences, batch = walk.sentences, walk.sentences.batch
     found = {step.address: step.lines for step in steps}
     for side, name, texts, tokens, ids in (
@@ -176,11 +177,11 @@ def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
         pre_tokens = found.get(f"text.{side}_pre_tokens")
         if pre_tokens is not None:
             normal = found.get(f"text.{side}_normalised") or ()
-            yield _table(name, texts, normal, pre_tokens, _unpadded(tokens, ids, sentences.pad_id))
+            yield _table(name, texts, normal, pre_tokens, _strip_padding(tokens, ids, sentences.pad_id))
 
 
 def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, tokens: Rows) -> Table:
-    """The normal form is a column where it is not the text itself."""
+    """The normal form has a column only where it differs from the text."""
     columns = {
         name: [str(number) for number in range(1, len(texts) + 1)],
         "normal form": [lines[0] for lines in normal],
@@ -190,16 +191,16 @@ def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, toke
     if columns["normal form"] in ([], list(texts)):
         del columns["normal form"]
     shown = list(zip(*columns.values(), strict=True))[:MOST_SENTENCES]
-    rows = tuple(tuple(clipped(text, _TEXT_WIDTH) for text in row) for row in shown)
+    rows = tuple(tuple(clip_text(text, _TEXT_WIDTH) for text in row) for row in shown)
     return Table(tuple(columns), rows, caption=left_out(len(shown), len(texts), "sentences"))
 
 
-def _unpadded(tokens: Rows, ids: Tensor, pad_id: int) -> Rows:
+def _strip_padding(tokens: Rows, ids: Tensor, pad_id: int) -> Rows:
     return tuple(row[:count] for row, count in zip(tokens, (ids != pad_id).sum(dim=1).tolist(), strict=True))
 
 
 def left_out(shown: int, of: int, what: str) -> str:
-    """``showing 8 of 30 sentences``; nothing where all are shown."""
+    """``showing 8 of 30 sentences``; empty where all are shown."""
     return f"showing {shown} of {of} {what}" if shown < of else ""
 
 
@@ -210,7 +211,7 @@ _OF_WEIGHT = {"gradient", "first_moment", "second_moment", "value_before", "valu
 
 
 def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """For each sentence the probability and the loss of each token that it was to say; then the mean."""
+    """For each sentence the probability and the loss of each target token; then the mean."""
     found = {step.address: step.value for step in steps if step.address in _LOSSES}
     if len(found) < len(_LOSSES):
         return
@@ -236,7 +237,7 @@ def _losses_of(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
 
 
 def weight_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """One table with a line for each weight: norms of its gradient, of both moments, of how far it moved."""
+    """One table with a line for each weight: the norms of its gradient, of both moments and of its change."""
     weights: dict[str, dict[str, Tensor]] = {}
     for step in steps:
         if kind_of(step.address) == "weight":
@@ -256,7 +257,7 @@ def _norms(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
 
 
 def _about_update(walk: WalkData, steps: Sequence[WalkStep]) -> str:
-    """Norm of the whole gradient, rate and number of the update, as far as they are among the steps."""
+    """Norm of the whole gradient, rate and number of the update, if they are among the steps."""
     found = {step.address: step.value.item() for step in steps if step.address in _UPDATE}
     if len(found) < len(_UPDATE):
         return ""

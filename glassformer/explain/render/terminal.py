@@ -1,6 +1,6 @@
-"""A walk on the terminal: one line for each step, grouped by stage and module; plain text where there is no colour.
+"""A walk on the terminal: one line for each step, grouped by stage and module; plain text without colours.
 
-Nothing of a user's text is read as markup or as terminal controls. Knows no model.
+A user's text is never read as markup or as terminal control codes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -32,8 +32,8 @@ def print_walk(
 ) -> None:
     """Print the walk; ``values`` adds what each step holds for sentence ``row``, and what each step means.
 
-    Layers after the first of a stack, the decoder's steps at tokens after the first and the steps of each weight are
-    folded to one line, unless ``all_layers``, ``values`` or the walk's own choice of addresses asks for them.
+    Layers after the first of each stack, the decoder's steps at tokens after the first, and the steps of each weight
+    are folded into one line, unless ``all_layers`` or ``values`` is given or the walk is one of chosen addresses.
     """
     _print_sentences(walk, console)
     if values:
@@ -69,21 +69,21 @@ def _print_section(section: Section, walk: WalkData, columns: "_Columns", consol
         console.print(Padding(Text(section.folded, style="dim"), (0, 0, 0, 2), expand=False))
     for table in section.tables:
         console.print()
-        for renderable in _drawn(table, console.width - 2):
+        for renderable in _draw_table(table, console.width - 2):
             console.print(Padding(renderable, (0, 0, 0, 2), expand=False))
 
 
 def _details(walk: WalkData, step: WalkStep, row: int, width: int) -> Iterator[RenderableType]:
-    """What the step means, and what it holds for one sentence, in words and in numbers."""
+    """What the step means, and its values for one sentence, in words and in numbers."""
     yield Text(f"{step.story.title} ({source_line(step)}). {step.story.sentence}", style="italic")
     for line in step_lines(step, row):
         yield Text(printable(line))
     fitting = max(1, (width - _LABEL_WIDTH) // _CELL_WIDTH)
     for table in value_tables(walk, step, row, Most(tokens=fitting, numbers=min(fitting, _NUMBERS))):
-        yield from _drawn(table, width)
+        yield from _draw_table(table, width)
 
 
-def _drawn(table: Table, width: int) -> Iterator[RenderableType]:
+def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
     """Title, grid and caption."""
     if table.title:
         yield Text(printable(table.title), style="bold")
@@ -94,7 +94,7 @@ def _drawn(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _rows(table: Table, width: int) -> Iterator[RenderableType]:
-    """A grid; where not even folded words make it fit, a line for each row."""
+    """A grid; where it is too wide even with folded words, a line for each row."""
     lines = [tuple(map(printable, table.headers)), *(tuple(map(cell_text, row)) for row in table.rows)]
     columns = list(zip(*lines, strict=True))
     is_number = [any(not isinstance(row[place], str) for row in table.rows) for place in range(len(columns))]
@@ -112,7 +112,7 @@ def _rows(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool]) -> Text:
-    """Headers over a rule over rows, which all fit; numbers to the right."""
+    """Headers, a rule and rows, all of which fit; numbers are aligned to the right."""
     header, *rows = (
         _GAP.join(
             " " * (size - cell_len(cell)) + cell if number else set_cell_size(cell, size)
@@ -125,7 +125,7 @@ def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool])
 
 
 def _folding_grid(lines: list[tuple[str, ...]], is_number: list[bool]) -> Grid:
-    """The same where words need more than a line; numbers stay in one piece."""
+    """The same where words take more than one line; numbers are not broken."""
     grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for header, number in zip(lines[0], is_number, strict=True):
         grid.add_column(Text(header), justify="right" if number else "left", no_wrap=number, overflow="fold")
@@ -136,9 +136,9 @@ def _folding_grid(lines: list[tuple[str, ...]], is_number: list[bool]) -> Grid:
 
 @dataclass(frozen=True)
 class _Columns:
-    """How wide number, name and equation stand, and what follows them; alike in the whole walk.
+    """The widths of number, name and equation, and the columns after them; the same for the whole walk.
 
-    ``equation`` is None where the width leaves no room for the rest beside it, which then goes below it.
+    ``equation`` is None where the width has no room for all columns: the rest then goes below the equation.
     """
 
     number: int
@@ -158,7 +158,7 @@ def _columns(walk: WalkData, width: int) -> _Columns:
 
 
 def _lines(steps: Iterable[WalkStep], columns: _Columns) -> Grid:
-    """Number, name, equation, symbols = shape and norm of the gradient."""
+    """Number, name, equation, symbols = shape, and norm of the gradient."""
     grid = Grid.grid(padding=(0, 1))
     grid.add_column(justify="right", width=columns.number, style="dim")
     grid.add_column(width=columns.name, style="bold")

@@ -23,7 +23,7 @@ def _project(name: str) -> Compute:
         """X W + b, where X is the sublayer's input; keys and values of cross-attention come from the memory."""
         layer, _, sublayer = scope.module.rpartition(".")
         from_memory = sublayer == "cross_attention" and name != "q"
-        x = scope.reordered("encoder.memory") if from_memory else scope.at(sublayer_input(scope, layer, sublayer))
+        x = scope.at_rows("encoder.memory") if from_memory else scope.at(sublayer_input(scope, layer, sublayer))
         return linear(x, scope.weight(f"w_{name}.weight"), scope.bias(f"w_{name}"))
 
     return equation
@@ -59,7 +59,7 @@ def _latest(scope: Scope, name: str) -> Tensor:
 def _mask(scope: Scope) -> Tensor:
     if scope.module.startswith("encoder"):
         return scope.at("src_mask")
-    return scope.reordered("src_mask") if scope.module.endswith("cross_attention") else scope.at("causal_mask")
+    return scope.at_rows("src_mask") if scope.module.endswith("cross_attention") else scope.at("causal_mask")
 
 
 def _scores(scope: Scope) -> Tensor:

@@ -31,12 +31,12 @@ def _causal_mask(scope: Scope) -> Tensor:
     return torch.ones(1, 1, n_queries, start + n_queries, dtype=torch.bool, device=ids.device).tril(start)
 
 
-def _embedded(scope: Scope) -> Tensor:
+def _embed(scope: Scope) -> Tensor:
     ids = scope.at("text.src_ids") if scope.module == "src_embedding" else _decoder_ids(scope)
     return embedding(ids, scope.weight("tokens.weight"))
 
 
-def _scaled(scope: Scope) -> Tensor:
+def _scale(scope: Scope) -> Tensor:
     scale = math.sqrt(scope.config.d_model) if scope.config.scale_embedding else 1.0
     return scope.here("embedded") * scale
 
@@ -129,14 +129,14 @@ EMBEDDING: Entries = {
             "Each id selects its row of the embedding matrix.",
             "E = W_emb[ids]",
             "3.4",
-            compute=_embedded,
+            compute=_embed,
         ),
         "scaled": TapEntry(
             "Scaled token vectors",
             "Times √d_model, so that the vectors are about as large as the positions that are added next.",
             "E · √d_model",
             "3.4",
-            compute=_scaled,
+            compute=_scale,
             variants=(
                 Variant(
                     "scale_embedding",

@@ -51,7 +51,7 @@ def _greatest_deviation(scope: Scope) -> Tensor:
     return (_greatest_summand(scope) / (scope.here("variance") + scope.config.norm_eps).sqrt())[..., None]
 
 
-def _normalised(scope: Scope) -> Tensor:
+def _normalise(scope: Scope) -> Tensor:
     deviation = (scope.here("variance") + scope.config.norm_eps).sqrt()
     x = scope.at(norm_input(scope)).to(scope.step.value.dtype)
     return (x - scope.here("mean")[..., None]) / deviation[..., None]
@@ -138,7 +138,7 @@ LAYERS: Entries = {
             "Each vector gets mean zero and variance one; ε keeps the root from being zero.",
             "(x − μ) / √(σ² + ε)",
             _NORM,
-            compute=_normalised,
+            compute=_normalise,
             error_scale=_greatest_deviation,
         ),
         "output": TapEntry(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.explain.tap_entries.entry import Entries, TapEntry
-from glassformer.explain.tap_entries.scope import Scope, has_rules, unfinished
+from glassformer.explain.tap_entries.scope import Scope, active_places, has_rules
 
 _NOT_IN_PAPER = "not in the paper"
 
@@ -60,7 +60,7 @@ def _sampled_ids(scope: Scope) -> Tensor:
     step, new = scope.step.call, scope.at("search.drawn_ids")[:, None]
     if step == 0:
         return new
-    return torch.cat([scope.at_call("search.sampled_ids", step - 1)[unfinished(scope, step)], new], dim=1)
+    return torch.cat([scope.at_call("search.sampled_ids", step - 1)[active_places(scope, step)], new], dim=1)
 
 
 def _sampled_log_probs(scope: Scope) -> Tensor:
@@ -68,7 +68,7 @@ def _sampled_log_probs(scope: Scope) -> Tensor:
     new = scope.at("search.next_log_probs").gather(1, scope.at("search.drawn_ids")[:, None]).squeeze(1)
     if step == 0:
         return new
-    return scope.at_call("search.sampled_log_probs", step - 1)[unfinished(scope, step)] + new
+    return scope.at_call("search.sampled_log_probs", step - 1)[active_places(scope, step)] + new
 
 
 SAMPLING: Entries = {

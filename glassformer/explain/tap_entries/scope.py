@@ -129,14 +129,14 @@ class Scope:
                 rows = chosen if rows is None else rows[chosen]
         return rows
 
-    def reordered(self, address: str) -> Tensor:
+    def at_rows(self, address: str) -> Tensor:
         """The latest value at ``address``, with its rows where the search has moved them since."""
         value, rows = self.at(address), self.rows_since(address)
         return value if rows is None else value.index_select(0, rows)
 
     def previous(self) -> Tensor | None:
         """This tap's own value one call before, with its rows moved as the search did; None at the first call."""
-        return self.reordered(self.step.address) if self.has(self.step.address) else None
+        return self.at_rows(self.step.address) if self.has(self.step.address) else None
 
 
 def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:
@@ -203,7 +203,7 @@ def dropout_input(scope: Scope) -> str:
     return f"{scope.module.removesuffix('_add_norm.dropout')}.output"
 
 
-def unfinished(scope: Scope, step: int) -> Tensor:
+def active_places(scope: Scope, step: int) -> Tensor:
     """Places of the sentences, or of the samples, that were not done before a step."""
     return (~scope.at_call("search.done", step - 1)).nonzero().flatten()
 
@@ -211,7 +211,7 @@ def unfinished(scope: Scope, step: int) -> Tensor:
 def state_before(scope: Scope, name: str, step: int) -> Tensor:
     """A field of the state with which a step begins."""
     value = scope.at_call(f"search.{name}", step)
-    return value[unfinished(scope, step)] if step else value
+    return value[active_places(scope, step)] if step else value
 
 
 def has_rules(scope: Scope) -> bool:
@@ -242,7 +242,7 @@ def written_ids(scope: Scope, step: int) -> Tensor:
         return state_before(scope, "ids", step).flatten(0, 1)
     if step == 0:
         return torch.empty(len(scope.at("search.next_log_probs")), 0, dtype=torch.int64)
-    return scope.at_call("search.sampled_ids", step - 1)[unfinished(scope, step)]
+    return scope.at_call("search.sampled_ids", step - 1)[active_places(scope, step)]
 
 
 def source_of_rows(scope: Scope, step: int) -> list[int]:

@@ -14,11 +14,11 @@ from glassformer.explain.tap_entries.candidates import candidate_ranking, is_eos
 from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry
 from glassformer.explain.tap_entries.scope import (
     Scope,
+    active_places,
     beam_size,
     by_hypothesis,
     has_rules,
     state_before,
-    unfinished,
     written_ids,
 )
 
@@ -35,8 +35,8 @@ def _decoder_rows(scope: Scope) -> Tensor:
         copies = options.n_best if options.sample else options.beam_groups
         return torch.arange(len(scope.step.value), device=scope.step.value.device) // copies
     if options.sample:
-        return unfinished(scope, step)
-    return _parent_rows(scope, step - 1)[unfinished(scope, step)].flatten()
+        return active_places(scope, step)
+    return _parent_rows(scope, step - 1)[active_places(scope, step)].flatten()
 
 
 def _tgt_in_ids(scope: Scope) -> Tensor:
@@ -103,16 +103,16 @@ def _of_parents(values: Tensor, parents: Tensor) -> Tensor:
     return values.gather(1, parents[:, :, None].expand(-1, -1, values.shape[2]))
 
 
-def _covered(scope: Scope) -> Tensor:
+def _coverage(scope: Scope) -> Tensor:
     """At the start nothing, and 1 at padding; then the attention of one more id is added."""
     step = scope.step.call - 1
     if step < 0:
         padding = ~scope.at("src_mask")[:, 0, 0]
         return padding.float().repeat_interleave(scope.context.decode.beam_groups, dim=0)[:, None]
-    return _of_parents(_covered_now(scope, step), _parents(scope, step))
+    return _of_parents(_coverage_now(scope, step), _parents(scope, step))
 
 
-def _covered_now(scope: Scope, step: int) -> Tensor:
+def _coverage_now(scope: Scope, step: int) -> Tensor:
     return state_before(scope, "covered", step) + by_hypothesis(scope, "attention", step)
 
 
@@ -134,7 +134,7 @@ def _ended_count(scope: Scope) -> Tensor:
     return state_before(scope, "ended", step) + _ending(scope, step).sum(dim=1)
 
 
-def _ended(name: str) -> Compute:
+def _best_that_ended(name: str) -> Compute:
     def equation(scope: Scope) -> Tensor:
         """The best by score of those that ended before and those that end now."""
         step = scope.step.call - 1
@@ -173,7 +173,7 @@ def _ending_now(scope: Scope, step: int, name: str) -> Tensor:
     ranking = candidate_ranking(scope, step)
     scores = ranking / _penalty(length, options.length_penalty).to(ranking.device)
     if options.coverage_penalty:
-        logarithms = _covered_now(scope, step).clamp(min=_LEAST_COVERAGE, max=1.0).log()
+        logarithms = _coverage_now(scope, step).clamp(min=_LEAST_COVERAGE, max=1.0).log()
         scores = scores + (options.coverage_penalty * logarithms.sum(dim=-1)).gather(1, parents)
     return scores.masked_fill(~_ending(scope, step), -math.inf)
 
@@ -202,7 +202,7 @@ def _done(scope: Scope) -> Tensor:
     return nothing_better | (after["ended"] >= beam_size(scope)) | (after["ids"].shape[2] >= after["limits"])
 
 
-def _unchanged(name: str, first: Compute) -> Compute:
+def _carry_over(name: str, first: Compute) -> Compute:
     """A field that stays as it is while sentences leave; ``first`` is its value at the start."""
 
     def equation(scope: Scope) -> Tensor | None:
@@ -257,21 +257,21 @@ _STATE: dict[str, TapEntry] = {
         "Which sentences of the batch are still searched; in a diverse search, row · groups + group.",
         "rows",
         "6.1",
-        compute=_unchanged("sentences", _first_sentences),
+        compute=_carry_over("sentences", _first_sentences),
     ),
     "limits": TapEntry(
         "Longest outputs",
         "The most ids that each output may have, with </s>; the source's own </s> does not count.",
         "min(⌊a · n_src⌋ + b, max_length)",
         "6.1",
-        compute=_unchanged("limits", lambda scope: None),
+        compute=_carry_over("limits", lambda scope: None),
     ),
     "last_penalty": TapEntry(
         "Penalty at the limit",
         "The length penalty of the longest output; with it, a bound on what a living hypothesis may still score.",
         "((5 + limit) / 6)^α",
         _WU,
-        compute=_unchanged("last_penalty", _last_penalty),
+        compute=_carry_over("last_penalty", _last_penalty),
     ),
     "ids": TapEntry(
         "Living hypotheses",
@@ -299,7 +299,7 @@ _STATE: dict[str, TapEntry] = {
         "What each source position received from all ids of a hypothesis; padding counts as fully covered.",
         "Σⱼ pᵢⱼ",
         _COVERAGE,
-        compute=_covered,
+        compute=_coverage,
     ),
     "ended": TapEntry("How many have ended", "Hypotheses that reached </s>.", "count", "6.1", compute=_ended_count),
     "ended_ids": TapEntry(
@@ -307,21 +307,21 @@ _STATE: dict[str, TapEntry] = {
         "Padded after </s>; a hypothesis that has ended is not continued.",
         "… </s>",
         "6.1",
-        compute=_ended("ended_ids"),
+        compute=_best_that_ended("ended_ids"),
     ),
     "ended_log_probs": TapEntry(
         "Their log-probabilities",
         "The sum over all their tokens, with </s>.",
         "Σ log P",
         "6.1",
-        compute=_ended("ended_log_probs"),
+        compute=_best_that_ended("ended_log_probs"),
     ),
     "ended_scores": TapEntry(
         "Their scores",
         "Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set.",
         "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1)",
         _WU,
-        compute=_ended("ended_scores"),
+        compute=_best_that_ended("ended_scores"),
     ),
     "done": TapEntry(
         "Done",

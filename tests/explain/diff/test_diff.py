@@ -14,12 +14,12 @@ from glassformer.checkpoint import save_checkpoint, weights_of
 from glassformer.config import RunConfig
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.errors import CheckpointError, ConfigError, InputError, RunError, TokenizerError, TraceError
-from glassformer.explain.diff.align import Positions, joined, recorded, stacked
+from glassformer.explain.diff.align import Positions, align_steps, join_calls, stack_sentences
 from glassformer.explain.diff.compare import compare, diff_traces
-from glassformer.explain.diff.compiled import captured_pass, compiled_pass
-from glassformer.explain.diff.passes import EXACT, LOW_PRECISION, Way, pass_in, read_way, usual_tolerance
+from glassformer.explain.diff.compiled import capture_pass, run_compiled
+from glassformer.explain.diff.passes import EXACT, LOW_PRECISION, Way, read_way, run_pass, usual_tolerance
 from glassformer.explain.diff.runs import Side, diff_places, diff_runs, diff_sides
-from glassformer.explain.recording import recorded_pass
+from glassformer.explain.recording import record_pass
 from glassformer.explain.walk_kinds import walk
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer
@@ -62,12 +62,12 @@ def test_one_changed_element_is_named_at_each_of_two_hundred_places(
 ):
     """Every change is the smallest that there is, and padding counts, since both sides are padded alike."""
     model = one_layer(small_model, positions=positions)
-    plain = recorded_pass(model, src_ids, tgt_ids)
+    plain = record_pass(model, src_ids, tgt_ids)
     with torch.no_grad(), tracing(model, shown=False) as editable:
         model(src_ids, tgt_ids)
     named = 0
     for step, cell in drawn_places(editable, PLACES // 2, seed):
-        changed = recorded_pass(model, src_ids, tgt_ids, edits={step.address: least_change(cell)})
+        changed = record_pass(model, src_ids, tgt_ids, edits={step.address: least_change(cell)})
         first = diff_traces(plain, changed).first
         assert first is not None
         assert (first.address, first.cell, first.parted) == (step.address, cell, 1)
@@ -83,7 +83,7 @@ def test_a_change_at_one_step_of_a_cached_decoding_is_named_with_its_position(
 ):
     """Among them what the cache holds: the step that reads a wrong key is the query of the cell."""
     model = one_layer(small_model, positions=positions)
-    plain = pass_in(Way.PLAIN, model, src_ids, tgt_ids)
+    plain = run_pass(Way.PLAIN, model, src_ids, tgt_ids)
     calls = [step for step in cached_steps(model, src_ids, tgt_ids, {}) if step.address.startswith("decoder.")]
     draw = random.Random(seed)
     chosen = draw.sample([step for step in calls if step.name.endswith("_cached")], 3) + draw.sample(calls, 7)
@@ -92,7 +92,7 @@ def test_a_change_at_one_step_of_a_cached_decoding_is_named_with_its_position(
             continue  # shown beside the way
         cell = tuple(draw.randrange(size) for size in step.shape)
         edits = {step.address: at_call(step.call, cell)}
-        first = compare(plain, joined(cached_steps(model, src_ids, tgt_ids, edits)), EXACT).first
+        first = compare(plain, join_calls(cached_steps(model, src_ids, tgt_ids, edits)), EXACT).first
         assert first is not None
         assert first.address == step.address
         expected = dict(zip(step.axes, cell, strict=True))
@@ -174,13 +174,11 @@ def test_what_cached_keys_are_read_at_every_step_is_compared(small_model, src_id
 
 def test_a_wrong_row_of_a_lone_sentence_is_named_in_the_batch(small_model, src_ids, tgt_ids):
     model = one_layer(small_model)
-    lone = [
-        recorded_pass(model, src_ids[row : row + 1, :n], tgt_ids[row : row + 1]) for row, n in enumerate((5, 3, 2))
-    ]
+    lone = [record_pass(model, src_ids[row : row + 1, :n], tgt_ids[row : row + 1]) for row, n in enumerate((5, 3, 2))]
     lone[1].select("encoder.layers.0.feed_forward.inner")[0].value[0, 2, 11] += 1
     lone[2].select("causal_mask")[0].value[0, 0, 4, 1] = False
     found = compare(
-        pass_in(Way.PLAIN, model, src_ids, tgt_ids), stacked([recorded(one.steps) for one in lone]), EXACT
+        run_pass(Way.PLAIN, model, src_ids, tgt_ids), stack_sentences([align_steps(one.steps) for one in lone]), EXACT
     )
     assert [tap.place for tap in found.parting] == [
         {"batch": 1, "position": 2, "d_ff": 11},
@@ -190,7 +188,7 @@ def test_a_wrong_row_of_a_lone_sentence_is_named_in_the_batch(small_model, src_i
 
 def test_padding_does_not_count_where_it_is_known(small_model, src_ids, tgt_ids):
     model = one_layer(small_model)
-    plain, other = (recorded_pass(model, src_ids, tgt_ids) for _ in range(2))
+    plain, other = (record_pass(model, src_ids, tgt_ids) for _ in range(2))
     other.select("encoder.memory")[0].value[2, 3] += 1  # the third source has two tokens
     other.select("decoder.layers.0.cross_attention.weights")[0].value[0, 1, 2, 4] += 1
     real = {"src": src_ids != 0, "tgt": tgt_ids != 0}
@@ -205,19 +203,19 @@ def test_a_fused_way_leaves_the_model_plain(small_model, src_ids, tgt_ids):
     model = small_model()
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     for way in (Way.FUSED, Way.DOUBLE, Way.BF16):
-        pass_in(way, model, src_ids, tgt_ids)
+        run_pass(way, model, src_ids, tgt_ids)
     assert not any(module.fused for module in model.modules() if hasattr(module, "fused"))
     assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
 
 
 def test_a_captured_graph_holds_every_tap_bit_for_bit(small_model, src_ids, tgt_ids, unchecked):
     model = one_layer(small_model)
-    graph, steps = captured_pass(model, src_ids, tgt_ids)
-    plain = recorded_pass(model, src_ids, tgt_ids)
+    graph, steps = capture_pass(model, src_ids, tgt_ids)
+    plain = record_pass(model, src_ids, tgt_ids)
     assert [step.key for step in steps] == [step.key for step in plain]
     assert all(map(torch.equal, graph(src_ids, tgt_ids), (step.value for step in plain)))
     other = tgt_ids.flip(0)
-    again = recorded_pass(model, src_ids, other)
+    again = record_pass(model, src_ids, other)
     assert all(map(torch.equal, graph(src_ids, other), (step.value for step in again))), "ids are its inputs"
 
 
@@ -237,12 +235,12 @@ def test_without_a_compiler_the_error_says_what_to_install(small_model, src_ids,
     def fail(*_):
         raise RuntimeError("No working C++ compiler found in /usr/bin/no-such\nlong advice follows")
 
-    monkeypatch.setattr("glassformer.explain.diff.compiled.captured_pass", lambda *_: (fail, []))
+    monkeypatch.setattr("glassformer.explain.diff.compiled.capture_pass", lambda *_: (fail, []))
     monkeypatch.setattr(torch, "compile", lambda graph, **_: graph)
     with pytest.raises(
         ConfigError, match=r"No working C\+\+ compiler found in /usr/bin/no-such It needs .* g\+\+"
     ) as error:
-        compiled_pass(one_layer(small_model), src_ids, tgt_ids)
+        run_compiled(one_layer(small_model), src_ids, tgt_ids)
     assert "long advice" not in str(error.value)
 
 
@@ -415,7 +413,7 @@ def test_a_tolerance_must_be_a_number_from_nought_on(tolerance):
 def test_more_padding_needs_room(small_model):
     ids = torch.full((1, 37), 5)
     with pytest.raises(InputError, match="fills all 37 positions"):
-        pass_in(Way.PADDED, small_model(), ids, ids[:, :3])
+        run_pass(Way.PADDED, small_model(), ids, ids[:, :3])
 
 
 def test_an_unknown_way_is_answered_with_the_nearest():
@@ -438,12 +436,12 @@ def test_runs_that_cannot_be_compared_are_refused_in_words(translator, make_run,
         diff_places(tmp_path, run, SOURCES)
     other = Tokenizer.train("words", [*SOURCES, "[blue]"], 60)
     swapped = make_run("other", model, src=other).parent.parent
-    with pytest.raises(TokenizerError, match=r"have other src tokenizers .* so that their ids differ"):
+    with pytest.raises(TokenizerError, match=r"have different src tokenizers .* so their ids mean different tokens"):
         diff_places(run, swapped, SOURCES)
     trace_of([[1.0]]).save(tmp_path / "trace")
-    with pytest.raises(ConfigError, match="a saved trace, expected two of them"):
+    with pytest.raises(ConfigError, match="a saved trace, expected two saved traces"):
         diff_places(run, tmp_path / "trace", SOURCES)
-    with pytest.raises(ConfigError, match="which no text and no way can change"):
+    with pytest.raises(ConfigError, match="to which no text and no way applies"):
         diff_places(tmp_path / "trace", tmp_path / "trace", SOURCES)
     (place / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(CheckpointError, match="is damaged"):

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.explain import walk
-from glassformer.explain.render.markdown import escaped
+from glassformer.explain.render.markdown import escape_markdown
 
 NASTY = "# a | b <b>c</b> `d` *e* [f](g) \\ 1. &amp; ~~h~~ <!-- \x1b[31m ▁ _i_ $j$ <script>"
 
@@ -76,7 +76,7 @@ def test_user_text_is_shown_and_not_read(translator, values):
 
 @pytest.mark.parametrize("text", [NASTY.replace("\x1b", ""), "1. x", "a  b", "</s>", "\\", "|", "ʼ 日本"])
 def test_escaped_text_reads_as_it_was(text):
-    assert words(read(f"x {escaped(text)}")).strip() == f"x {text}"
+    assert words(read(f"x {escape_markdown(text)}")).strip() == f"x {text}"
 
 
 def test_a_generation_folds_tokens_after_the_first_unless_values_are_asked_for(searched):

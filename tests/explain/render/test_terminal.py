@@ -8,7 +8,7 @@ from three_sentences import SOURCES, TARGETS
 
 from glassformer.errors import InputError
 from glassformer.explain import print_attention, print_heatmap, print_walk, walk
-from glassformer.explain.render.plain import clipped, number_text, printable
+from glassformer.explain.render.plain import clip_text, number_text, printable
 
 
 def printed(print_it, *arguments, width=100, **options) -> str:
@@ -105,9 +105,9 @@ def test_numbers_fit_their_column(number, shown):
 
 
 def test_labels_are_cut_to_columns_of_the_terminal_not_characters():
-    assert clipped("Donaudampfschiff", 8) == "Donauda…"
-    assert clipped("日本語日本語", 12) == "日本語日本語"
-    assert clipped("日本語日本語", 7) == "日本語…"
+    assert clip_text("Donaudampfschiff", 8) == "Donauda…"
+    assert clip_text("日本語日本語", 12) == "日本語日本語"
+    assert clip_text("日本語日本語", 7) == "日本語…"
     assert printable("a\tb\x9bc\u202e\u2028") == "a�b�c��"
     for whole in ("می\u200cخواهم", "👩\u200d👧", "Bonjour\u00a0!", "日本\u3000語"):
         assert printable(whole) == whole
@@ -145,7 +145,7 @@ def test_a_translations_attention_is_printed_with_its_tokens(translator):
     assert [line.split()[0] for line in lines[1:-1]] == translation.hypotheses[0].tokens
     with pytest.raises(InputError, match="attention=True"):
         printed(print_attention, translator.translate(["I love you"])[0])
-    assert "nothing to translate" in printed(print_attention, translator.translate([" "], attention=True)[0])
+    assert "nothing was translated" in printed(print_attention, translator.translate([" "], attention=True)[0])
 
 
 def test_blank_weights_beyond_the_scale_are_left_blank():
