@@ -14,7 +14,7 @@ from glassformer.decoding.sampling import sample
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain.sentences import read_sentences
 from glassformer.explain.walk import Walk, made_walk
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.trace import tracing
 
 

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from glassformer.explain.equations import Record, Scope, Setting
 from glassformer.explain.verify import recompute
 from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.trace import Step, Trace, tracing
 
 _MOVES = {

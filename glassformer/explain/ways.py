@@ -16,7 +16,7 @@ from glassformer.errors import ConfigError, InputError, nearest
 from glassformer.explain.aligned import Aligned, joined, recorded, stacked
 from glassformer.explain.recording import recorded_pass
 from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.trace import tracing
 from glassformer.training.train_step import autocast
 
