@@ -81,6 +81,8 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, config: ModelConfig, *, knows_order: bool) -> None:
         super().__init__()
         self.n_heads, self.d_k, self.knows_order = config.n_heads, config.d_k, knows_order
+        # On the CPU, where it is a number to every device. A Python number is made into a tensor at each use.
+        self.sqrt_d_k = torch.tensor(math.sqrt(config.d_k), dtype=torch.float64, device="cpu")
         self.widths = [config.heads_d_k, config.heads_d_k, config.heads_d_v]
         self.w_qkv: nn.Module | None = None
         self.w_q = nn.Linear(config.d_model, config.heads_d_k, bias=config.attention_bias)
@@ -106,7 +108,7 @@ class MultiHeadAttention(nn.Module):
         """
         query_rows, key_rows = mask.packing or (None, None)
         # x W_Q, x W_K and x W_V from one product, where ``for_inference`` has laid the three side by side.
-        x_q, x_k, x_v = (None, None, None) if self.w_qkv is None else self.w_qkv(query).split(self.widths, dim=-1)
+        x_q, x_k, x_v = (None, None, None) if self.w_qkv is None else self.w_qkv(query).split_with_sizes(self.widths, -1)
         q = self._queries(query, x_q, query_rows, positions)
         if cache is None:
             k, v = self._keys(memory, x_k, key_rows, positions), self._values(memory, x_v, key_rows)
@@ -127,7 +129,7 @@ class MultiHeadAttention(nn.Module):
         products = tap(self, "products", products, "batch heads query key")
         if self.relative is not None:
             products = products + self.relative.products(q, positions)
-        scores = products / math.sqrt(self.d_k)
+        scores = products / self.sqrt_d_k
         scores = tap(self, "scores", scores, "batch heads query key")
         scores = mask_scores(scores, mask)
         scores = tap(self, "masked_scores", scores, "batch heads query key")

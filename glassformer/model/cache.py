@@ -87,7 +87,7 @@ class AttentionCache:
 
     def _filled(self, buffer: Tensor | None) -> Tensor:
         assert buffer is not None, "an empty cache has no keys"
-        return buffer[:, :, : self.length]
+        return buffer if buffer.shape[2] == self.length else buffer.narrow(2, 0, self.length)
 
 
 def _written(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tensor:
@@ -99,7 +99,7 @@ def _written(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tenso
         grown = buffer.new_empty(*buffer.shape[:2], 2 * stop, buffer.shape[3])
         grown[:, :, :start] = buffer[:, :, :start]
         buffer = grown
-    buffer[:, :, start:stop] = new
+    buffer.narrow(2, start, new.shape[2]).copy_(new)
     return buffer
 
 

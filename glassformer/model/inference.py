@@ -47,6 +47,8 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
         second: nn.Module = feed_forward.w_2
         if isinstance(second, Int8Linear) and feed_forward.activation is torch.relu:
             second.rectifies, feed_forward.activation = True, _left_to_w_2
+    for module in ready.modules():
+        vars(module).update(module._modules)  # found at once, where nn.Module looks for them last
     return ready
 
 

@@ -45,9 +45,9 @@ class Float32Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*axes into"]) -> Float[Tensor, "*axes out"]:
         """x Wᵀ + b."""
-        if self.bias is None:
-            return x @ self.weight
-        return torch.addmm(self.bias, x.flatten(0, -2), self.weight).view(*x.shape[:-1], -1)
+        weight, bias = self._buffers.values()  # nn.Module finds its attributes slowly, and this is asked often
+        product = x @ weight
+        return product if bias is None else product.add_(bias)
 
 
 class Bf16Linear(nn.Module):
@@ -109,9 +109,10 @@ class Int8Linear(nn.Module):
         product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             x / greatest, 1 / steps, zero, self._packed
         )
-        if self.bias is None:
+        bias = self._buffers["bias"]
+        if bias is None:
             return product.mul_(greatest)
-        return torch.addcmul(self.bias, product, greatest, out=product)
+        return torch.addcmul(bias, product, greatest, out=product)
 
 
 def least_int8_weights() -> int:
