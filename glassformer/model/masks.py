@@ -4,7 +4,7 @@ They are made here alone and applied in one place, ``attention.mask_scores``. A 
 once, at the model's door. Section 3.2.3 of the paper.
 """
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -28,7 +28,7 @@ class Mask(NamedTuple):
     packing: Packing | None = None
 
     @classmethod
-    def of(cls, visible: Bool[Tensor, "#batch #heads #query #key"]) -> Self:
+    def of(cls, visible: Bool[Tensor, "#batch #heads #query #key"]) -> "Mask":
         """Look at the values once; not on a GPU, where that costs a wait, nor in a graph, which takes any mask."""
         if torch.compiler.is_compiling() or visible.device.type != "cpu":
             return cls(visible)
@@ -36,7 +36,7 @@ class Mask(NamedTuple):
             return cls(visible, hides=False, has_empty_rows=False)
         return cls(visible, has_empty_rows=not bool(visible.any(dim=-1).all()))
 
-    def reorder(self, rows: Int[Tensor, "new_batch"]) -> Self:
+    def reorder(self, rows: Int[Tensor, "new_batch"]) -> "Mask":
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
         return self._replace(visible=self.visible.index_select(0, rows))
 
