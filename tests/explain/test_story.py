@@ -12,8 +12,8 @@ from glassformer.explain.story import kind_of
 from glassformer.model import Transformer
 from glassformer.trace import Step, tracing
 
-POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
-CONFIGURATIONS = list(product(POSITIONS, ("post", "pre")))
+POSITIONS = ModelConfig.choices("positions")
+CONFIGURATIONS = list(product(POSITIONS, ModelConfig.choices("norm")))
 SMALL = {
     "src_vocab": 7,
     "tgt_vocab": 7,

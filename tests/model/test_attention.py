@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from glassformer.config import ModelConfig
 from glassformer.model.attention import MultiHeadAttention, mask_scores, merge_heads, softmax, split_heads
 from glassformer.model.masks import Mask
 
@@ -66,7 +67,7 @@ def test_splitting_and_merging_heads_undo_each_other_and_keep_columns_together()
     assert torch.equal(merge_heads(heads), x)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
 def test_a_query_that_may_attend_to_nothing_gets_zeros_forward_and_backward(positions, small_config):
     attention = MultiHeadAttention(small_config(positions=positions, d_v=7), knows_order=True)
     q, k, v = (torch.randn(2, 3, 5, width, requires_grad=True) for width in (10, 10, 7))

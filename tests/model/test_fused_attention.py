@@ -3,12 +3,13 @@
 import pytest
 import torch
 
+from glassformer.config import ModelConfig
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.model.attention import MultiHeadAttention, fused_attention
 from glassformer.model.masks import Mask
 from glassformer.trace import tracing
 
-POSITIONS = ["sinusoidal", "learned", "relative", "rotary"]
+POSITIONS = ModelConfig.choices("positions")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 

@@ -14,7 +14,7 @@ SRC = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 2, 0, 0]])
 TGT = torch.tensor([[1, 4, 5, 6], [1, 7, 8, 0]])
 
 
-@pytest.fixture(params=["post", "pre"])
+@pytest.fixture(params=ModelConfig.choices("norm"))
 def model(request) -> Transformer:
     torch.manual_seed(5)
     config = ModelConfig(

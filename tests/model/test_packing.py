@@ -27,7 +27,7 @@ def outputs_and_gradients(model: Transformer, hidden: torch.Tensor) -> tuple[tor
     return hidden.detach(), {name: weight.grad for name, weight in weights if weight.grad is not None}
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
+@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
 @pytest.mark.parametrize(
     "changes",
     [{"norm": "pre"}, {"norm": "post", "attention_bias": True}, {"d_v": 7}, {"d_v": 7, "attention_bias": True}],

@@ -70,7 +70,7 @@ def pairs(ours: Transformer, theirs: nn.Transformer) -> Iterator[tuple[Tensor, T
             yield from affine(our_stack.final_norm, their_stack.norm)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ModelConfig.choices("norm"))
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_outputs_and_all_gradients_equal_those_of_torch_nn_transformer(
     norm, activation, small_model, src_ids, tgt_ids
