@@ -92,7 +92,7 @@ def add_forced(total: Sum, translator: Translator, sources: Sequence[str], targe
 def grid_models(tokenizer: Tokenizer) -> Iterator[Translator]:
     """A small model of each choice of options, no weight at its start."""
     for norm, positions, activation, bundle in product(
-        ("post", "pre"), ("sinusoidal", "learned", "relative", "rotary"), ("relu", "gelu", "swish"), BUNDLES
+        ModelConfig.choices("norm"), ModelConfig.choices("positions"), ModelConfig.choices("activation"), BUNDLES
     ):
         sizes: dict[str, Any] = {
             "src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "d_model": 26, "n_heads": 3, "d_k": 10,

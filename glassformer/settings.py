@@ -47,6 +47,13 @@ class Section:
                 )
         return cls(**values)
 
+    @classmethod
+    def choices(cls, name: str) -> tuple[Any, ...]:
+        """The values that the setting ``name`` may take, where it is a choice among a few."""
+        hint = get_type_hints(cls)[name]
+        assert get_origin(hint) is Literal, f"{_section_name(cls)}.{name} is not a choice"
+        return get_args(hint)
+
     def to_mapping(self) -> dict[str, Any]:
         """The effective values, ready for JSON."""
         return asdict(self)

@@ -21,7 +21,7 @@ BUNDLES: list[dict[str, Any]] = [
 OPTIONS: list[dict[str, Any]] = [
     {"norm": norm, "positions": positions, "activation": activation, **bundle}
     for norm, positions, activation, bundle in product(
-        ("post", "pre"), ("sinusoidal", "learned", "relative", "rotary"), ("relu", "gelu", "swish"), BUNDLES
+        ModelConfig.choices("norm"), ModelConfig.choices("positions"), ModelConfig.choices("activation"), BUNDLES
     )
 ]
 

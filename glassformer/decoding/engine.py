@@ -19,12 +19,11 @@ from glassformer.decoding.candidates import Candidate, finished
 from glassformer.decoding.constraints import Demands
 from glassformer.decoding.greedy import greedy_search, is_greedy
 from glassformer.decoding.sampling import SampleState, sample_steps
-from glassformer.decoding.steps import DecoderSteps, EnsembleSteps, IncrementalSteps, Steps
+from glassformer.decoding.steps import BeamSteps, DecoderSteps, EnsembleSteps, Steps
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
 from glassformer.model.linears import Precision
-from glassformer.model.prepared import prepared
+from glassformer.model.inference import evaluating, for_inference
 from glassformer.trace import is_tracing
 
 
@@ -53,7 +52,7 @@ class Searcher:
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None = None) -> None:
         """With a precision the models are copied and made ready; raises ``ConfigError`` where it has no kernel."""
-        self.models = [model if precision is None else prepared(model, precision) for model in models]
+        self.models = [model if precision is None else for_inference(model, precision) for model in models]
 
     def search(self, job: Job) -> Found:
         """The candidates of a batch; raises what ``beam_search`` and ``sample`` raise."""
@@ -91,12 +90,9 @@ class Searcher:
         return padded(job.sources, model.config.pad_id, model.src_embedding.tokens.weight.device)
 
     def _steps(self, job: Job) -> Steps:
-        """The plain walk where a trace records it or the cache is not wanted; else what takes least time."""
+        """Beam slots where the search keeps equally many hypotheses of each source; a trace records rows of their own."""
         src_ids, options = self._src_ids(job), job.options
-        plain = is_tracing() or not options.cache
-        abreast = not options.sample and options.beam_groups == 1
-        members: list[Steps] = [
-            DecoderSteps.of(model, src_ids, options) if plain else IncrementalSteps(model, src_ids, abreast=abreast)
-            for model in self.models
-        ]
+        in_slots = options.cache and not options.sample and options.beam_groups == 1 and not is_tracing()
+        kind = BeamSteps if in_slots else DecoderSteps
+        members: list[Steps] = [kind.of(model, src_ids, options) for model in self.models]
         return members[0] if len(members) == 1 else EnsembleSteps(members)

@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.trace import Trace, tracing
 from glassformer.trace.taps import Edit
 

@@ -7,7 +7,8 @@ call the search's own function, and the report counts both.
 
 For a pass with a forced target nothing is hidden either: a dispatch mode records each operation that torch carries
 out, and the step that comes next. Each equation is then computed under the same mode: it must need exactly the
-operations that the model carried out. Operations that only move numbers do not count, nor do checks of the ids.
+operations that the model carried out. Operations that only move numbers or number positions do not count, nor do
+those that only ask: whether ids are valid, what a mask hides, which type a number has.
 """
 
 from collections import Counter
@@ -25,18 +26,18 @@ from glassformer.explain.addresses import kind_of
 from glassformer.explain.tap_entries import Check, PassContext, Record, Scope, entry_of
 from glassformer.explain.walk_data import WalkData
 from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.trace import Step, Trace, tracing
 
 TOLERANCE = 1e-6
 
 _REPORTED = 5
 _MOVES = {
-    "alias", "as_strided", "cat", "clone", "contiguous", "copy_", "detach", "empty", "empty_like", "expand",
+    "alias", "arange", "as_strided", "cat", "clone", "contiguous", "copy_", "detach", "empty", "empty_like", "expand",
     "flatten", "index_select", "lift_fresh", "new_empty", "permute", "reshape", "select", "slice", "split", "squeeze",
     "stack", "t", "transpose", "unbind", "unsqueeze", "view", "_reshape_alias", "_to_copy", "_unsafe_view",
 }  # fmt: skip
-_LOOKS_AT_IDS = {"aminmax", "_local_scalar_dense", "equal", "is_nonzero"}
+_QUESTIONS = {"all", "aminmax", "any", "equal", "is_nonzero", "promote_types", "_local_scalar_dense"}
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Carry the operation out and count it."""
         name = func.overloadpacket.__name__
-        if name not in _MOVES | _LOOKS_AT_IDS:
+        if name not in _MOVES | _QUESTIONS:
             self.before.setdefault(len(self.trace), Counter())[name] += 1
         return func(*args, **(kwargs or {}))
 

@@ -28,7 +28,7 @@ from glassformer.explain.edits import parse_edits
 from glassformer.explain.recording import record_pass
 from glassformer.explain.sentences import Sentences, read_sentences
 from glassformer.explain.walk import Walk, build_walk
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.run_directory import RunDirectory
 from glassformer.trace import Step, note, tracing
 from glassformer.trace.taps import Edit

@@ -10,7 +10,7 @@ from glassformer.model import Transformer
 from glassformer.text import Tokenizer
 
 EOS, UNK = 2, 3
-POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
+POSITIONS = ModelConfig.choices("positions")
 MakeModel = Callable[..., Transformer]
 
 

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
-from glassformer.config import DecodeConfig
+from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Candidate, length_penalty
 from glassformer.errors import DivergedError
 from glassformer.model import Transformer
 
-POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
+POSITIONS = ModelConfig.choices("positions")
 
 
 def ranked(ended, cut, options: DecodeConfig) -> list[Candidate]:

@@ -28,8 +28,8 @@ def random_model(chance: random.Random) -> Transformer:
         src_vocab=17, tgt_vocab=17 if tie == "all" else 13, tie_embeddings=tie, d_model=2 * chance.choice([5, 7]),
         n_heads=chance.randint(1, 3), d_k=2 * chance.randint(1, 3), d_v=chance.randint(1, 5), d_ff=19,
         n_encoder_layers=1, n_decoder_layers=chance.randint(1, 2), max_length=19,
-        positions=chance.choice(["sinusoidal", "learned", "relative", "rotary"]), relative_clip=chance.randint(1, 3),
-        norm=chance.choice(["post", "pre"]), activation=chance.choice(["relu", "gelu", "swish"]),
+        positions=chance.choice(ModelConfig.choices("positions")), relative_clip=chance.randint(1, 3),
+        norm=chance.choice(ModelConfig.choices("norm")), activation=chance.choice(ModelConfig.choices("activation")),
         attention_bias=chance.random() < 0.5, output_bias=True,
     )  # fmt: skip
     torch.manual_seed(chance.randrange(2**31))

@@ -110,9 +110,9 @@ def test_symbols_tell_source_from_target(walkthrough):
     assert rows[""].symbols == ("nbatches", "n_seq_tgt", "vocab")
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
+@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
 @pytest.mark.parametrize("tied", ["all", "target", "none"])
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ModelConfig.choices("norm"))
 def test_the_rows_add_up_to_the_models_parameters(positions, tied, norm):
     model = meta_model("tiny", positions=positions, tie_embeddings=tied, norm=norm, max_length=5)
     rows = summary_rows(model)

@@ -14,8 +14,8 @@ from glassformer.explain.tap_entries.entry import all_entries
 from glassformer.model import Transformer
 from glassformer.trace import Step, tracing
 
-POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
-CONFIGURATIONS = list(product(POSITIONS, ("post", "pre")))
+POSITIONS = ModelConfig.choices("positions")
+CONFIGURATIONS = list(product(POSITIONS, ModelConfig.choices("norm")))
 SMALL = {
     "src_vocab": 7,
     "tgt_vocab": 7,

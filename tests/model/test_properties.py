@@ -27,9 +27,9 @@ def configs(draw: st.DrawFn) -> ModelConfig:
         d_model=2 * draw(st.sampled_from([5, 7, 11])), n_heads=draw(st.integers(1, 3)),
         d_k=2 * draw(st.integers(1, 4)), d_v=draw(st.integers(0, 7)), d_ff=draw(st.sampled_from([13, 29])),
         n_encoder_layers=draw(st.integers(1, 2)), n_decoder_layers=draw(st.integers(1, 2)), max_length=31,
-        positions=draw(st.sampled_from(["sinusoidal", "learned", "relative", "rotary"])),
-        relative_clip=draw(st.integers(1, 4)), norm=draw(st.sampled_from(["post", "pre"])),
-        activation=draw(st.sampled_from(["relu", "gelu", "swish"])), attention_bias=draw(st.booleans()),
+        positions=draw(st.sampled_from(ModelConfig.choices("positions"))),
+        relative_clip=draw(st.integers(1, 4)), norm=draw(st.sampled_from(ModelConfig.choices("norm"))),
+        activation=draw(st.sampled_from(ModelConfig.choices("activation"))), attention_bias=draw(st.booleans()),
         output_bias=draw(st.booleans()), scale_embedding=draw(st.booleans()), dropout=0.3,
     )  # fmt: skip
 

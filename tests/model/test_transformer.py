@@ -154,8 +154,8 @@ def test_dropout_of_everything_from_a_sublayer_leaves_the_way_round_it(small_mod
     assert torch.equal(add_norm.after(x, torch.randn(2, 5, 26)), x)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
+@pytest.mark.parametrize("norm", ModelConfig.choices("norm"))
+@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
 def test_one_training_step_moves_every_parameter_by_a_finite_amount_and_lowers_the_loss(
     norm, positions, small_config, src_ids, tgt_ids
 ):

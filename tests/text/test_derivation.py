@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.config import TextConfig
 from glassformer.errors import TokenizerError
 from glassformer.text import CONTROL_TOKENS, Derivation, Tokenizer
 from glassformer.text.derivation import Lookup, Match, Merge, PreToken, Segmentation
 from glassformer.text.tokenizer_kinds import train_library
 
-KINDS = ("bpe", "wordpiece", "unigram", "words", "characters")
+KINDS = TextConfig.choices("tokenizer")
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog.",
     "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich!",

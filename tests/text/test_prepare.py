@@ -209,7 +209,7 @@ def test_two_tokenizers_or_one(tmp_path):
     assert apart.tgt_tokenizer.to_tokens(apart.tgt_tokenizer.to_ids("cat tac")) == ["<unk>", "tac"]
 
 
-@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "words", "characters"])
+@pytest.mark.parametrize("kind", TextConfig.choices("tokenizer"))
 def test_the_automatic_size_suits_a_tiny_corpus_of_each_kind(tmp_path, kind):
     prepared, _ = run(tmp_path / "p", [Pair("a b", "b a"), Pair("c", "c")], tokenizer=kind)
     assert len(prepared.train) == len(prepared.valid) == 1

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 
+from glassformer.config import TextConfig
 from glassformer.errors import StorageError, TokenizerError
 from glassformer.text import BOS_ID, CONTROL_TOKENS, EOS_ID, PAD_ID, UNK_ID, Tokenizer
 
-KINDS = ("bpe", "wordpiece", "unigram", "words", "characters")
+KINDS = TextConfig.choices("tokenizer")
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog.",
     "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich!",

@@ -77,7 +77,7 @@ class TestNothingIsHiddenAndNothingIsChanged:
             assert hidden(overheard.heard, [step.value for step in trace]) == [], changes
 
     @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-    @pytest.mark.parametrize("norm", ["post", "pre"])
+    @pytest.mark.parametrize("norm", ModelConfig.choices("norm"))
     def test_every_sum_and_scaling_of_the_papers_model_is_recorded_too(
         self, norm, positions, small_model, src_ids, tgt_ids
     ):
@@ -89,7 +89,7 @@ class TestNothingIsHiddenAndNothingIsChanged:
                 model(src_ids, tgt_ids)
         assert hidden(overheard.heard, [step.value for step in trace]) == []
 
-    @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+    @pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
     def test_every_result_of_a_cached_step_is_recorded(self, positions, small_model, src_ids, tgt_ids):
         model = small_model(positions=positions)
 
@@ -360,7 +360,7 @@ class TestEdits:
         assert changed == address, "what was computed before the edit is what it was"
         assert torch.equal(model(src_ids, tgt_ids), before), "the edit ends with its block"
 
-    @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "relative"])
+    @pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
     @pytest.mark.parametrize("head", [0, 2])
     def test_ablating_a_head_equals_zeroing_its_columns_of_w_o(
         self, *, positions, head, small_model, src_ids, tgt_ids

@@ -7,7 +7,7 @@ import pytest
 import torch
 from recorded import Lines
 
-from glassformer.config import RunConfig
+from glassformer.config import ModelConfig, RunConfig
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import prepare
@@ -43,7 +43,7 @@ def say_the_same_everywhere(model: Transformer) -> None:
         model.encoder.final_norm.bias.fill_(1.0)
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ModelConfig.choices("norm"))
 def test_it_is_the_mean_cosine_of_all_pairs_of_positions(make: Callable[..., Trainer], norm: str) -> None:
     trainer = make(norm)
     model, pairs = trainer.model, trainer.text.valid

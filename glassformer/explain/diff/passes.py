@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, InputError, nearest
 from glassformer.explain.diff.align import Aligned, align_steps, join_calls, stack_sentences
 from glassformer.explain.recording import record_pass
 from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.trace import tracing
 from glassformer.training.train_step import autocast
 

@@ -47,7 +47,7 @@ def _position_vectors(scope: Scope) -> Tensor:
 
 def _rotate(name: str) -> Compute:
     def equation(scope: Scope) -> Tensor:
-        """Each pair (2i, 2i + 1) turned by position · frequency i."""
+        """Each pair (2i, 2i + 1) turned by position · frequency i: as a complex number, times e^(i · angle)."""
         x = scope.here(name)
         start = _first_new_position(scope)
         angles = _angles(start, start + x.shape[2], scope.config.d_k)
@@ -55,8 +55,8 @@ def _rotate(name: str) -> Compute:
             torch.tensor([[wave(angle) for angle in row] for row in angles], device=x.device).to(x.dtype)
             for wave in (math.cos, math.sin)
         )
-        even, odd = x[..., 0::2], x[..., 1::2]
-        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
 
     return equation
 

@@ -11,7 +11,7 @@ import torch
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.checkpoint import save_checkpoint, weights_of
-from glassformer.config import RunConfig
+from glassformer.config import ModelConfig, RunConfig
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.errors import CheckpointError, ConfigError, InputError, RunError, TokenizerError, TraceError
 from glassformer.explain.diff.align import Positions, align_steps, join_calls, stack_sentences
@@ -26,7 +26,7 @@ from glassformer.text import Tokenizer
 from glassformer.trace import Step, Trace, tracing
 
 PLACES = 200
-POSITIONS = ["sinusoidal", "learned", "relative", "rotary"]
+POSITIONS = ModelConfig.choices("positions")
 QUICK = [Way.CACHED, Way.ALONE, Way.PADDED, Way.FUSED, Way.DOUBLE]
 
 

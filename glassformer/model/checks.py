@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from glassformer.config import ModelConfig
 from glassformer.errors import InputError
 from glassformer.model.cache import DecoderCache
-from glassformer.model.masks import check_mask
+from glassformer.model.masks import Mask, check_mask
 
 _TYPES = (torch.int64, torch.int32)
 _ADVICE_BY_AXES = {
@@ -24,7 +24,7 @@ def check_ids(
 ) -> None:
     """Refuse ids that ``embedding`` cannot look up, or that stand beyond the positions there are."""
     check_id_shape(name, ids)
-    stop = ids.shape[1] if cache is None else cache.length + ids.shape[1]
+    stop = ids.shape[1] if cache is None else cache.length_with(ids.shape[1])
     if stop > config.max_length:
         raise InputError(
             f"{name}: found {stop} positions, but model.max_length is {config.max_length}. "
@@ -85,7 +85,7 @@ def check_pair(src_ids: Tensor, tgt_in_ids: Tensor) -> None:
 
 
 def check_memory(
-    tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor, cache: DecoderCache | None, config: ModelConfig
+    tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor | Mask, cache: DecoderCache | None, config: ModelConfig
 ) -> None:
     """Refuse a memory, a mask or a cache that is not about the sentences of ``tgt_in_ids``."""
     if not isinstance(memory, Tensor):
@@ -101,8 +101,9 @@ def check_memory(
     rows, n_tgt = tgt_in_ids.shape
     n_src = memory.shape[1]
     _check_rows("memory", memory.shape[0], rows)
-    check_mask("memory_mask", memory_mask, (rows, config.n_heads, n_tgt, n_src))
-    _check_device("memory_mask", memory_mask, memory)
+    visible = memory_mask.visible if isinstance(memory_mask, Mask) else memory_mask
+    check_mask("memory_mask", visible, (rows, config.n_heads, n_tgt, n_src))
+    _check_device("memory_mask", visible, memory)
     if cache is not None and cache.rows is not None:
         _check_rows("cache", cache.rows, rows)
         _check_source_positions(cache, n_src)

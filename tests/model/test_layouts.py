@@ -8,7 +8,7 @@ from glassformer.errors import InputError
 from glassformer.model import Transformer
 from glassformer.model.incremental import IncrementalDecoder
 
-POSITIONS = ["sinusoidal", "learned", "relative", "rotary"]
+POSITIONS = ModelConfig.choices("positions")
 
 
 @pytest.fixture(params=POSITIONS)

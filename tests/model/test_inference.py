@@ -8,13 +8,13 @@ from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
 from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear, Precision
-from glassformer.model.prepared import prepared
+from glassformer.model.inference import for_inference
 
 SRC = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 2, 0, 0]])
 TGT = torch.tensor([[1, 4, 5, 6], [1, 7, 8, 0]])
 
 
-@pytest.fixture(params=["post", "pre"])
+@pytest.fixture(params=ModelConfig.choices("norm"))
 def model(request) -> Transformer:
     torch.manual_seed(5)
     config = ModelConfig(
@@ -25,7 +25,7 @@ def model(request) -> Transformer:
 
 
 def test_float32_is_the_same_and_cannot_be_trained(model):
-    ready = prepared(model, Precision.FLOAT32)
+    ready = for_inference(model, Precision.FLOAT32)
     model.eval()
     torch.testing.assert_close(ready(SRC, TGT), model(SRC, TGT), rtol=0, atol=1e-5)
     assert not ready.training
@@ -35,8 +35,8 @@ def test_float32_is_the_same_and_cannot_be_trained(model):
 
 @pytest.mark.parametrize(("precision", "least"), [(Precision.BF16, 0.9999), (Precision.INT8, 0.999)])
 def test_rounded_products_point_nearly_the_same_way(model, precision, least, monkeypatch):
-    monkeypatch.setattr("glassformer.model.prepared._LEAST_INT8", 0)
-    found, expected = prepared(model, precision)(SRC, TGT), model.eval()(SRC, TGT)
+    monkeypatch.setattr("glassformer.model.inference.least_int8_weights", lambda: 0)
+    found, expected = for_inference(model, precision)(SRC, TGT), model.eval()(SRC, TGT)
     alike = nn.functional.cosine_similarity(found, expected, dim=-1)
     assert (alike > least).all(), alike
     assert not torch.equal(found, expected), "nothing was rounded"
@@ -86,10 +86,10 @@ def test_rounding_to_bytes_from_0_on_is_the_relu():
 
 
 def test_of_the_activations_only_relu_is_left_to_the_rounding(monkeypatch):
-    monkeypatch.setattr("glassformer.model.prepared._LEAST_INT8", 0)
+    monkeypatch.setattr("glassformer.model.inference.least_int8_weights", lambda: 0)
     for activation in ("relu", "gelu"):
         config = ModelConfig.tiny(src_vocab=29, tgt_vocab=29, d_model=16, d_ff=24, activation=activation)
-        feed_forward = prepared(Transformer(config), Precision.INT8).encoder.layers[0].feed_forward
+        feed_forward = for_inference(Transformer(config), Precision.INT8).encoder.layers[0].feed_forward
         assert feed_forward.w_2.rectifies == (activation == "relu")
         assert not feed_forward.w_1.rectifies
 
@@ -101,13 +101,13 @@ def test_int8_is_refused_where_there_is_no_kernel(monkeypatch):
 
 
 def test_in_int8_small_matrices_stay_as_they_are(model):
-    kinds = {type(module) for module in prepared(model, Precision.INT8).modules()}
+    kinds = {type(module) for module in for_inference(model, Precision.INT8).modules()}
     assert Float32Linear in kinds
     assert Int8Linear not in kinds
 
 
 def test_the_model_it_was_made_of_can_go(model):
-    ready = prepared(model, Precision.INT8)
+    ready = for_inference(model, Precision.INT8)
     before = ready(SRC, TGT)
     with torch.no_grad():
         for parameter in model.parameters():
