@@ -21,7 +21,7 @@ from glassformer import ModelConfig, Transformer, tracing
 from glassformer.config import RunConfig
 from glassformer.errors import ConfigError
 from glassformer.explain import resolved_axes
-from glassformer.explain.recording import recorded_pass
+from glassformer.explain.recording import record_pass
 from glassformer.model.attention import MultiHeadAttention, softmax
 from glassformer.model.layers import ACTIVATIONS, FeedForward
 from glassformer.model.norm import LayerNorm
@@ -70,7 +70,7 @@ vocabulary = {"src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "max_len
 # %%
 one_head = {"d_model": 10, "n_heads": 1, "d_k": 5, "d_ff": 40, "n_encoder_layers": 1, "n_decoder_layers": 1}
 model = Transformer(ModelConfig(**one_head, **vocabulary))
-trace = recorded_pass(model, src_ids, start)
+trace = record_pass(model, src_ids, start)
 at = "encoder.layers.0.self_attention"
 show(trace, "src_embedding.with_positions", *(f"{at}.{name}" for name in ("q", "k", "v", "scores", "weights")))
 q, k, v = (trace[f"{at}.{name}"][0, 0] for name in "qkv")
@@ -274,7 +274,7 @@ lesson.states("Step 4", "a token is normed without its neighbours", trace["outpu
 # %%
 lesson.states("Step 4", "the original's order", "post", ModelConfig().norm)
 post = Transformer(ModelConfig(norm="post", **tiny, **vocabulary))
-trace = recorded_pass(post, src_ids, start)
+trace = record_pass(post, src_ids, start)
 layer, at = post.encoder.layers[0], "encoder.layers.0"
 x, sublayer = trace["src_embedding.with_positions"], trace[f"{at}.self_attention.output"]
 output = layer.self_attention_add_norm.norm(x + sublayer)
@@ -452,7 +452,7 @@ lesson.states("Steps 3 and 5", "W_Q, W_K, W_V, W₁ and W₂ learn", [True] * 5,
 # source token, as many and as wide as those that came in. The decoder makes its keys and values of it.
 
 # %%
-trace = recorded_pass(post, src_ids, start)
+trace = record_pass(post, src_ids, start)
 show(trace, "src_embedding.with_positions", "encoder.layers.?.output", "encoder.memory")
 where, entered, memory = "Encoder Final output", trace["src_embedding.with_positions"], trace["encoder.memory"]
 lesson.states(where, "as large as the input", tuple(entered.shape), tuple(memory.shape))

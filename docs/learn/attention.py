@@ -17,8 +17,8 @@ from lesson import Lesson
 
 from glassformer import ModelConfig, Transformer, tracing
 from glassformer.explain import symbols
-from glassformer.model.attention import masked, merge_heads, softmax, split_heads
-from glassformer.model.masks import padding_mask
+from glassformer.model.attention import mask_scores, merge_heads, softmax, split_heads
+from glassformer.model.masks import Mask, padding_mask
 
 torch.manual_seed(0)
 torch.set_printoptions(precision=4, sci_mode=False, linewidth=110)
@@ -235,7 +235,9 @@ for head, columns in enumerate(both_heads):
     keys = torch.linalg.solve(printed_q[:4, columns], products[head]).T
     fit(attention.w_k, x[0], keys, columns)
 
-weights = softmax(masked(printed_scores, src_mask), src_mask)  # steps 6c and 6d, held against the print-out there
+weights = softmax(
+    mask_scores(printed_scores, Mask.of(src_mask)), Mask.of(src_mask)
+)  # steps 6c and 6d, held against the print-out there
 for head, columns in enumerate(both_heads):
     mixture = weights[0, head, :1] @ x[0]
     fit(attention.w_v, mixture, printed_concat[None, columns], columns)
@@ -383,11 +385,11 @@ for head, query, word in [(0, 0, "I"), (0, 1, "am"), (0, 3, "PAD"), (1, 0, "I"),
 # ### 6c. Mask
 #
 # Scores with the filler are overwritten with a value so low that softmax makes nothing of it. The notebook takes
-# -10⁹. Our `masked` takes -∞. From here on we need no fitted matrix: these are the notebook's printed scores, of
+# -10⁹. Our `mask_scores` takes -∞. From here on we need no fitted matrix: these are the notebook's printed scores, of
 # both sentences and both heads, in the functions that the model itself uses.
 
 # %%
-hidden = masked(printed_scores, src_mask)
+hidden = mask_scores(printed_scores, Mask.of(src_mask))
 print(hidden)
 
 lesson.states("Step 6c", "shape of the scores", [2, 2, 4, 4], list(printed_scores.shape))
@@ -411,7 +413,7 @@ lesson.slips(
 # sum.
 
 # %%
-weights = softmax(hidden, src_mask)
+weights = softmax(hidden, Mask.of(src_mask))
 print(weights[0, 0])
 print("rows sum to", weights[0, 0].sum(-1))
 
@@ -457,7 +459,7 @@ plt.close("all")
 nothing = torch.zeros(1, 1, 1, 4, dtype=torch.bool)
 row = printed_scores[:1, :1, :1]
 print("with -10⁹:", row.masked_fill(~nothing, -1e9).softmax(-1).flatten())
-print("with -∞:  ", softmax(masked(row, nothing), nothing).flatten())
+print("with -∞:  ", softmax(mask_scores(row, Mask.of(nothing)), Mask.of(nothing)).flatten())
 print("the same weights elsewhere:", torch.equal(with_low_scores, weights))
 
 # %% [markdown]

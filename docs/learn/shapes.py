@@ -507,7 +507,7 @@ lesson.slips(
 )
 
 # %%
-longer = model.src_embedding.positions(0, 60)
+longer = model.src_embedding.positions(torch.arange(60))
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.5))
 picture = axes[0].imshow(longer[:, :128].T, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", origin="lower")
 axes[0].set(title="position vectors of the model", xlabel="position", ylabel="number within the vector (of 512)")

@@ -10,7 +10,7 @@ from glassformer.cli.streams import from_shell
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.explain.request import Walked
+    from glassformer.explain.walk_kinds import MadeWalk
 
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
 
@@ -90,8 +90,8 @@ def trace(
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
     """
     from glassformer.cli.streams import Console
-    from glassformer.explain.request import WalkRequest
-    from glassformer.explain.terminal import print_walk
+    from glassformer.explain.render.terminal import print_walk
+    from glassformer.explain.walk_kinds import WalkRequest
 
     request = WalkRequest(
         run=opt.run_or_bundled(run),
@@ -114,7 +114,7 @@ def trace(
     made, console = request.make(), Console()
     if save is not None:
         made.walk.save(save)
-    walked = made.walk.narrowed(layer=layer, head=head)
+    walked = made.walk.narrow(layer=layer, head=head)
     if as_json is not None:
         walked.write_json(as_json, values=values)
     if markdown is not None:
@@ -130,9 +130,9 @@ def trace(
         print_walk(walked, console, values=values, all_layers=all_layers or parts)
 
 
-def _report(made: "Walked") -> None:
+def _report(made: "MadeWalk") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
-    from glassformer.explain.proof import prove
+    from glassformer.explain.verify import prove
 
     proof = prove(made.walk, made.translator.model)
     for line in proof.lines():
@@ -182,8 +182,8 @@ def diff(
     """
     import json
 
-    from glassformer.explain.diff_runs import diff_places
-    from glassformer.explain.ways import Way, read_way
+    from glassformer.explain.diff.passes import Way, read_way
+    from glassformer.explain.diff.runs import diff_places
 
     ways = read_way(a_way), read_way(b_way)
     if Way.COMPILED in ways:

@@ -204,7 +204,7 @@ def _print_translation(
     typer.echo(line)
     if attention:
         from glassformer.cli.streams import Console
-        from glassformer.explain.heatmap import print_attention
+        from glassformer.explain.render.heatmap import print_attention
 
         # Standard output has one line for each input line.
         print_attention(translation, Console(stderr=True), layer=layer, head=head)

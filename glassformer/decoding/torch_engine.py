@@ -11,13 +11,12 @@ from torch import Tensor
 from glassformer.decoding.candidates import Candidate
 from glassformer.decoding.engine import SearchJob, SearchResult
 from glassformer.decoding.search import search, search_steps
-from glassformer.decoding.steps import DecoderSteps, EnsembleSteps, IncrementalSteps, Steps, pad_ids
+from glassformer.decoding.steps import BeamSteps, DecoderSteps, EnsembleSteps, Steps, pad_ids
 from glassformer.decoding.streaming import CertainPrefix
 from glassformer.decoding.teacher_forcing import forced_attention, forced_token_log_probs
 from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating, for_inference
 from glassformer.model.linears import Precision
-from glassformer.model.prepared import prepared
 from glassformer.trace import is_tracing
 
 
@@ -28,7 +27,7 @@ class TorchEngine:
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None = None) -> None:
         """A precision converts copies of the models; raises ``ConfigError`` if it is not available here."""
-        self.models = [model if precision is None else prepared(model, precision) for model in models]
+        self.models = [model if precision is None else for_inference(model, precision) for model in models]
         shortest = min(model.config.max_length for model in models)
         self.config = replace(models[0].config, max_length=shortest)
 
@@ -85,12 +84,9 @@ class TorchEngine:
         return pad_ids(sources, self.config.pad_id, self.models[0].src_embedding.tokens.weight.device)
 
     def _steps(self, job: SearchJob) -> Steps:
-        """The plain walk where a trace records it or the cache is not wanted; else what takes least time."""
+        """Beam slots where the search keeps equally many hypotheses of each source; a trace records plain rows."""
         src_ids, options = self._src_ids(job.sources), job.options
-        plain = is_tracing() or not options.cache
-        abreast = not options.sample and options.beam_groups == 1
-        members: list[Steps] = [
-            DecoderSteps.of(model, src_ids, options) if plain else IncrementalSteps(model, src_ids, abreast=abreast)
-            for model in self.models
-        ]
+        in_slots = options.cache and not options.sample and options.beam_groups == 1 and not is_tracing()
+        kind = BeamSteps if in_slots else DecoderSteps
+        members: list[Steps] = [kind.of(model, src_ids, options) for model in self.models]
         return members[0] if len(members) == 1 else EnsembleSteps(members)

@@ -28,14 +28,16 @@ class Embedding(nn.Module):
             self.positions = LearnedPositions(config)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, ids: Int[Tensor, "batch position"], start: int = 0) -> Float[Tensor, "batch position d_model"]:
-        """The vectors that enter the first layer; the first of the ids stands at ``start``."""
+    def forward(
+        self, ids: Int[Tensor, "batch position"], positions: Int[Tensor, "position"]
+    ) -> Float[Tensor, "batch position d_model"]:
+        """The vectors that enter the first layer; ``positions`` says where each column of the ids stands."""
         x = self.tokens(ids)
         x = tap(self, "embedded", x, "batch position d_model")
         x = x * self.scale
         x = tap(self, "scaled", x, "batch position d_model")
         if self.positions is not None:
-            vectors = self.positions(start, start + ids.shape[1])
+            vectors = self.positions(positions)
             vectors = tap(self, "position_vectors", vectors, "position d_model")
             x = x + vectors
             x = tap(self, "with_positions", x, "batch position d_model")

@@ -10,8 +10,7 @@ from three_sentences import SOURCES, TARGETS
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Constraints, Translator
 from glassformer.explain import Walk, print_walk, walk
-from glassformer.explain.generation import walk_generation
-from glassformer.explain.training_step import walk_training
+from glassformer.explain.walk_kinds import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.text import Tokenizer
 

@@ -6,6 +6,7 @@ import torch
 from glassformer.config import ModelConfig
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.model.attention import MultiHeadAttention, fused_attention
+from glassformer.model.masks import Mask
 from glassformer.trace import tracing
 
 POSITIONS = ModelConfig.choices("positions")
@@ -52,7 +53,7 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros_forward_and_backward():
     mask = torch.rand(2, 1, 5, 5) < 0.5
     mask[..., 0] = True
     mask[0, :, 3] = False
-    heads = fused_attention(q, k, v, mask)
+    heads = fused_attention(q, k, v, Mask.of(mask))
     assert torch.count_nonzero(heads[0, :, 3]) == 0
     heads.square().sum().backward()
     for gradient in (q.grad, k.grad, v.grad):
