@@ -278,11 +278,11 @@ class EnsembleSteps:
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
         """Which source positions of each row are no padding."""
-        return attending(self._members[0]).source_mask
+        return require_attention(self._members[0]).source_mask
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """The mean of where the models looked at the last step."""
-        return torch.stack([attending(member).attention() for member in self._members]).mean(dim=0)
+        return torch.stack([require_attention(member).attention() for member in self._members]).mean(dim=0)
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was, in each model."""

@@ -102,7 +102,7 @@ def test_a_generation_follows_step_by_step(build, search):
 )
 def test_what_was_demanded_is_recorded_and_followed(build, search):
     translator = build()
-    demands = [
+    constraints = [
         Constraints(prefix=(6, 8), banned=((9,), (4, 5))),
         Constraints(required=((7, 8), (10,))),
         Constraints(),
@@ -255,7 +255,7 @@ def test_what_the_search_repeats_is_counted_and_named(build):
     """Only the division of a beam among required sequences is not stated anew."""
     translator = build()
     options = DecodeConfig(beam=4, max_length_a=0, max_length_b=4)
-    demands = [Constraints(required=((7, 8),)), Constraints(), Constraints()]
+    constraints = [Constraints(required=((7, 8),)), Constraints(), Constraints()]
     proof = prove(walk_generation(translator, SOURCES, options, constraints=constraints), translator.model)
     repeated = {step.address for step in proof.verification.steps if step.check == Check.REPEATED}
     names = {f"search.candidate_{name}" for name in ("log_probs", "parents", "ids", "sums")}
