@@ -141,7 +141,7 @@ def _report(made: "MadeWalk") -> None:
         raise typer.Exit(1)
 
 
-_WAYS = "plain, cached, alone, padded, fused, compiled, bf16, double"
+_WAYS = "plain, cached, translated, packed, alone, padded, fused, compiled, bf16, int8, double"
 
 
 def diff(
@@ -167,7 +167,7 @@ def diff(
         float | None,
         typer.Option(
             help="Least difference that counts, times 1 + the tap's greatest number; 0 if both go one way, "
-            "1e-5 if not, 0.05 with bf16",
+            "1e-5 if not, 0.05 with bf16 or int8",
             show_default=False,
         ),
     ] = None,

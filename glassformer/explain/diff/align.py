@@ -45,10 +45,13 @@ class Aligned:
         return torch.ones_like(self.value, dtype=torch.bool) if self.present is None else self.present
 
     def add_axes(self, axes: tuple[str, ...]) -> "Aligned | None":
-        """The tap with further axes of size 1; None where ``axes`` does not contain its own axes in their order."""
+        """The tap with further axes of size 1; None where ``axes`` does not contain its own axes in order.
+
+        An axis ``one``, of a single broadcast entry, may stand for any other.
+        """
         shape, found = [], 0
         for word in axes:
-            has = found < len(self.axes) and self.axes[found] == word
+            has = found < len(self.axes) and self.axes[found] in (word, "one")
             shape.append(self.shape[found] if has else 1)
             found += has
         if found < len(self.axes):
@@ -105,6 +108,24 @@ def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
     return [_concatenate([row[key] for row in rows], rows[0][key].axes.index("batch")) for key in rows[0]]
 
 
+def unpack_rows(steps: Sequence[Step], real: Mapping[str, Tensor]) -> list[Aligned]:
+    """Taps of a pass without padding, with each packed row back at its sentence and position.
+
+    ``real`` maps src and tgt to (batch positions), True where the batch has a token.
+    """
+    return [_unpack(tap, real) for tap in align_steps(steps)]
+
+
+def _unpack(tap: Aligned, real: Mapping[str, Tensor]) -> Aligned:
+    mask = real.get(_sides(tap)[1]) if len(tap.axes) > 1 else None
+    if mask is None or tap.axes[0] != "batch" or tap.shape[:2] != (1, int(mask.sum())):
+        return tap
+    value = tap.value.new_zeros((*mask.shape, *tap.shape[2:]))
+    value[mask] = tap.value[0]
+    present = mask.reshape(*mask.shape, *[1] * (value.ndim - 2)).expand(value.shape)
+    return replace(tap, value=value, present=present)
+
+
 def _with_batch_axis(tap: Aligned) -> Aligned:
     return tap if "batch" in tap.axes else replace(tap, axes=("batch", *tap.axes), value=tap.value.unsqueeze(0))
 
@@ -134,7 +155,7 @@ def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | N
     """
     if first.axes == second.axes and first.shape == second.shape:
         return first, second
-    axes = max(first.axes, second.axes, key=len)
+    axes = max(first.axes, second.axes, key=lambda axes: (len(axes), -axes.count("one")))
     left, right = first.add_axes(axes), second.add_axes(axes)
     if left is None or right is None:
         return None

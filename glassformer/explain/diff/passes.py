@@ -12,12 +12,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from glassformer.decoding.steps import DecoderSteps
+from glassformer.decoding.steps import BeamSteps, DecoderSteps
 from glassformer.errors import ConfigError, InputError, nearest
-from glassformer.explain.diff.align import Aligned, align_steps, join_calls, stack_sentences
+from glassformer.explain.diff.align import Aligned, align_steps, join_calls, stack_sentences, unpack_rows
 from glassformer.explain.recording import record_pass
 from glassformer.model import Transformer
-from glassformer.model.inference import evaluating
+from glassformer.model.inference import evaluating, for_inference
+from glassformer.model.linears import Int8Linear, Precision
 from glassformer.trace import tracing
 from glassformer.training.train_step import autocast
 
@@ -30,11 +31,14 @@ class Way(StrEnum):
 
     PLAIN = "plain"
     CACHED = "cached"
+    TRANSLATED = "translated"
+    PACKED = "packed"
     ALONE = "alone"
     PADDED = "padded"
     FUSED = "fused"
     COMPILED = "compiled"
     BF16 = "bf16"
+    INT8 = "int8"
     DOUBLE = "double"
 
 
@@ -70,11 +74,27 @@ def _run_plain(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[
 
 
 def _run_cached(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    return _run_steps(DecoderSteps, model, src_ids, tgt_in_ids)
+
+
+def _run_steps(kind: type[DecoderSteps], model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
     with torch.no_grad(), evaluating(model), tracing(model) as trace:
-        steps = DecoderSteps(model, src_ids)
+        steps = kind(model, src_ids)
         for ids in tgt_in_ids.unbind(dim=1):
             steps.next_log_probs(ids)
     return join_calls([step for step in trace if not step.address.startswith("search.")])
+
+
+def _run_translated(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    """With the stacked products and the beam slots of translating, one hypothesis for each source."""
+    return _run_steps(BeamSteps, for_inference(model, Precision.FLOAT32), src_ids, tgt_in_ids)
+
+
+def _run_packed(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    real = {"src": src_ids != model.config.pad_id, "tgt": tgt_in_ids != model.config.pad_id}
+    with torch.no_grad(), evaluating(model), tracing(model) as trace:
+        model.output_projection(model.hidden_rows(src_ids, tgt_in_ids, real["tgt"]))
+    return unpack_rows(trace.steps, {side: mask.cpu() for side, mask in real.items()})
 
 
 def _run_alone(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
@@ -126,6 +146,14 @@ def _run_bf16(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[A
         return _run_plain(model, src_ids, tgt_in_ids)
 
 
+def _run_int8(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    """Without the tap of a relu that int8 leaves to the rounding of the next product, which has no tap."""
+    ready = for_inference(model, Precision.INT8)
+    rounded = {f"{path.rpartition('.')[0]}.activated" for path, module in ready.named_modules()
+               if isinstance(module, Int8Linear) and module.rectifies}  # fmt: skip
+    return [tap for tap in _run_plain(ready, src_ids, tgt_in_ids) if tap.address not in rounded]
+
+
 def _run_double(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
     return _run_plain(copy.deepcopy(model).double(), src_ids, tgt_in_ids)
 
@@ -145,10 +173,13 @@ class WayEntry:
 WAYS: dict[Way, WayEntry] = {
     Way.PLAIN: WayEntry("with teacher forcing, padded, as a trace shows it", _run_plain),
     Way.CACHED: WayEntry("position by position with a cache, as the trace of a generation shows it", _run_cached),
+    Way.TRANSLATED: WayEntry("position by position in beam slots, as `translate` computes it", _run_translated),
+    Way.PACKED: WayEntry("without padding, as training on a CPU computes it", _run_packed),
     Way.ALONE: WayEntry("each sentence by itself, without padding", _run_alone),
     Way.PADDED: WayEntry("with more padding on both sides", _run_padded),
     Way.FUSED: WayEntry("equation 1 in one kernel", _run_fused),
     Way.COMPILED: WayEntry("by `torch.compile`", _run_compiled),
     Way.BF16: WayEntry("products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION),
+    Way.INT8: WayEntry("large products in int8, as translating in int8 computes them", _run_int8, LOW_PRECISION),
     Way.DOUBLE: WayEntry("in float64", _run_double),
 }  # fmt: skip

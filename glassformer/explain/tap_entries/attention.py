@@ -30,7 +30,11 @@ def _project(name: str) -> Compute:
 
 
 def _split(name: str) -> Compute:
-    return lambda scope: scope.here(f"{name}_projected").unflatten(-1, (scope.config.n_heads, -1))
+    def equation(scope: Scope) -> Tensor:
+        row = scope.here(f"{name}_projected")
+        return row.reshape(*row.shape[:-1], scope.config.n_heads, -1)
+
+    return equation
 
 
 def _heads_first(name: str) -> Compute:

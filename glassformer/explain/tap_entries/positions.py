@@ -55,7 +55,7 @@ def _rotate(name: str) -> Compute:
             torch.tensor([[wave(angle) for angle in row] for row in angles], device=x.device).to(x.dtype)
             for wave in (math.cos, math.sin)
         )
-        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+        pairs = torch.view_as_complex(x.contiguous().view(*x.shape[:-1], -1, 2))
         return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
 
     return equation

@@ -233,7 +233,8 @@ def hypothesis_ranking(scope: Scope, step: int) -> Tensor:
 
 def by_hypothesis(scope: Scope, name: str, step: int) -> Tensor:
     """A tap of the decoder's rows, (sentences beam ...)."""
-    return scope.at_call(f"search.{name}", step).unflatten(0, state_before(scope, "log_probs", step).shape)
+    value = scope.at_call(f"search.{name}", step)
+    return value.view(*state_before(scope, "log_probs", step).shape, *value.shape[1:])
 
 
 def written_ids(scope: Scope, step: int) -> Tensor:

@@ -52,7 +52,7 @@ def _rate(scope: Scope) -> Tensor:
     options, t = _options(scope), int(scope.at_call("update.count_before", 0)) + 1
     curve = min(t**-0.5, t * options.warmup**-1.5)
     height = scope.config.d_model**-0.5 if options.schedule == "noam" else options.peak_rate * options.warmup**0.5
-    return height * curve * scope.at("update.cooldown")
+    return scope.at("update.cooldown") * float(height * curve)
 
 
 def _first_moment(scope: Scope) -> Tensor:
