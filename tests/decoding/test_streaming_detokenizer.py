@@ -17,8 +17,8 @@ def tokenizers() -> dict[str, Tokenizer]:
 
 
 def pieces_of(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    growing = StreamingDetokenizer(tokenizer)
-    return [*(growing.upto(ids[:length]) for length in range(1, len(ids) + 1)), growing.end(ids)]
+    detokenizer = StreamingDetokenizer(tokenizer)
+    return [*(detokenizer.put(ids[:length]) for length in range(1, len(ids) + 1)), detokenizer.end(ids)]
 
 
 @pytest.mark.parametrize("kind", SIZES)
