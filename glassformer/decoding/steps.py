@@ -42,6 +42,11 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
     return log_probs
 
 
+def mean_of_heads(weights: Float[Tensor, "rows heads tgt src"]) -> Float[Tensor, "rows src"]:
+    """Where the last position looked, in float32: each row sums to 1."""
+    return weights[:, :, -1].float().mean(dim=1)
+
+
 class Steps(Protocol):
     """What a search asks of a model: the next id's log-probabilities, and rows that follow the search.
 
@@ -163,18 +168,17 @@ class DecoderSteps:
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """Where the last step looked; raises ``ConfigError`` when its weights were not kept."""
-        attention = self._mean_of_heads()[:, -1]
+        attention = mean_of_heads(self._last_weights())
         note("search.attention", attention, "batch src")
         return attention
 
-    def _mean_of_heads(self) -> Float[Tensor, "batch tgt src"]:
-        """Where the last step looked, in float32: the weights of each query sum to 1."""
+    def _last_weights(self) -> Float[Tensor, "batch heads tgt src"]:
         if not self._weights:
             raise ConfigError(
                 "decode.coverage_penalty: the attention weights of the last step are not there, expected them for "
                 "the score. Make the steps with attends=True, and call model.use_fused_attention without in_traces."
             )
-        return self._weights[-1].float().mean(dim=1)
+        return self._weights[-1]
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
@@ -219,7 +223,7 @@ class BeamSteps(DecoderSteps):
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """Where the last step looked; raises ``ConfigError`` when its weights were not kept."""
-        return self._mean_of_heads().flatten(0, 1)
+        return self._last_weights().float().mean(dim=1).flatten(0, 1)
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was: of each source all rows are dropped, or as many stay as of others."""
