@@ -748,7 +748,7 @@ def hops(dependence_in_hop, n):
 
 def attention_paths(n, mask):
     attention = attention_layer(4)
-    each = dependence(lambda x: attention(x[None], x[None], mask)[0], n)
+    each = dependence(lambda x: attention(x[None], x[None], Mask.of(mask))[0], n)
     return hops(lambda hop: each, n)
 
 

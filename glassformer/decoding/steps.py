@@ -236,11 +236,11 @@ class BeamSteps(DecoderSteps):
             self._memory = order.of(self._memory)
             self._memory_mask = self._memory_mask.reorder(sources)
             self._cache.reorder_sources(order)
-        self._cache.follow((rows % slots).view(len(sources), -1))
+        self._cache.reorder((rows % slots).view(len(sources), -1))
 
     def exchange(self, rows: Int[Tensor, "rows"]) -> None:
         """The same for as many rows, each of which stays with its source."""
-        self._cache.follow((rows % self._cache.slots).view(len(self._memory), -1))
+        self._cache.reorder((rows % self._cache.slots).view(len(self._memory), -1))
 
 
 def mean_log_probs(log_probs: Float[Tensor, "models ..."]) -> Float[Tensor, "..."]:

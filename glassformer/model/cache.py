@@ -184,7 +184,7 @@ class BeamCache(DecoderCache):
         self._lineage = torch.cat([self._lineage, itself], dim=2)
         return positions, Mask(self._lineage[:, None], has_empty_rows=False)
 
-    def follow(self, parents: Int[Tensor, "batch slots"]) -> None:
+    def reorder(self, parents: Int[Tensor, "batch slots"]) -> None:
         """Hypothesis i of each source now continues what hypothesis ``parents[i]`` of it was."""
         if self._lineage is None and parents.shape[1] > 1:
             self._lineage = torch.ones(len(parents), 1, self.length, dtype=torch.bool, device=parents.device)

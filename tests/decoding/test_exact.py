@@ -1,4 +1,4 @@
-"""One search, whatever it runs on: cached, batched, padded, abreast, made ready, in any order, it finds the same.
+"""One search, whatever it runs on: cached, batched, padded, in beam slots, for inference, in any order, it finds the same.
 
 On random small models; ``-m slow`` tries a thousand of them.
 """
@@ -13,10 +13,10 @@ from slow_ways import EOS, padded
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Candidate, DecoderSteps, beam_search
 from glassformer.decoding.greedy import greedy_search, is_greedy
-from glassformer.decoding.steps import IncrementalSteps, Steps
+from glassformer.decoding.steps import BeamSteps, Steps
 from glassformer.model import Transformer
 from glassformer.model.linears import Precision
-from glassformer.model.prepared import prepared
+from glassformer.model.inference import for_inference
 
 CLOSE = 1e-5
 Search = Callable[[Steps], list[list[Candidate]]]
@@ -72,23 +72,23 @@ def check(seed: int) -> None:
     ]
     src_ids = padded(sources)
     order = chance.sample(range(rows), rows)
-    ready = prepared(model, Precision.FLOAT32)
+    ready = for_inference(model, Precision.FLOAT32)
     for how, found in {
         "cached and batched": search(DecoderSteps(model, src_ids)),
         "more padding": search(DecoderSteps(model, padded(sources, more=3))),
-        "abreast": search(IncrementalSteps(model, src_ids, abreast=True)),
-        "abreast, more padding": search(IncrementalSteps(model, padded(sources, more=2), abreast=True)),
-        "made ready": search(IncrementalSteps(ready, src_ids, abreast=True)),
-        "in rows, made ready": search(IncrementalSteps(ready, src_ids, abreast=False)),
+        "in beam slots": search(BeamSteps(model, src_ids)),
+        "in beam slots, more padding": search(BeamSteps(model, padded(sources, more=2))),
+        "for inference": search(BeamSteps(ready, src_ids)),
+        "in rows, for inference": search(DecoderSteps(ready, src_ids)),
     }.items():
         the_same(found, plain, f"{how}, seed {seed}")
     if is_greedy(options, None):
         the_same(
-            greedy_search(IncrementalSteps(model, src_ids, abreast=True), limits, options),
+            greedy_search(BeamSteps(model, src_ids), limits, options),
             plain,
             f"greedy, seed {seed}",
         )
-    moved = search(IncrementalSteps(model, padded([sources[place] for place in order]), abreast=True), order)
+    moved = search(BeamSteps(model, padded([sources[place] for place in order])), order)
     the_same(moved, [plain[place] for place in order], f"another order, seed {seed}")
 
 
