@@ -18,8 +18,7 @@ from lesson import Lesson
 from glassformer import ModelConfig, Transformer, tracing
 from glassformer.explain import symbols
 from glassformer.model.attention import mask_scores, merge_heads, softmax, split_heads
-from glassformer.model.masks import Mask
-from glassformer.model.masks import padding_mask
+from glassformer.model.masks import Mask, padding_mask
 
 torch.manual_seed(0)
 torch.set_printoptions(precision=4, sci_mode=False, linewidth=110)
@@ -236,7 +235,9 @@ for head, columns in enumerate(both_heads):
     keys = torch.linalg.solve(printed_q[:4, columns], products[head]).T
     fit(attention.w_k, x[0], keys, columns)
 
-weights = softmax(mask_scores(printed_scores, Mask.of(src_mask)), Mask.of(src_mask))  # steps 6c and 6d, held against the print-out there
+weights = softmax(
+    mask_scores(printed_scores, Mask.of(src_mask)), Mask.of(src_mask)
+)  # steps 6c and 6d, held against the print-out there
 for head, columns in enumerate(both_heads):
     mixture = weights[0, head, :1] @ x[0]
     fit(attention.w_v, mixture, printed_concat[None, columns], columns)

@@ -22,8 +22,8 @@ from glassformer.decoding.sampling import SampleState, sample_steps
 from glassformer.decoding.steps import BeamSteps, DecoderSteps, EnsembleSteps, Steps
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.model import Transformer
-from glassformer.model.linears import Precision
 from glassformer.model.inference import evaluating, for_inference
+from glassformer.model.linears import Precision
 from glassformer.trace import is_tracing
 
 

@@ -21,7 +21,7 @@ from glassformer.model.inference import evaluating
 from glassformer.trace import Step, Trace, tracing
 
 _MOVES = {
-    "alias", "as_strided", "cat", "clone", "contiguous", "copy_", "detach", "empty", "empty_like", "expand",
+    "alias", "arange", "as_strided", "cat", "clone", "contiguous", "copy_", "detach", "empty", "empty_like", "expand",
     "flatten", "index_select", "lift_fresh", "new_empty", "permute", "reshape", "select", "slice", "split", "squeeze",
     "stack", "t", "transpose", "unbind", "unsqueeze", "view", "_reshape_alias", "_to_copy", "_unsafe_view",
 }  # fmt: skip

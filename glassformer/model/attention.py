@@ -31,9 +31,7 @@ def merge_heads(x: Float[Tensor, "batch position heads d"]) -> Float[Tensor, "ba
     return x.flatten(-2)
 
 
-def mask_scores(
-    scores: Float[Tensor, "batch heads query key"], mask: Mask
-) -> Float[Tensor, "batch heads query key"]:
+def mask_scores(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Float[Tensor, "batch heads query key"]:
     """-inf where a query may not attend, so that softmax gives 0 there; 0 where it may attend to nothing at all.
 
     A row of -inf alone has no softmax: it would turn into NaN, forward and backward.
@@ -108,7 +106,9 @@ class MultiHeadAttention(nn.Module):
         """
         query_rows, key_rows = mask.packing or (None, None)
         # x W_Q, x W_K and x W_V from one product, where ``for_inference`` has laid the three side by side.
-        x_q, x_k, x_v = (None, None, None) if self.w_qkv is None else self.w_qkv(query).split_with_sizes(self.widths, -1)
+        x_q, x_k, x_v = (
+            (None, None, None) if self.w_qkv is None else self.w_qkv(query).split_with_sizes(self.widths, -1)
+        )
         q = self._queries(query, x_q, query_rows, positions)
         if cache is None:
             k, v = self._keys(memory, x_k, key_rows, positions), self._values(memory, x_v, key_rows)

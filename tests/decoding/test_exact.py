@@ -8,15 +8,17 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from slow_ways import EOS, padded
+from slow_ways import EOS, SENTENCES, padded
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Candidate, DecoderSteps, beam_search
+from glassformer.decoding.engine import Job, Searcher
 from glassformer.decoding.greedy import greedy_search, is_greedy
 from glassformer.decoding.steps import BeamSteps, Steps
 from glassformer.model import Transformer
-from glassformer.model.linears import Precision
 from glassformer.model.inference import for_inference
+from glassformer.model.linears import Precision
+from glassformer.trace import tracing
 
 CLOSE = 1e-5
 Search = Callable[[Steps], list[list[Candidate]]]
@@ -102,3 +104,20 @@ def test_every_way_through_the_model_finds_the_same(seed):
 def test_and_so_it_is_for_a_thousand_models(first):
     for seed in range(first, first + 50):
         check(seed)
+
+
+def test_a_hook_and_an_edit_on_a_decoder_layer_act_in_translate(make_model):
+    model, options = make_model(), DecodeConfig(beam=3)
+    job = Job(SENTENCES, [9] * len(SENTENCES), range(len(SENTENCES)), options)
+    before, calls = Searcher([model]).search(job), []
+    with tracing(model, {"decoder.layers.0.output": torch.zeros_like}):
+        assert Searcher([model]).search(job) != before
+    hook = model.decoder.layers[0].register_forward_hook(lambda module, given, output: calls.append(output.shape))
+    for precision in (None, Precision.FLOAT32):
+        calls.clear()
+        Searcher([model], precision).search(job)
+        assert calls[0][:2] == (len(SENTENCES), 1)
+        assert calls[1][:2] == (len(SENTENCES), 3), "the hypotheses of a source are slots of its row"
+    hook.remove()
+    model.decoder.layers[0].register_forward_hook(lambda module, given, output: torch.zeros_like(output))
+    assert Searcher([model]).search(job) != before

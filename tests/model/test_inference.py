@@ -7,8 +7,8 @@ from torch import nn
 from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
-from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear, Precision, least_int8_weights
 from glassformer.model.inference import for_inference
+from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear, Precision, least_int8_weights
 
 SRC = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 2, 0, 0]])
 TGT = torch.tensor([[1, 4, 5, 6], [1, 7, 8, 0]])

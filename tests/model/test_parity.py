@@ -14,7 +14,13 @@ from glassformer.model import Transformer
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.masks import Mask
 from glassformer.model.norm import LayerNorm
-from glassformer.model.positions import Positions, LearnedPositions, RelativePositions, RotaryPositions, SinusoidalPositions
+from glassformer.model.positions import (
+    LearnedPositions,
+    Positions,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+)
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16)
 Pair = tuple[Tensor, Callable[[], Tensor]]
@@ -157,7 +163,9 @@ def test_rotary_turns_each_pair_as_a_complex_number(start, small_config):
     as_complex = torch.view_as_complex(x.double().unflatten(-1, (3, 2)))
     turns = [[complex(0, (start + p) / 10_000 ** (2 * i / 6)) for i in range(3)] for p in range(7)]
     expected = torch.view_as_real(as_complex * torch.tensor(turns, dtype=torch.complex128).exp()).flatten(-2)
-    torch.testing.assert_close(RotaryPositions(config)(x, torch.arange(start, start + 7)), expected.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        RotaryPositions(config)(x, torch.arange(start, start + 7)), expected.float(), rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("x_type", "table_type"), list(itertools.product(FLOATS, FLOATS)))
@@ -179,7 +187,9 @@ def test_rotary_written_out_for_a_compiler_is_the_same_product(x_type, table_typ
 def test_rotary_products_depend_on_the_distance_alone(small_config):
     rotary = RotaryPositions(small_config(positions="rotary", d_k=10))
     q, k = torch.randn(1, 1, 1, 10), torch.randn(1, 1, 1, 10)
-    products = [(rotary(q, torch.tensor([start + 3])) * rotary(k, torch.tensor([start]))).sum() for start in (0, 2, 13)]
+    products = [
+        (rotary(q, torch.tensor([start + 3])) * rotary(k, torch.tensor([start]))).sum() for start in (0, 2, 13)
+    ]
     torch.testing.assert_close(products, products[:1] * 3, rtol=1e-5, atol=1e-5)
 
 
