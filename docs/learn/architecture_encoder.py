@@ -24,6 +24,7 @@ from glassformer.explain import resolved_axes
 from glassformer.explain.recording import record_pass
 from glassformer.model.attention import MultiHeadAttention, softmax
 from glassformer.model.layers import ACTIVATIONS, FeedForward
+from glassformer.model.masks import Mask
 from glassformer.model.norm import LayerNorm
 from glassformer.tasks import Task, load_task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Tokenizer
@@ -161,7 +162,7 @@ lesson.slips("Step 3.3, second", "rows of what step 3.2 gives sum to 1, as weigh
 a = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.2, 0.5, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.4, 0.1, 0.4, 0.1]])
 v = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
 by_hand = MultiHeadAttention(ModelConfig(d_model=4, n_heads=1, d_k=4, d_v=2), knows_order=False)
-q, k, mask = a.log() * math.sqrt(4), torch.eye(4), torch.ones(1, 1, 4, 4, dtype=torch.bool)
+q, k, mask = a.log() * math.sqrt(4), torch.eye(4), Mask.of(torch.ones(1, 1, 4, 4, dtype=torch.bool))
 with tracing(by_hand) as trace:
     z = by_hand.attend(q[None, None], k[None, None], v[None, None], mask)[0, 0]
 print("\n".join("  ".join(f"{number:.2f}" for number in row) for row in z.tolist()))

@@ -27,7 +27,7 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.explain import print_summary, summary_rows, symbols
 from glassformer.model.attention import MultiHeadAttention, softmax
 from glassformer.model.dropout import Dropout
-from glassformer.model.masks import causal_mask
+from glassformer.model.masks import Mask, causal_mask
 from glassformer.model.norm import AddAndNorm
 from glassformer.model.positions import angles, frequencies
 from glassformer.text.batches import collate
@@ -401,7 +401,7 @@ lesson.states("Transformer Components", "positional encoding brings it in", True
 # %%
 attention = model.decoder.layers[0].self_attention
 q, k, v = (torch.randn(1, 1, config.max_length, config.d_k) for _ in range(3))
-mask = causal_mask(config.max_length, config.max_length, torch.device("cpu"))
+mask = Mask.of(causal_mask(config.max_length, config.max_length, torch.device("cpu")))
 with torch.no_grad(), tracing(attention) as head:
     heads = attention.attend(q, k, v, mask)
 

@@ -48,6 +48,11 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
     return log_probs
 
 
+def mean_of_heads(weights: Float[Tensor, "rows heads tgt src"]) -> Float[Tensor, "rows src"]:
+    """Where the last position looked, in float32: each row sums to 1."""
+    return weights[:, :, -1].float().mean(dim=1)
+
+
 class Steps(Protocol):
     """What a search asks of a model: the next id's log-probabilities, and rows that follow the search.
 
@@ -169,18 +174,17 @@ class DecoderSteps:
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """Where the last step looked; raises ``ConfigError`` when its weights were not kept."""
-        attention = self._mean_of_heads()[:, -1]
+        attention = mean_of_heads(self._last_weights())
         note("search.attention", attention, "batch src")
         return attention
 
-    def _mean_of_heads(self) -> Float[Tensor, "batch tgt src"]:
-        """Where the last step looked, in float32: the weights of each query sum to 1."""
+    def _last_weights(self) -> Float[Tensor, "batch heads tgt src"]:
         if not self._weights:
             raise ConfigError(
                 "decode.coverage_penalty: the attention weights of the last step are not there, expected them for "
                 "the score. Make the steps with attends=True, and call model.use_fused_attention without in_traces."
             )
-        return self._weights[-1].float().mean(dim=1)
+        return self._weights[-1]
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
@@ -225,7 +229,7 @@ class BeamSteps(DecoderSteps):
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """Where the last step looked; raises ``ConfigError`` when its weights were not kept."""
-        return self._mean_of_heads().flatten(0, 1)
+        return self._last_weights().float().mean(dim=1).flatten(0, 1)
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was: of each source all rows are dropped, or as many stay as of others."""
@@ -238,11 +242,11 @@ class BeamSteps(DecoderSteps):
             self._memory = order.of(self._memory)
             self._memory_mask = self._memory_mask.reorder(sources)
             self._cache.reorder_sources(order)
-        self._cache.follow((rows % slots).view(len(sources), -1))
+        self._cache.reorder((rows % slots).view(len(sources), -1))
 
     def exchange(self, rows: Int[Tensor, "rows"]) -> None:
         """The same for as many rows, each of which stays with its source."""
-        self._cache.follow((rows % self._cache.slots).view(len(self._memory), -1))
+        self._cache.reorder((rows % self._cache.slots).view(len(self._memory), -1))
 
 
 def mean_log_probs(log_probs: Float[Tensor, "models ..."]) -> Float[Tensor, "..."]:

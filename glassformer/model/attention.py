@@ -128,6 +128,7 @@ class MultiHeadAttention(nn.Module):
         products = q @ k.transpose(-2, -1)
         products = tap(self, "products", products, "batch heads query key")
         if self.relative is not None:
+            assert positions is not None, "relative positions: say where queries and keys stand"
             products = products + self.relative.products(q, positions)
         scores = products / self.sqrt_d_k
         scores = tap(self, "scores", scores, "batch heads query key")
@@ -136,7 +137,7 @@ class MultiHeadAttention(nn.Module):
         weights = softmax(scores, mask)
         weights = tap(self, "weights", weights, "batch heads query key")
         heads = weights @ v
-        if self.relative is not None:
+        if self.relative is not None and positions is not None:
             heads = tap(self, "weighted_values", heads, "batch heads query d_v")
             heads = heads + self.relative.heads(weights, positions)
         return heads
@@ -151,7 +152,8 @@ class MultiHeadAttention(nn.Module):
         q = tap(self, "q_split", q, "batch query heads d_k")
         q = _heads_first(q, rows)
         q = tap(self, "q", q, "batch heads query d_k")
-        if self.rotary is not None and positions is not None:
+        if self.rotary is not None:
+            assert positions is not None, "rotary positions: say where queries and keys stand"
             q = self.rotary(q, positions.queries)
             q = tap(self, "q_rotated", q, "batch heads query d_k")
         return q
@@ -180,7 +182,7 @@ class MultiHeadAttention(nn.Module):
         v = _heads_first(v, rows)
         return tap(self, "v", v, "batch heads key d_v")
 
-    def _join(self, heads: Values, rows: PackedRows | None) -> Float[Tensor, "batch query d_model"]:
+    def _join(self, heads: Tensor, rows: PackedRows | None) -> Float[Tensor, "batch query d_model"]:
         """Concat(head_1 ... head_h) W_O."""
         split = heads.transpose(1, 2) if rows is None else rows.pack_heads(heads)
         split = tap(self, "heads_by_position", split, "batch query heads d_v")
@@ -196,7 +198,7 @@ class MultiHeadAttention(nn.Module):
         """
         if not self.fused or self.relative is not None:
             return False
-        return torch.compiler.is_compiling() or self.fused_in_traces or not is_tracing()
+        return self.fused_in_traces or not is_tracing()
 
 
 def _heads_first(x: Float[Tensor, "batch position heads d"], rows: PackedRows | None) -> Tensor:

@@ -148,7 +148,7 @@ def follow_on(start: int, n_new: int, device: torch.device) -> tuple[Positions, 
     """The positions from ``start`` on, one for each new column, and the causal mask."""
     keys = torch.arange(start + n_new, device=device)
     visible = causal_mask(n_new, start + n_new, device)
-    return Positions(keys[start:], keys), Mask(visible, hides=n_new > 1, has_empty_rows=False)
+    return Positions(keys[start:], keys), Mask.without_empty_rows(visible, hides=n_new > 1)
 
 
 class BeamCache(DecoderCache):
@@ -179,12 +179,12 @@ class BeamCache(DecoderCache):
         positions = Positions(queries, self._positions)
         if self._lineage is None:
             visible = torch.ones(batch, 1, 1, len(self._positions), dtype=torch.bool, device=device)
-            return positions, Mask(visible, hides=False, has_empty_rows=False)
+            return positions, Mask.without_empty_rows(visible, hides=False)
         itself = torch.eye(n_new, dtype=torch.bool, device=device).expand(batch, -1, -1)
         self._lineage = torch.cat([self._lineage, itself], dim=2)
-        return positions, Mask(self._lineage[:, None], has_empty_rows=False)
+        return positions, Mask.without_empty_rows(self._lineage[:, None], hides=True)
 
-    def follow(self, parents: Int[Tensor, "batch slots"]) -> None:
+    def reorder(self, parents: Int[Tensor, "batch slots"]) -> None:
         """Hypothesis i of each source now continues what hypothesis ``parents[i]`` of it was."""
         if self._lineage is None and parents.shape[1] > 1:
             self._lineage = torch.ones(len(parents), 1, self.length, dtype=torch.bool, device=parents.device)

@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -29,14 +30,16 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, ids: Int[Tensor, "batch position"], positions: Int[Tensor, "position"]
+        self, ids: Int[Tensor, "batch position"], positions: Int[Tensor, "position"] | None = None
     ) -> Float[Tensor, "batch position d_model"]:
-        """The vectors that enter the first layer; ``positions`` says where each column of the ids stands."""
+        """The vectors that enter the first layer; ``positions`` says where each column of ids stands, else 0, 1, ..."""
         x = self.tokens(ids)
         x = tap(self, "embedded", x, "batch position d_model")
         x = x * self.scale
         x = tap(self, "scaled", x, "batch position d_model")
         if self.positions is not None:
+            if positions is None:
+                positions = torch.arange(ids.shape[1], device=ids.device)
             vectors = self.positions(positions)
             vectors = tap(self, "position_vectors", vectors, "position d_model")
             x = x + vectors

@@ -54,7 +54,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_add_norm = AddAndNorm(config)
 
     def forward(
-        self, x: Float[Tensor, "batch src d_model"], src_mask: Mask, positions: Positions
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Mask, positions: Positions | None = None
     ) -> Float[Tensor, "batch src d_model"]:
         """One pass through the left half of figure 1."""
         query = self.self_attention_add_norm.before(x)
@@ -82,7 +82,7 @@ class DecoderLayer(nn.Module):
         memory: Float[Tensor, "batch src d_model"],
         causal_mask: Mask,
         memory_mask: Mask,
-        positions: Positions,
+        positions: Positions | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """One pass through the right half of figure 1."""

@@ -116,23 +116,23 @@ class Int8Linear(nn.Module):
 
 
 def least_int8_weights() -> int:
-    """From how many weights on a matrix is rounded to int8: where that pays on this processor.
+    """From how many weights on int8 pays on this processor, for batches and for single sentences.
 
-    With VNNI an integer product is several times as fast as without, so that it pays for small matrices, too.
-    ``benchmarks/linears.py`` measures both.
+    With VNNI it pays for smaller matrices, so that int8 results differ between processors.
+    ``benchmarks/linears.py`` measures it.
     """
     return _LEAST_WITH_VNNI if _has_vnni() else _LEAST_WITHOUT_VNNI
 
 
 def _has_vnni() -> bool:
-    """Whether PyTorch says so; it has no public function for that, so that False also means that it cannot say."""
+    """Whether PyTorch says so. It has no public function for that: where it cannot say, the answer is no."""
     try:
         return bool(torch.cpu._is_vnni_supported())
     except (AttributeError, RuntimeError):
         return False
 
 
-_LEAST_WITH_VNNI, _LEAST_WITHOUT_VNNI = 2**17, 2**18  # weights
+_LEAST_WITH_VNNI, _LEAST_WITHOUT_VNNI = 2**17, 2**18
 _WEIGHT_LIMIT = 63  # two products of a byte and such a weight are at most 2 · 255 · 63 < 2^15
 LINEARS: dict[Precision, type[Float32Linear | Bf16Linear | Int8Linear]] = {
     Precision.FLOAT32: Float32Linear, Precision.BF16: Bf16Linear, Precision.INT8: Int8Linear,

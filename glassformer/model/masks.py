@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.model.packing import Packing
+from glassformer.trace import is_tracing
 
 
 class Mask(NamedTuple):
@@ -29,12 +30,20 @@ class Mask(NamedTuple):
 
     @classmethod
     def of(cls, visible: Bool[Tensor, "#batch #heads #query #key"]) -> "Mask":
-        """Look at the values once; not on a GPU, where that costs a wait, nor in a graph, which takes any mask."""
-        if torch.compiler.is_compiling() or visible.device.type != "cpu":
+        """Look at the values once: not on a GPU, where that costs a wait, nor in a graph, which takes any mask.
+
+        Nor while a trace records, which shows how the mask is applied. Then it is applied whatever it holds.
+        """
+        if torch.compiler.is_compiling() or is_tracing() or visible.device.type != "cpu":
             return cls(visible)
         if bool(visible.all()):
             return cls(visible, hides=False, has_empty_rows=False)
         return cls(visible, has_empty_rows=not bool(visible.any(dim=-1).all()))
+
+    @classmethod
+    def without_empty_rows(cls, visible: Bool[Tensor, "#batch #heads #query #key"], *, hides: bool) -> "Mask":
+        """A mask whose maker knows so much of it that nobody need look."""
+        return cls(visible) if is_tracing() else cls(visible, hides, has_empty_rows=False)
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> "Mask":
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""

@@ -28,7 +28,7 @@ class Encoder(nn.Module):
         self.final_norm = LayerNorm(config) if config.norm == "pre" else None
 
     def forward(
-        self, x: Float[Tensor, "batch src d_model"], src_mask: Mask, positions: Positions
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Mask, positions: Positions | None = None
     ) -> Float[Tensor, "batch src d_model"]:
         """The memory that cross-attention reads."""
         for layer in self.layers:
@@ -52,7 +52,7 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch src d_model"],
         causal_mask: Mask,
         memory_mask: Mask,
-        positions: Positions,
+        positions: Positions | None = None,
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """What the output projection turns into logits."""

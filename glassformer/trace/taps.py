@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
-from threading import Lock
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 
 from glassformer.axes import LEGEND
 from glassformer.errors import TraceError, nearest
@@ -112,29 +112,11 @@ class _Listener:
 
 
 _recorder: ContextVar[_Recorder | _Listener | None] = ContextVar("glassformer_recorder", default=None)
-# Recorders in all contexts. While there are none, which is nearly always, an idle tap looks no further.
-_n_recorders = 0
-_counting = Lock()
-
-
-@contextmanager
-def _recording(recorder: _Recorder | _Listener) -> Iterator[None]:
-    """Let the current context record; others only learn that somebody does."""
-    global _n_recorders  # noqa: PLW0603
-    token = _recorder.set(recorder)
-    with _counting:
-        _n_recorders += 1
-    try:
-        yield
-    finally:
-        with _counting:
-            _n_recorders -= 1
-        _recorder.reset(token)
 
 
 def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
     """Name a tensor on the way and its axes; the value itself, or its edit inside ``tracing``."""
-    if not _n_recorders or torch.compiler.is_compiling():
+    if is_compiling():
         return value
     recorder = _recorder.get()
     if recorder is None:
@@ -144,7 +126,7 @@ def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
 
 def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str) -> None:
     """Name a tensor that stands beside the way, computed for the reader alone and only while recording."""
-    if not _n_recorders or torch.compiler.is_compiling():
+    if is_compiling():
         return
     recorder = _recorder.get()
     if recorder is not None and recorder.shown:
@@ -157,7 +139,7 @@ def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
 
     What has yet to be computed is given as a function.
     """
-    if not _n_recorders or torch.compiler.is_compiling():
+    if is_compiling():
         return
     recorder = _recorder.get()
     if recorder is not None and recorder.shown:
@@ -167,7 +149,7 @@ def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
 
 def is_tracing() -> bool:
     """Whether the current context records; for loops of notes that would take time when idle."""
-    return bool(_n_recorders) and not torch.compiler.is_compiling() and _recorder.get() is not None
+    return not is_compiling() and _recorder.get() is not None
 
 
 @contextmanager
@@ -177,8 +159,11 @@ def hearing(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
     For code that needs a value which only passes by, such as a search that looks at attention.
     """
     listener = _Listener(module, name, _recorder.get())
-    with _recording(listener):
+    token = _recorder.set(listener)
+    try:
         yield listener.heard
+    finally:
+        _recorder.reset(token)
 
 
 @contextmanager
@@ -203,8 +188,12 @@ def tracing(
     recorder = _Recorder(model, edits or {}, only, gradients=gradients, shown=shown)
     weights = EditedWeights(model, recorder.edits)
     recorder.used_edits |= weights.used
-    with _recording(recorder), weights if weights.used else nullcontext():
-        yield recorder.trace
+    token = _recorder.set(recorder)
+    try:
+        with weights if weights.used else nullcontext():
+            yield recorder.trace
+    finally:
+        _recorder.reset(token)
     unused = set(recorder.edits) - recorder.used_edits
     if unused:
         raise TraceError(

@@ -12,7 +12,7 @@ from glassformer.decoding import Constraints
 from glassformer.decoding.batching import plan_decoding
 from glassformer.decoding.beam import fill_gaps
 from glassformer.decoding.greedy import greedy_search, is_greedy
-from glassformer.decoding.steps import IncrementalSteps
+from glassformer.decoding.steps import BeamSteps
 from glassformer.errors import DivergedError
 
 GREEDY = DecodeConfig(beam=1, length_penalty=0.6)
@@ -22,7 +22,7 @@ GREEDY = DecodeConfig(beam=1, length_penalty=0.6)
 def test_it_finds_what_a_beam_of_one_does(make_model):
     model = make_model()
     limits = [9, 1, 4, 12, 2]
-    steps = IncrementalSteps(model, padded(SENTENCES), abreast=True)
+    steps = BeamSteps(model, padded(SENTENCES))
     found = greedy_search(steps, limits, GREEDY)
     expected = beam_search(model, padded(SENTENCES), limits, GREEDY)
     for ours, theirs, limit in zip(found, expected, limits, strict=True):
@@ -37,7 +37,7 @@ def test_it_finds_what_a_beam_of_one_does(make_model):
 def test_a_model_that_says_no_numbers_is_refused(make_model):
     model = make_model()
     model.output_projection.linear.weight.fill_(math.nan)
-    steps = IncrementalSteps(model, padded(SENTENCES), abreast=True)
+    steps = BeamSteps(model, padded(SENTENCES))
     with pytest.raises(DivergedError, match="not finite"):
         greedy_search(steps, [5] * 5, GREEDY)
 

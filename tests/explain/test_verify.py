@@ -291,11 +291,11 @@ MISTAKES = {
         "encoder.layers.0.self_attention.q_rotated",
     ),
     "beam": (
-        "decoding.beam.best_of_beams", lambda best: lambda sums, own, count: best(sums, own, count + 1)[:, 1:], {},
+        "decoding.beam.top_k_of_beams", lambda best: lambda sums, own, count: best(sums, own, count + 1)[:, 1:], {},
         PLAIN_BEAM, "search.candidate_log_probs",
     ),
     "outcome": (
-        "decoding.beam_search.living_ranks", lambda ranks: lambda is_eos, beam: ranks(is_eos, beam).flip(1), {}, PLAIN_BEAM,
+        "decoding.beam_search.live_ranks", lambda ranks: lambda is_eos, beam: ranks(is_eos, beam).flip(1), {}, PLAIN_BEAM,
         "search.ids",
     ),
     "length penalty": (
@@ -306,15 +306,15 @@ MISTAKES = {
         "decoding.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,
         "search.done",
     ),
-    "rule": ("decoding.filters.without_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.ruled_log_probs"),
+    "rule": ("decoding.filters.block_repeated_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.ruled_log_probs"),
     "diversity": (
-        "decoding.beam._group_after_group", _without_diversity, {}, DIVERSE, "search.candidate_keys",
+        "decoding.beam._expand_groups", _without_diversity, {}, DIVERSE, "search.candidate_keys",
     ),
     "filter": (
         "decoding.filters.keep_top_k", lambda keep: lambda own, k: keep(own, k + 1), {}, SAMPLE,
         "search.filtered_log_probs",
     ),
-    "draw": ("decoding.sampling.drawn", lambda _: lambda own, u: own.argmax(dim=1), {}, SAMPLE, "search.drawn_ids"),
+    "draw": ("decoding.sampling.draw_ids", lambda _: lambda own, u: own.argmax(dim=1), {}, SAMPLE, "search.drawn_ids"),
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import torch
 from glassformer.config import ModelConfig
 from glassformer.model.attention import MultiHeadAttention, mask_scores, merge_heads, softmax, split_heads
 from glassformer.model.masks import Mask
+from glassformer.model.positions import Positions
 
 # Sentence 0, head 0 of a published walk through multi-head attention (d_model 8, 2 heads, d_k 4): the scaled
 # scores of four tokens of which the last is padding, and the weights printed after masking and softmax.
@@ -74,7 +75,7 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros_forward_and_backward(posi
     mask = torch.rand(2, 1, 5, 5) < 0.5
     mask[..., 0] = True
     mask[0, :, 3] = False
-    heads = attention.attend(q, k, v, Mask.of(mask))
+    heads = attention.attend(q, k, v, Mask.of(mask), Positions.of_length(5, q.device))
     assert torch.count_nonzero(heads[0, :, 3]) == 0
     heads.square().sum().backward()
     for gradient in (q.grad, k.grad, v.grad):

@@ -7,6 +7,7 @@ from glassformer.config import ModelConfig
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.model.attention import MultiHeadAttention, fused_attention
 from glassformer.model.masks import Mask
+from glassformer.model.positions import Positions
 from glassformer.trace import tracing
 
 POSITIONS = ModelConfig.choices("positions")
@@ -101,9 +102,10 @@ def test_attention_weights_can_be_asked_of_a_fused_model(small_model, src_ids):
 def test_relative_positions_stay_with_the_plain_lines(small_config):
     attention = MultiHeadAttention(small_config(positions="relative"), knows_order=True)
     x, mask = torch.randn(2, 5, 26), torch.ones(1, 1, 1, 5, dtype=torch.bool)
-    expected = attention(x, x, mask)
+    positions = Positions.of_length(5, x.device)
+    expected = attention(x, x, Mask.of(mask), positions)
     attention.fused = True
-    assert torch.equal(attention(x, x, mask), expected)
+    assert torch.equal(attention(x, x, Mask.of(mask), positions), expected)
 
 
 def test_a_fused_model_compiles_to_one_graph(small_model, src_ids, tgt_ids, unchecked):

@@ -8,7 +8,7 @@ from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
 from glassformer.model.inference import for_inference
-from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear, Precision
+from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear, Precision, least_int8_weights
 
 SRC = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 2, 0, 0]])
 TGT = torch.tensor([[1, 4, 5, 6], [1, 7, 8, 0]])
@@ -98,6 +98,45 @@ def test_int8_is_refused_where_there_is_no_kernel(monkeypatch):
     monkeypatch.setattr(type(torch.backends.quantized), "supported_engines", ["qnnpack"])
     with pytest.raises(ConfigError, match=r"precision: found int8.*expected one of float32, bf16"):
         Int8Linear(torch.ones(2, 2), None)
+
+
+@pytest.mark.parametrize(("has_vnni", "least"), [(True, 2**17), (False, 2**18)])
+def test_int8_begins_where_it_pays_on_the_processor(has_vnni, least, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: has_vnni, raising=False)
+    assert least_int8_weights() == least
+
+
+def test_where_pytorch_cannot_tell_the_processor_counts_as_one_without_vnni(monkeypatch):
+    monkeypatch.delattr(torch.cpu, "_is_vnni_supported", raising=False)
+    assert least_int8_weights() == 2**18
+
+
+class Doubled(nn.Linear):
+    """A linear map of somebody's own, such as one with an adapter."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def test_what_somebody_put_in_or_watches_is_left_as_it_is(model):
+    layer, calls = model.decoder.layers[0], []
+    for owner, name in ((layer.self_attention, "w_q"), (layer.feed_forward, "w_1")):
+        theirs = Doubled(getattr(owner, name).in_features, getattr(owner, name).out_features)
+        setattr(owner, name, theirs)
+    layer.cross_attention.w_o.register_forward_hook(lambda *_: calls.append("w_o"))
+    layer.register_forward_hook(lambda *_: calls.append("layer"))
+    expected = model.eval()(SRC, TGT)
+    ready = for_inference(model, Precision.FLOAT32)
+    calls.clear()
+    torch.testing.assert_close(ready(SRC, TGT), expected, rtol=0, atol=1e-5)
+    assert calls == ["w_o", "layer"]
+
+
+def test_a_module_that_is_put_into_the_copy_runs(model):
+    ready = for_inference(model, Precision.FLOAT32)
+    before = ready(SRC, TGT)
+    ready.decoder.layers[0].feed_forward = nn.Identity()
+    assert not torch.allclose(ready(SRC, TGT), before)
 
 
 def test_in_int8_small_matrices_stay_as_they_are(model):

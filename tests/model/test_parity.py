@@ -131,7 +131,7 @@ def test_attention_equals_torchs_scaled_dot_product_attention(d_v, n_queries, sm
     theirs = [x.detach().clone().requires_grad_() for x in ours]
     mask = torch.rand(2, 1, n_queries, 7) < 0.6
     mask[..., 0] = True
-    found = attention.attend(*ours, mask)
+    found = attention.attend(*ours, Mask.of(mask))
     expected = functional.scaled_dot_product_attention(*theirs, attn_mask=mask)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     cotangent = torch.randn_like(found)
@@ -153,7 +153,7 @@ def test_head_i_reads_its_own_columns_of_the_projections(small_config):
         w_v = attention.w_v.weight[7 * head : 7 * head + 7].T
         heads.append(((query @ w_q) @ (memory @ w_k).mT / math.sqrt(4)).softmax(-1) @ (memory @ w_v))
     expected = torch.cat(heads, dim=-1) @ attention.w_o.weight.T
-    torch.testing.assert_close(attention(query, memory, mask), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(attention(query, memory, Mask.of(mask)), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("start", [0, 5])
@@ -218,8 +218,9 @@ def test_relative_positions_equal_the_loops_of_shaw_et_al(n_queries, small_confi
 def test_relative_tables_reach_exactly_to_the_clip(small_config):
     relative = RelativePositions(small_config(positions="relative", relative_clip=3))
     assert relative.key_table.shape == (7, 10)
-    assert relative._between(5, 5)[0].tolist() == [3, 4, 5, 6, 6]
-    assert relative._between(1, 5).tolist() == [[0, 0, 1, 2, 3]]
+    keys = torch.arange(5)
+    assert relative._between(Positions(keys, keys))[0].tolist() == [3, 4, 5, 6, 6]
+    assert relative._between(Positions(keys[4:], keys)).tolist() == [[0, 0, 1, 2, 3]]
 
 
 def position_value(position: int, index: int, width: int) -> float:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from glassformer.decoding.candidates import top_k, top_k_of_beams
+from glassformer.decoding.beam import top_k, top_k_of_beams
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 10])
