@@ -396,7 +396,7 @@ class DecodeConfig(Section):
             flag(key) for key, neutral in _ONLY_IN_SEARCH.items() if changes.get(key, neutral) > neutral
         ]
         if changes.get("sample") and without_effect:
-            raise ConfigError(f"{', '.join(idle)}: found with sampling, on which it has no effect. Drop one of both.")
+            raise ConfigError(f"{', '.join(without_effect)}: found with sampling, on which it has no effect. Drop one of both.")
         if {"n_best", "beam_groups"} & changes.keys() and "beam" not in changes and not changes.get("sample"):
             groups = max(changes.get("beam_groups", self.beam_groups), 1)
             least = max(self.beam, changes.get("n_best", self.n_best))
