@@ -235,8 +235,9 @@ for head, columns in enumerate(both_heads):
     keys = torch.linalg.solve(printed_q[:4, columns], products[head]).T
     fit(attention.w_k, x[0], keys, columns)
 
+hides_padding = Mask.of(src_mask)
 weights = softmax(
-    mask_scores(printed_scores, Mask.of(src_mask)), Mask.of(src_mask)
+    mask_scores(printed_scores, hides_padding), hides_padding
 )  # steps 6c and 6d, held against the print-out there
 for head, columns in enumerate(both_heads):
     mixture = weights[0, head, :1] @ x[0]

@@ -90,7 +90,7 @@ class Searcher:
         return padded(job.sources, model.config.pad_id, model.src_embedding.tokens.weight.device)
 
     def _steps(self, job: Job) -> Steps:
-        """Beam slots where the search keeps equally many hypotheses of each source; a trace records rows of their own."""
+        """Beam slots where each source keeps equally many hypotheses; a trace records a row for each hypothesis."""
         src_ids, options = self._src_ids(job), job.options
         in_slots = options.cache and not options.sample and options.beam_groups == 1 and not is_tracing()
         kind = BeamSteps if in_slots else DecoderSteps
