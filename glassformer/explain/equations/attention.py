@@ -40,7 +40,7 @@ def _rotated(name: str) -> Equation:
         sin = scope.weight("rotary.sin")[start : start + x.shape[2]]
         if cos.dtype in (torch.float32, torch.float64):
             x = x.to(torch.promote_types(x.dtype, cos.dtype))
-            pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+            pairs = torch.view_as_complex(x.contiguous().view(*x.shape[:-1], -1, 2))
             return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
