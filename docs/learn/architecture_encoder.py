@@ -134,7 +134,7 @@ lesson.slips("Step 3.3", "share of weights below zero, were they a normal distri
 # is printed there. Nor would it help to divide by √5 first. And there are four words to look at.
 
 # %%
-example, seen = torch.tensor([[[[3.2, 0.8, -5.7]]]]), torch.ones(1, 1, 1, 3, dtype=torch.bool)
+example, seen = torch.tensor([[[[3.2, 0.8, -5.7]]]]), Mask.of(torch.ones(1, 1, 1, 3, dtype=torch.bool))
 scaled = softmax(example / math.sqrt(5), seen).flatten()
 print("divided by √5 first:", ", ".join(f"{weight:.2f}" for weight in scaled.tolist()))
 printed, right = torch.tensor([0.71, 0.28, 0.01]), softmax(example, seen).flatten()

@@ -235,9 +235,8 @@ for head, columns in enumerate(both_heads):
     keys = torch.linalg.solve(printed_q[:4, columns], products[head]).T
     fit(attention.w_k, x[0], keys, columns)
 
-weights = softmax(
-    mask_scores(printed_scores, Mask.of(src_mask)), Mask.of(src_mask)
-)  # steps 6c and 6d, held against the print-out there
+hides_padding = Mask.of(src_mask)
+weights = softmax(mask_scores(printed_scores, hides_padding), hides_padding)  # held against steps 6c and 6d there
 for head, columns in enumerate(both_heads):
     mixture = weights[0, head, :1] @ x[0]
     fit(attention.w_v, mixture, printed_concat[None, columns], columns)
@@ -389,7 +388,7 @@ for head, query, word in [(0, 0, "I"), (0, 1, "am"), (0, 3, "PAD"), (1, 0, "I"),
 # both sentences and both heads, in the functions that the model itself uses.
 
 # %%
-hidden = mask_scores(printed_scores, Mask.of(src_mask))
+hidden = mask_scores(printed_scores, hides_padding)
 print(hidden)
 
 lesson.states("Step 6c", "shape of the scores", [2, 2, 4, 4], list(printed_scores.shape))
@@ -413,7 +412,7 @@ lesson.slips(
 # sum.
 
 # %%
-weights = softmax(hidden, Mask.of(src_mask))
+weights = softmax(hidden, hides_padding)
 print(weights[0, 0])
 print("rows sum to", weights[0, 0].sum(-1))
 
@@ -534,7 +533,7 @@ def eight_steps(x, mask, matrices):
 def largest_difference():
     with torch.no_grad():
         by_hand = eight_steps(x, src_mask, attention.children())
-        by_module = attention(x, x, src_mask)
+        by_module = attention(x, x, hides_padding)
     torch.testing.assert_close(by_hand, by_module)
     return float((by_hand - by_module).abs().max())
 

@@ -694,7 +694,7 @@ def longest_chain(output):
 def chains(n, d=8):
     x = torch.randn(1, n, d, requires_grad=True)
     attention, gru, convolution = attention_layer(d), nn.GRU(d, d, batch_first=True), nn.Conv1d(d, d, K, padding=1)
-    outputs = [attention(x, x, near(n, n * 2)), gru(x)[0], convolution(x.transpose(1, 2))]
+    outputs = [attention(x, x, Mask.of(near(n, n * 2))), gru(x)[0], convolution(x.transpose(1, 2))]
     return [longest_chain(output) for output in outputs]
 
 

@@ -401,9 +401,9 @@ lesson.states("Transformer Components", "positional encoding brings it in", True
 # %%
 attention = model.decoder.layers[0].self_attention
 q, k, v = (torch.randn(1, 1, config.max_length, config.d_k) for _ in range(3))
-mask = Mask.of(causal_mask(config.max_length, config.max_length, torch.device("cpu")))
+mask = causal_mask(config.max_length, config.max_length, torch.device("cpu"))
 with torch.no_grad(), tracing(attention) as head:
-    heads = attention.attend(q, k, v, mask)
+    heads = attention.attend(q, k, v, Mask.of(mask))
 
 
 def one_head(theirs, stated, tensor, ours):

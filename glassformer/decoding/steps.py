@@ -232,7 +232,7 @@ class BeamSteps(DecoderSteps):
         return self._last_weights().float().mean(dim=1).flatten(0, 1)
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
-        """Row i becomes what row ``rows[i]`` was: of each source all rows are dropped, or as many stay as of others."""
+        """Row i becomes what row ``rows[i]`` was; each source keeps no row or as many as the others, together."""
         if not len(rows):
             return
         slots, before = self._cache.slots, len(self._memory)

@@ -106,9 +106,8 @@ class MultiHeadAttention(nn.Module):
         """
         query_rows, key_rows = mask.packing or (None, None)
         # x W_Q, x W_K and x W_V from one product, where ``for_inference`` has laid the three side by side.
-        x_q, x_k, x_v = (
-            (None, None, None) if self.w_qkv is None else self.w_qkv(query).split_with_sizes(self.widths, -1)
-        )
+        stacked = None if self.w_qkv is None else self.w_qkv(query).split_with_sizes(self.widths, -1)
+        x_q, x_k, x_v = stacked or (None, None, None)
         q = self._queries(query, x_q, query_rows, positions)
         if cache is None:
             k, v = self._keys(memory, x_k, key_rows, positions), self._values(memory, x_v, key_rows)

@@ -32,7 +32,7 @@ class Embedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch position"], positions: Int[Tensor, "position"] | None = None
     ) -> Float[Tensor, "batch position d_model"]:
-        """The vectors that enter the first layer; ``positions`` says where each column of ids stands, else 0, 1, ..."""
+        """The vectors that enter the first layer; each column of ids stands at its ``positions``, or at 0, 1, ..."""
         x = self.tokens(ids)
         x = tap(self, "embedded", x, "batch position d_model")
         x = x * self.scale

@@ -41,7 +41,7 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
             del attention.w_q, attention.w_k, attention.w_v
     for module in list(ready.modules()):
         for name, child in list(module.named_children()):
-            if _is_plain_linear(child):
+            if isinstance(child, nn.Linear) and _is_plain_linear(child):
                 setattr(module, name, linear(child.weight, child.bias))
     for feed_forward in [module for module in ready.modules() if isinstance(module, FeedForward)]:
         second: nn.Module = feed_forward.w_2

@@ -76,7 +76,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_add_norm = AddAndNorm(config)
 
-    def forward(
+    def forward(  # noqa: PLR0917  # the stream, what it reads, and the layout
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],

@@ -46,7 +46,7 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
         self.final_norm = LayerNorm(config) if config.norm == "pre" else None
 
-    def forward(
+    def forward(  # noqa: PLR0917  # the stream, what it reads, and the layout
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
