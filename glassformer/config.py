@@ -396,7 +396,9 @@ class DecodeConfig(Section):
             flag(key) for key, neutral in _ONLY_IN_SEARCH.items() if changes.get(key, neutral) > neutral
         ]
         if changes.get("sample") and without_effect:
-            raise ConfigError(f"{', '.join(without_effect)}: found with sampling, on which it has no effect. Drop one of both.")
+            raise ConfigError(
+                f"{', '.join(without_effect)}: found with sampling, on which it has no effect. Drop one of both."
+            )
         if {"n_best", "beam_groups"} & changes.keys() and "beam" not in changes and not changes.get("sample"):
             groups = max(changes.get("beam_groups", self.beam_groups), 1)
             least = max(self.beam, changes.get("n_best", self.n_best))
@@ -410,9 +412,9 @@ class DecodeConfig(Section):
 _ONLY_IN_SEARCH = {"beam": 1, "beam_groups": 1, "diversity": 0.0, "coverage_penalty": 0.0}  # and their neutral values
 
 
-def flag(name: str) -> str:
-    """The command-line option of a setting."""
-    return f"--{name.replace('_', '-')}"
+def flag(name: str, value: object = None) -> str:
+    """The command-line option that gives a setting this value."""
+    return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
 
 
 # Post-norm gradients are large near the output at first, and need the paper's long warm-up; pre-norm ones do not

@@ -37,7 +37,7 @@ _MOVES = {
     "flatten", "index_select", "lift_fresh", "new_empty", "permute", "reshape", "select", "slice", "split", "squeeze",
     "stack", "t", "transpose", "unbind", "unsqueeze", "view", "_reshape_alias", "_to_copy", "_unsafe_view",
 }  # fmt: skip
-_QUESTIONS = {"all", "aminmax", "any", "equal", "is_nonzero", "promote_types", "_local_scalar_dense"}
+_QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_dense"}
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ class WalkRequest:
         if self.generate and self.targets is not None:
             raise ConfigError("--generate: found --tgt, but a generation makes its own target. Drop one of them.")
         if self.options and not self.generate:
-            names = ", ".join(map(flag, self.options))
+            names = ", ".join(flag(name, value) for name, value in self.options.items())
             raise ConfigError(f"{names}: found without --generate, and only --generate searches or samples. Add it.")
 
     def make(self) -> MadeWalk:

@@ -451,7 +451,7 @@ def test_what_was_lost_is_told_beside_the_line(call: Run, trained: Path) -> None
     found = call(
         "translate", "ab", "--run", trained, "--must", "ha gb ed", "--max-length-a", "0", "--max-length-b", "1"
     )
-    assert found.err == "warning: text 1: does not hold 'ha gb ed', as demanded.\n"
+    assert found.err == "warning: text 1: does not contain 'ha gb ed', which must occur.\n"
 
 
 def test_a_stream_draws_by_the_place_of_each_text(call: Run, trained: Path) -> None:

@@ -160,15 +160,15 @@ def test_samples_begin_as_demanded_and_hold_nothing_banned(make_model):
 
 
 @pytest.mark.parametrize(
-    ("demands", "message"),
+    ("constraints", "message"),
     [
-        ([Constraints(prefix=(EOS,))], r"demands\[0\].prefix: found id 2, expected ids below 11 other than"),
-        ([Constraints(required=((5, 11),))], r"demands\[0\].required: found id 11"),
-        ([Constraints(banned=((),))], r"demands\[0\].banned: found an empty sequence"),
-        ([Constraints(), Constraints(prefix=(3,))], "demands: found 2 for 1 sources, expected one for each"),
+        ([Constraints(prefix=(EOS,))], r"constraints\[0\].prefix: found id 2, expected ids below 11 other than"),
+        ([Constraints(required=((5, 11),))], r"constraints\[0\].required: found id 11"),
+        ([Constraints(banned=((),))], r"constraints\[0\].banned: found an empty sequence"),
+        ([Constraints(), Constraints(prefix=(3,))], "constraints: found 2 for 1 sources, expected one for each"),
     ],
 )
-def test_demands_that_no_output_can_meet_are_refused(make_model, constraints, message):
+def test_constraints_that_no_output_can_meet_are_refused(make_model, constraints, message):
     with pytest.raises(InputError, match=message):
         beam_search(make_model(), padded(SENTENCES[:1]), [5], DecodeConfig(), constraints)
 
@@ -176,5 +176,5 @@ def test_demands_that_no_output_can_meet_are_refused(make_model, constraints, me
 def test_a_draw_cannot_be_led_to_what_is_required(make_model):
     options = DecodeConfig(sample=True)
     steps = DecoderSteps.of(make_model(), padded(SENTENCES[:1]), options)
-    with pytest.raises(InputError, match=r"demands\[0\].required: found 1 with sampling"):
+    with pytest.raises(InputError, match=r"constraints\[0\].required: found 1 with sampling"):
         decoding.sample(steps, [5], options, [0], [Constraints(required=((4,),))])

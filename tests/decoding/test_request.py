@@ -109,7 +109,10 @@ def test_mistakes_are_told(translator):
         translator.translate(["a", "the"], constraints=[[], "house"])
     with pytest.raises(InputError, match="banned: found one str 'house'"):
         translator.translate(["a"], banned="house")
-    with pytest.raises(InputError, match=r"texts\[1\]: must 'zebra': holds what the target tokenizer cannot spell"):
+    with pytest.raises(
+        InputError,
+        match=r"texts\[1\]: must 'zebra': contains characters or words that the target tokenizer does not know",
+    ):
         translator.translate(["a", "the"], constraints=[[], ["zebra"]])
     with pytest.raises(InputError, match=r"texts\[0\]: must: found 1 phrases with sampling"):
         translator.translate(["a"], DecodeConfig(sample=True), constraints=[["house"]])

@@ -73,38 +73,14 @@ def _scores(scope: Scope) -> Tensor:
     return products / math.sqrt(scope.config.d_k)
 
 
-def _hides(scope: Scope, mask: Tensor) -> bool:
-    """Whether the mask is applied: not where it hides nothing, unless looking at it would make a GPU wait."""
-    return not (_is_known(scope, mask) and bool(mask.all()))
-
-
-def _has_empty_rows(scope: Scope, mask: Tensor) -> bool:
-    """Whether a query may attend to no key at all, as far as that is known."""
-    return not (_is_known(scope, mask) and bool(mask.any(dim=-1).all()))
-
-
-def _is_known(scope: Scope, mask: Tensor) -> bool:
-    """What a causal mask hides is known from its size; a padding mask is looked at on a CPU only."""
-    return (
-        scope.module.endswith("self_attention") and scope.module.startswith("decoder")
-    ) or mask.device.type == "cpu"
-
-
 def _masked_scores(scope: Scope) -> Tensor:
     mask, scores = _mask(scope), scope.here("scores")
-    if not _hides(scope, mask):
-        return scores
-    if not _has_empty_rows(scope, mask):
-        return torch.where(mask, scores, -math.inf)
     hidden = torch.where(mask.any(dim=-1, keepdim=True), -math.inf, 0.0)
     return torch.where(mask, scores, hidden.to(scores.dtype))
 
 
 def _weights(scope: Scope) -> Tensor:
-    mask, weights = _mask(scope), scope.here("masked_scores").softmax(dim=-1)
-    if not _has_empty_rows(scope, mask):
-        return weights
-    return weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+    return scope.here("masked_scores").softmax(dim=-1).masked_fill(~_mask(scope).any(dim=-1, keepdim=True), 0.0)
 
 
 def _weighted_values(scope: Scope) -> Tensor:
