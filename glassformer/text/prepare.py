@@ -8,7 +8,7 @@ Chunks of pairs made into ids: the part of a preparation that is spread over pro
 
 Knows nothing of files, and nothing of processes.
 
-How far a preparation has come: pairs counted as they pass. Knows nothing of who shows it.
+How far a preparation has come: pairs with_progress as they pass. Knows nothing of who shows it.
 """
 
 import json
@@ -101,7 +101,7 @@ _PAIRS_BETWEEN_LOOKS = 1024
 
 
 @dataclass(frozen=True)
-class Advance:
+class PrepareProgress:
     """``done`` pairs of ``total`` (None: not known yet) are behind a stage of the preparation."""
 
     stage: str
@@ -120,20 +120,22 @@ class Advance:
         return None if self.total is None else (self.total - self.done) / max(self.pairs_per_s, 1e-9)
 
 
-class Advanced(Protocol):
+class ProgressCallback(Protocol):
     """Who is told how far things are."""
 
-    def __call__(self, advance: Advance, *, due: bool) -> None:
+    def __call__(self, progress: PrepareProgress, /, *, due: bool) -> None:
         """A few times a second; ``due`` when it is time for a line of a log."""
 
 
-def counted(stage: str, pairs: Iterable[Pair], total: int | None, advanced: Advanced) -> Iterator[Pair]:
-    """``pairs``, of which ``advanced`` is told while they pass."""
+def with_progress(
+    stage: str, pairs: Iterable[Pair], total: int | None, on_progress: ProgressCallback
+) -> Iterator[Pair]:
+    """``pairs``, of which ``on_progress`` is told while they pass."""
     began = viewed = written = time.monotonic()
     for done, pair in enumerate(pairs):
         if done % _PAIRS_BETWEEN_LOOKS == 0 and (now := time.monotonic()) - viewed >= _SECONDS_BETWEEN_VIEWS:
             due = now - written >= SECONDS_BETWEEN_LINES
-            advanced(Advance(stage, done, total, now - began), due=due)
+            on_progress(PrepareProgress(stage, done, total, now - began), due=due)
             viewed, written = now, now if due else written
         yield pair
 
@@ -162,7 +164,7 @@ class PreparedText:
     counts: dict[str, int]
 
 
-def _unseen(advance: Advance, *, due: bool) -> None:
+def _ignore_progress(progress: PrepareProgress, *, due: bool) -> None:
     """Shows nothing."""
 
 
@@ -174,14 +176,14 @@ def prepare(
     *,
     source: str,
     report: Report,
-    advanced: Advanced = _unseen,
+    on_progress: ProgressCallback = _ignore_progress,
     tokenizers: Callable[[], tuple[Tokenizer, Tokenizer]] | None = None,
 ) -> PreparedText:
     """Prepare ``pairs`` in ``directory``, or use what a former call with the same ``source`` left there.
 
     ``pairs`` and ``valid`` start a new stream at each call; without ``valid``, validation pairs are split off
     by a hash of their source. ``source`` is a fingerprint of the data. ``report`` is given a line to show, and
-    ``advanced`` how far a long preparation is. ``tokenizers`` gives those of the source and the target; without
+    ``on_progress`` how far a long preparation is. ``tokenizers`` gives those of the source and the target; without
     it they are trained. Raises ``TextError`` when no pair is left to train on or to validate
     with, ``TokenizerError`` when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
     """
@@ -190,7 +192,7 @@ def prepare(
         report(f"Text: using the preparation in {directory} ({_summary(ready.counts, ready.src_tokenizer)}).")
         return ready
     try:
-        counts = _build(pairs, valid, config, directory, advanced=advanced, tokenizers=tokenizers)
+        counts = _build(pairs, valid, config, directory, on_progress=on_progress, tokenizers=tokenizers)
         form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts}
         _write_atomically(directory / "prepared.json", form)
     except OSError as error:
@@ -208,17 +210,17 @@ def _build(
     config: TextConfig,
     directory: Path,
     *,
-    advanced: Advanced,
+    on_progress: ProgressCallback,
     tokenizers: Callable[[], tuple[Tokenizer, Tokenizer]] | None,
 ) -> dict[str, int]:
     """Write all files but the last; returns the counts."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "prepared.json").unlink(missing_ok=True)
     workers = config.workers or available_cores()
-    survey = _survey(counted("pairs read", pairs(), None, advanced), config, workers, split=valid is None)
+    survey = _survey(with_progress("pairs read", pairs(), None, on_progress), config, workers, split=valid is None)
     # Looked at before the long work: a mistake in the validation text is told at once.
     given = [] if valid is None else _given_validation(valid)
-    known = partial(counted, total=survey.read, advanced=advanced)
+    known = partial(with_progress, total=survey.read, on_progress=on_progress)
     made = tokenizers() if tokenizers else _train_tokenizers(lambda: known("tokenizer", pairs()), survey, config)
     for side, tokenizer in zip(("src", "tgt"), made, strict=True):
         tokenizer.save(directory / f"{side}.tokenizer.json")

@@ -31,7 +31,7 @@ from glassformer.errors import ConfigError, RunError, StorageError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.corpus import Pair, on_a_line, write_pairs, write_texts
 from glassformer.text.filtering import Survey, is_set_aside, look_at
-from glassformer.text.prepare import SECONDS_BETWEEN_LINES, Advance, chunks
+from glassformer.text.prepare import SECONDS_BETWEEN_LINES, PrepareProgress, chunks
 from glassformer.training.data import FileSource, Source
 from glassformer.training.run_log import Display
 from glassformer.training.train import Outcome, train
@@ -175,7 +175,7 @@ def _shown(translations: Iterator[Translation], total: int, display: Display) ->
         if done % _CHUNK == 0:
             now = time.monotonic()
             due = now - written >= SECONDS_BETWEEN_LINES
-            display.advanced(Advance("translated", done, total, now - began), due=due)
+            display.advanced(PrepareProgress("translated", done, total, now - began), due=due)
             written = now if due else written
         yield translation
 

@@ -12,6 +12,7 @@ from glassformer.config import TextConfig
 from glassformer.errors import StorageError, TextError, TokenizerError
 from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, prepare, read_pairs, workers
 from glassformer.text.filtering import Survey, reason_to_leave_out, training_texts
+from glassformer.text.prepare import PrepareProgress
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 WORDS = [
@@ -430,11 +431,11 @@ def test_a_long_preparation_tells_how_far_it_is(tmp_path, monkeypatch):
         "SECONDS_BETWEEN_LINES": 1e-5,
     }.items():
         monkeypatch.setattr(import_module("glassformer.text.prepare"), name, value)
-    told: list[tuple[import_module("glassformer.text.prepare").Advance, bool]] = []
+    told: list[tuple[PrepareProgress, bool]] = []
     pairs = corpus(300)
     prepare(
         lambda: iter(pairs), None, TextConfig(), tmp_path / "p",
-        source="s", report=lambda _: None, advanced=lambda prepare, *, due: told.append((prepare, due)),
+        source="s", report=lambda _: None, on_progress=lambda progress, *, due: told.append((progress, due)),
     )  # fmt: skip
     assert {step.stage for step, _ in told} == {"pairs read", "tokenizer", "encoding"}
     for stage, total in (("pairs read", None), ("tokenizer", 300), ("encoding", 300)):
@@ -442,5 +443,5 @@ def test_a_long_preparation_tells_how_far_it_is(tmp_path, monkeypatch):
         assert [step.done for step in steps] == sorted(step.done for step in steps)
         assert {step.total for step in steps} == {total}
     assert any(due for _, due in told)
-    half = import_module("glassformer.text.prepare").Advance("encoding", 50, 200, 10.0)
+    half = PrepareProgress("encoding", 50, 200, 10.0)
     assert (half.pairs_per_s, half.left_s) == (5.0, 30.0)
