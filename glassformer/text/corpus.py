@@ -155,9 +155,9 @@ def source_fraction(src: str) -> float:
 def is_validation(pair: Pair, share: float) -> bool:
     """Whether ``pair`` is set aside for validation when a ``share`` (0 to 1) of all sources is.
 
-    Decided by the source alone, so that equal sources never stand on both sides of the split.
+    Decided by the source alone, so that equal sources are always on the same side of the split.
     """
-    return source_fraction(pair.src) < share
+    return share > 0.0 and source_fraction(pair.src) < share
 
 
 def fingerprint(paths: Sequence[Path]) -> str:

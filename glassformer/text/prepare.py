@@ -26,9 +26,9 @@ import numpy as np
 
 from glassformer.config import TextConfig
 from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus import Pair, is_validation
 from glassformer.text.dataset import EncodedPairs, EncodedWriter, Rows
-from glassformer.text.filtering import Survey, is_set_aside, look_at, reason_to_leave_out, training_texts
+from glassformer.text.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.tokenizer import EOS_ID, Tokenizer
 from glassformer.text.workers import available_cores, in_order
 
@@ -74,10 +74,10 @@ class ChunkEncoder:
         set_aside: list[Pair] = []
         for pair in map(Pair, *chunk):
             if not pair.blank:
-                (set_aside if is_set_aside(pair, self.valid_share) else pairs).append(pair)
+                (set_aside if is_validation(pair, self.valid_share) else pairs).append(pair)
         src, tgt = (self._side(side, [pair[side] for pair in pairs]) for side in (0, 1))
         lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
-        reasons = [reason_to_leave_out(*both, self.config) for both in lengths]
+        reasons = [rejection_reason(*both, self.config) for both in lengths]
         counts = Counter(reason or "kept" for reason in reasons)
         return EncodedChunk(self._rows(src, reasons), self._rows(tgt, reasons), counts, set_aside)
 
@@ -217,22 +217,24 @@ def _build(
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "prepared.json").unlink(missing_ok=True)
     workers = config.workers or available_cores()
-    survey = _survey(with_progress("pairs read", pairs(), None, on_progress), config, workers, split=valid is None)
+    stats = _corpus_stats(
+        with_progress("pairs read", pairs(), None, on_progress), config, workers, split=valid is None
+    )
     # Looked at before the long work: a mistake in the validation text is told at once.
     given = [] if valid is None else _given_validation(valid)
-    known = partial(with_progress, total=survey.read, on_progress=on_progress)
-    made = tokenizers() if tokenizers else _train_tokenizers(lambda: known("tokenizer", pairs()), survey, config)
+    known = partial(with_progress, total=stats.read, on_progress=on_progress)
+    made = tokenizers() if tokenizers else _train_tokenizers(lambda: known("tokenizer", pairs()), stats, config)
     for side, tokenizer in zip(("src", "tgt"), made, strict=True):
         tokenizer.save(directory / f"{side}.tokenizer.json")
-    encoder = ChunkEncoder(made, config, survey.valid_share)
+    encoder = ChunkEncoder(made, config, stats.valid_share)
     train_counts, set_aside = _encode(known("encoding", pairs()), encoder, directory / "train", workers)
     valid_text = given or list(dict.fromkeys(set_aside))
     valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
     _check_kept(train_counts, valid_counts, config)
     _write_pairs(directory / "valid.jsonl", valid_text)
     return {
-        "read": survey.read,
-        "empty": survey.read - survey.usable,
+        "read": stats.read,
+        "empty": stats.read - stats.usable,
         **train_counts,
         "repeats": 0 if given else len(set_aside) - len(valid_text),
         "valid": len(valid_text),
@@ -240,8 +242,8 @@ def _build(
     }
 
 
-def _survey(pairs: Iterator[Pair], config: TextConfig, workers: int, *, split: bool) -> Survey:
-    return Survey.of(in_order(look_at, chunks(pairs), workers), config, split=split)
+def _corpus_stats(pairs: Iterator[Pair], config: TextConfig, workers: int, *, split: bool) -> CorpusStats:
+    return CorpusStats.from_chunks(in_order(count_chunk, chunks(pairs), workers), config, split=split)
 
 
 def _given_validation(valid: PairSource) -> list[Pair]:
@@ -251,10 +253,10 @@ def _given_validation(valid: PairSource) -> list[Pair]:
     return text
 
 
-def _train_tokenizers(pairs: PairSource, survey: Survey, config: TextConfig) -> tuple[Tokenizer, Tokenizer]:
+def _train_tokenizers(pairs: PairSource, stats: CorpusStats, config: TextConfig) -> tuple[Tokenizer, Tokenizer]:
     def trained(*sides: int) -> Tokenizer:
-        texts = training_texts(pairs(), survey, sides, config.tokenizer_pairs)
-        return Tokenizer.train(config.tokenizer, texts, survey.vocab_size(config), lowercase=config.lowercase)
+        texts = training_texts(pairs(), stats, sides, config.tokenizer_pairs)
+        return Tokenizer.train(config.tokenizer, texts, stats.vocab_size(config), lowercase=config.lowercase)
 
     if config.joint:
         tokenizer = trained(0, 1)

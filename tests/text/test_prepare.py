@@ -11,7 +11,7 @@ import pytest
 from glassformer.config import TextConfig
 from glassformer.errors import StorageError, TextError, TokenizerError
 from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, prepare, read_pairs, workers
-from glassformer.text.filtering import Survey, reason_to_leave_out, training_texts
+from glassformer.text.filtering import CorpusStats, rejection_reason, training_texts
 from glassformer.text.prepare import PrepareProgress
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -143,7 +143,7 @@ def test_pairs_left_out_are_counted(tmp_path):
     ],
 )
 def test_length_rules_at_their_edges(src, tgt, reason):
-    assert reason_to_leave_out(src, tgt, TextConfig(max_tokens=30, max_ratio=2.0)) == reason
+    assert rejection_reason(src, tgt, TextConfig(max_tokens=30, max_ratio=2.0)) == reason
 
 
 def test_the_same_data_and_settings_are_prepared_once(tmp_path):
@@ -409,8 +409,8 @@ def test_results_come_in_the_order_of_the_chunks_and_few_chunks_are_held(monkeyp
 
 def test_a_tokenizer_is_trained_on_some_of_many_pairs_the_same_ones_each_time(tmp_path):
     pairs = [Pair(f"word{n}", f"wort{n}") for n in range(1000)]
-    survey = Survey(1000, 1000, 0.0)
-    drawn = [list(training_texts(pairs, survey, (0,), 300)) for _ in range(2)]
+    stats = CorpusStats(1000, 1000, 0.0)
+    drawn = [list(training_texts(pairs, stats, (0,), 300)) for _ in range(2)]
     assert drawn[0] == drawn[1]
     assert 250 < len(drawn[0]) < 350
     numbers = [int(text[4:]) for text in drawn[0]]
@@ -418,7 +418,7 @@ def test_a_tokenizer_is_trained_on_some_of_many_pairs_the_same_ones_each_time(tm
     assert min(numbers) < 30
     assert max(numbers) > 970
     for most in (0, 1000, 5000):
-        assert len(list(training_texts(pairs, survey, (0, 1), most))) == 2000
+        assert len(list(training_texts(pairs, stats, (0, 1), most))) == 2000
     prepared, _ = run(tmp_path / "p", pairs, tokenizer="words", vocab_size=3000, tokenizer_pairs=100)
     assert 2 * 60 < prepared.src_tokenizer.size < 2 * 140
     assert prepared.counts["kept"] == 950
