@@ -103,11 +103,11 @@ def padding_fraction(src_lengths: Lengths, tgt_lengths: Lengths, plan: list[Indi
 
 def collate(pairs: EncodedPairs | Sides, indices: Indices) -> Batch:
     """The padded batch of the pairs at ``indices``, in that order."""
-    tgt_out = pairs.tgt_side.padded(indices, PAD_ID)
+    tgt_out = pairs.tgt_side.pad(indices, PAD_ID)
     shifted = np.concatenate([np.full((len(indices), 1), BOS_ID), tgt_out[:, :-1]], axis=1)
     # The </s> of a shorter target has moved onto padding.
     tgt_in = np.where(tgt_out == PAD_ID, PAD_ID, shifted)
-    src = pairs.src_side.padded(indices, PAD_ID)
+    src = pairs.src_side.pad(indices, PAD_ID)
     return Batch(*(torch.from_numpy(ids) for ids in (src, tgt_in, tgt_out)))
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from glassformer.config import TextConfig
 from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
 from glassformer.text.corpus import Pair, is_validation
-from glassformer.text.dataset import EncodedPairs, EncodedWriter, Rows
+from glassformer.text.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.tokenizer import EOS_ID, Tokenizer
 from glassformer.text.workers import available_cores, in_order
@@ -49,8 +49,8 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
 class EncodedChunk:
     """The ids of the pairs to keep, how many were kept or left out and why, and the pairs set aside."""
 
-    src: Rows
-    tgt: Rows
+    src: EncodedTexts
+    tgt: EncodedTexts
     counts: Counter[str]
     set_aside: list[Pair]
 
@@ -87,12 +87,14 @@ class ChunkEncoder:
             return self.tokenizers[side].word_starts_batch(texts)
         return [(ids, []) for ids in self.tokenizers[side].to_ids_batch(texts)]
 
-    def _rows(self, texts: Sequence[tuple[list[int], list[int]]], reasons: Sequence[str | None]) -> Rows:
+    def _rows(self, texts: Sequence[tuple[list[int], list[int]]], reasons: Sequence[str | None]) -> EncodedTexts:
         kept = [text for text, reason in zip(texts, reasons, strict=True) if reason is None]
-        rows = Rows.of([[*ids, EOS_ID] for ids, _ in kept], self.vocab)
+        rows = EncodedTexts.from_lists([[*ids, EOS_ID] for ids, _ in kept], self.vocab)
         if not self.config.bpe_dropout:
             return rows
-        return rows._replace(starts=Rows.of([[*starts, 1] for _, starts in kept], vocab=2).ids.astype(np.uint8))
+        return rows._replace(
+            starts=EncodedTexts.from_lists([[*starts, 1] for _, starts in kept], vocab=2).ids.astype(np.uint8)
+        )
 
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -272,7 +274,7 @@ def _encode(
     set_aside: list[Pair] = []
     with EncodedWriter(directory, encoder.vocab) as writer:
         for encoded in in_order(encoder, chunks(pairs), workers):
-            writer.append_rows(encoded.src, encoded.tgt)
+            writer.append_encoded(encoded.src, encoded.tgt)
             counts.update(encoded.counts)
             set_aside += encoded.set_aside
     return dict(counts), set_aside
