@@ -92,7 +92,7 @@ class _SmallestSources:
             self._pairs[fraction] = 1
 
     def share(self, pairs: int, wanted: int) -> float:
-        """The share that holds out at most ``wanted`` pairs (0: a twentieth of ``pairs``), but at least one source."""
+        """The share that holds out at least one source and at most ``wanted`` pairs (0: a twentieth of ``pairs``)."""
         fractions = sorted(self._pairs)
         if len(fractions) < 2:
             raise TextError(
