@@ -85,7 +85,7 @@ def source_fraction(src: str) -> float:
 
 
 def is_validation(pair: Pair, share: float) -> bool:
-    """Whether ``pair`` is in the ``share`` (0 to 1) of sources set aside for validation.
+    """Whether ``pair`` is in the ``share`` (0 to 1) of sources held out for validation.
 
     Decided by the source alone, so that equal sources are always on the same side of the split.
     """

@@ -97,7 +97,7 @@ class _SmallestSources:
         if len(fractions) < 2:
             raise TextError(
                 "The training text holds only one source; expected at least 2 different ones, so that one can be "
-                "set aside for validation. Give more pairs, or give validation pairs of your own."
+                "held out for validation. Give more pairs, or give validation pairs of your own."
             )
         if wanted >= len(fractions):
             raise TextError(
@@ -105,7 +105,7 @@ class _SmallestSources:
                 "Lower text.valid_pairs, or give validation pairs of your own."
             )
         # While all different sources are kept, repeats do not count: of 1000 equal pairs and 10 others, one of
-        # the 11 sources is set aside and not all of the others.
+        # the 11 sources is held out and not all of the others.
         different = pairs if len(fractions) > self._limit else len(fractions)
         wanted = wanted or min(different // _VALIDATION_DIVISOR, _MAX_VALIDATION_PAIRS)
         totals = accumulate(self._pairs[fraction] for fraction in fractions)
