@@ -190,7 +190,8 @@ def _kind(text: str) -> str:
     }
     if (model, pre_tokenizer) not in kinds:
         raise TokenizerError(
-            f"is a {model} model with a {pre_tokenizer} pre-tokenizer, expected one of {', '.join(kinds.values())}. {_ADVICE}"
+            f"is a {model} model with a {pre_tokenizer} pre-tokenizer, "
+            f"expected one of {', '.join(kinds.values())}. {_ADVICE}"
         )
     return kinds[model, pre_tokenizer]
 
