@@ -62,8 +62,8 @@ def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
             longest = number + sum(1 for _ in both)
             src_count, tgt_count = (number - 1 if side is None else longest for side in (src, tgt))
             raise TextError(
-                f"{src_path} has {src_count:,} lines and {tgt_path} has {tgt_count:,}; expected the same number in both. "
-                f"Line {number:,} of {tgt_path if src is None else src_path} has no partner: align the files."
+                f"{src_path} has {src_count:,} lines and {tgt_path} has {tgt_count:,}; expected the same number in "
+                f"both. Line {number:,} of {tgt_path if src is None else src_path} has no partner: align the files."
             )
         yield Pair(src, tgt)
 

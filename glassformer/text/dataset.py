@@ -129,14 +129,15 @@ class EncodedWriter:
 
     def __init__(self, directory: Path, vocab: int) -> None:
         """``vocab``: the size of the larger of the two vocabularies."""
-        self._directory = directory
-        self._vocab = vocab
-        self._count = 0
-        self._words = False
+        self._directory, self._vocab = directory, vocab
+        self._count, self._ends, self._words = 0, {"src": 0, "tgt": 0}, False
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "encoded.json").unlink(missing_ok=True)
-        self._src = _SideWriter(directory, "src")
-        self._tgt = _SideWriter(directory, "tgt")
+        for side in self._ends:
+            (directory / f"{side}.ids").write_bytes(b"")
+            (directory / f"{side}.lengths").write_bytes(b"")
+            (directory / f"{side}.offsets").write_bytes(np.zeros(1, "<i8").tobytes())
+            (directory / f"{side}.starts").unlink(missing_ok=True)
 
     def append(self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> None:
         """Add the ids of sources and of their targets, each with its </s>."""
@@ -144,14 +145,19 @@ class EncodedWriter:
 
     def append_encoded(self, src: EncodedTexts, tgt: EncodedTexts) -> None:
         """Add sources and targets that were encoded for the same vocabulary."""
-        self._src.append(src)
-        self._tgt.append(tgt)
+        for side, texts in (("src", src), ("tgt", tgt)):
+            ends = self._ends[side] + np.cumsum(texts.lengths, dtype="<i8")
+            self._ends[side] += len(texts.ids)
+            values = {"ids": texts.ids, "offsets": ends, "lengths": texts.lengths, "starts": texts.starts}
+            for name, array in values.items():
+                if array is not None:
+                    with (self._directory / f"{side}.{name}").open("ab") as stream:
+                        stream.write(array.tobytes())
         self._count += len(src.lengths)
         self._words = src.starts is not None
 
     def close(self) -> None:
         """Finish the files."""
-        self._close_sides()
         form = {"pairs": self._count, "dtype": _dtype(self._vocab), "words": self._words}
         (self._directory / "encoded.json").write_text(json.dumps(form) + "\n", encoding="utf-8")
 
@@ -163,36 +169,6 @@ class EncodedWriter:
     ) -> None:
         if error is None:
             self.close()
-        else:
-            self._close_sides()
-
-    def _close_sides(self) -> None:
-        self._src.close()
-        self._tgt.close()
-
-
-class _SideWriter:
-    def __init__(self, directory: Path, side: str) -> None:
-        self._end = 0
-        self._ids, self._offsets, self._lengths = (
-            (directory / f"{side}.{part}").open("wb") for part in ("ids", "offsets", "lengths")
-        )
-        self._starts = directory / f"{side}.starts"
-        self._starts.unlink(missing_ok=True)
-        self._offsets.write(np.zeros(1, "<i8").tobytes())
-
-    def append(self, texts: EncodedTexts) -> None:
-        ends = self._end + np.cumsum(texts.lengths, dtype="<i8")
-        self._end += len(texts.ids)
-        for stream, values in ((self._ids, texts.ids), (self._offsets, ends), (self._lengths, texts.lengths)):
-            stream.write(values.tobytes())
-        if texts.starts is not None:
-            with self._starts.open("ab") as stream:
-                stream.write(texts.starts.tobytes())
-
-    def close(self) -> None:
-        for stream in (self._ids, self._offsets, self._lengths):
-            stream.close()
 
 
 def _dtype(vocab: int) -> str:

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from heapq import heappush, heapreplace
-from itertools import accumulate
 from math import nextafter
 from random import Random
 from typing import NamedTuple, Self
@@ -73,44 +71,33 @@ class _SmallestSources:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._heap: list[float] = []
-        self._pairs: dict[float, int] = {}
+        self._fractions = np.empty(0)
+        self._pairs = np.empty(0)
 
     def add(self, fractions: npt.NDArray[np.float64]) -> None:
-        full = len(self._heap) > self._limit
-        for fraction in (fractions[fractions <= -self._heap[0]] if full else fractions).tolist():
-            self._add(fraction)
-
-    def _add(self, fraction: float) -> None:
-        if fraction in self._pairs:
-            self._pairs[fraction] += 1
-        elif len(self._heap) <= self._limit:
-            heappush(self._heap, -fraction)
-            self._pairs[fraction] = 1
-        elif fraction < -self._heap[0]:
-            del self._pairs[-heapreplace(self._heap, -fraction)]
-            self._pairs[fraction] = 1
+        found, places = np.unique(np.append(self._fractions, fractions), return_inverse=True)
+        pairs = np.bincount(places, np.append(self._pairs, np.ones(len(fractions))))
+        self._fractions, self._pairs = found[: self._limit + 1], pairs[: self._limit + 1]
 
     def share(self, pairs: int, wanted: int) -> float:
         """The share that holds out at least one source and at most ``wanted`` pairs (0: a twentieth of ``pairs``)."""
-        fractions = sorted(self._pairs)
-        if len(fractions) < 2:
+        found = len(self._fractions)
+        if found < 2:
             raise TextError(
                 "The training text holds only one source; expected at least 2 different ones, so that one can be "
                 "held out for validation. Give more pairs, or give validation pairs of your own."
             )
-        if wanted >= len(fractions):
+        if wanted >= found:
             raise TextError(
-                f"text.valid_pairs: found {wanted:,}, but there are only {len(fractions):,} different sources. "
+                f"text.valid_pairs: found {wanted:,}, but there are only {found:,} different sources. "
                 "Lower text.valid_pairs, or give validation pairs of your own."
             )
         # While all different sources are kept, repeats do not count: of 1000 equal pairs and 10 others, one of
         # the 11 sources is held out and not all of the others.
-        different = pairs if len(fractions) > self._limit else len(fractions)
+        different = pairs if found > self._limit else found
         wanted = wanted or min(different // _VALIDATION_DIVISOR, _MAX_VALIDATION_PAIRS)
-        totals = accumulate(self._pairs[fraction] for fraction in fractions)
-        count = sum(total <= wanted for total in totals)
-        return nextafter(fractions[max(0, min(count, len(fractions) - 1) - 1)], 1.0)
+        count = int((np.cumsum(self._pairs) <= wanted).sum())
+        return nextafter(float(self._fractions[max(0, min(count, found - 1) - 1)]), 1.0)
 
 
 def training_texts(
