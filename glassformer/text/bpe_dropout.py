@@ -1,8 +1,8 @@
 """BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267): other tokens for the same text in each epoch.
 
 Before each merge, every merge that is possible is dropped with probability p, and the best of the others is made;
-when none is left, the word is done. So the best merge is made with probability 1 - p, and one random number tells how
-many better merges were dropped before the one that is made. Most words lose no merge: numpy finds the others in a
+when none is left, the word is done. So the best merge is made with probability 1 - p, and one random number gives
+the number of better merges that are dropped before the one that is made. Most words lose no merge: numpy finds the others in a
 whole array of words at once. All random numbers for a pair follow from the seed, the epoch and the pair's index.
 """
 
@@ -61,7 +61,7 @@ class MergeTable:
         return tuple((at, merged) for _, merged, at in sorted(found, key=lambda merge: (merge[0], merge[2])))
 
     def merge(self, characters: Symbols, n_regular: int, skips: list[int]) -> Symbols:
-        """Make the first ``n_regular`` merges of a word, then for each of ``skips`` the merge behind that many."""
+        """Make the first ``n_regular`` merges of a word, then, for each of ``skips``, the one after that many others."""
         word = self.derive(characters)[n_regular]
         for skip in skips:
             merges = self._possible_merges(word)

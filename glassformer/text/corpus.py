@@ -17,7 +17,7 @@ _READERS: dict[str, Callable[[Path], Iterator[tuple[str, str]]]] = {
     ".tsv": read_tsv, ".jsonl": read_jsonl, ".po": read_po, ".mo": read_mo, ".tmx": read_tmx,
 }  # fmt: skip
 
-_HASH_BITS = 53  # as many as a float in [0, 1) can hold exactly
+_HASH_BITS = 53  # the precision of a float
 
 
 class Pair(NamedTuple):
@@ -106,7 +106,7 @@ def fingerprint(paths: Sequence[Path]) -> str:
 
 def write_texts(path: Path, texts: Iterable[str]) -> None:
     """Write a text on each line, its line breaks as spaces. Raises ``StorageError`` if it cannot be written."""
-    _write({path: map(on_a_line, texts)})
+    _write({path: map(to_line, texts)})
 
 
 def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> None:
@@ -117,11 +117,11 @@ def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> Non
     if tgt_path is None:
         _write({path: (json.dumps(pair._asdict(), ensure_ascii=False) for pair in pairs)})
     else:
-        _write({path: (on_a_line(pair.src) for pair in pairs), tgt_path: (on_a_line(pair.tgt) for pair in pairs)})
+        _write({path: (to_line(pair.src) for pair in pairs), tgt_path: (to_line(pair.tgt) for pair in pairs)})
 
 
-def on_a_line(text: str) -> str:
-    """The text as it is read back after it was written on a line."""
+def to_line(text: str) -> str:
+    """The text without line breaks, as it is read back from a line of a file."""
     return text.replace("\n", " ").removesuffix("\r")
 
 

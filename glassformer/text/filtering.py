@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import nextafter
 from random import Random
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -71,8 +71,8 @@ class _SmallestSources:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._fractions = np.empty(0)
-        self._pairs = np.empty(0)
+        self._fractions: npt.NDArray[np.float64] = np.empty(0)
+        self._pairs: npt.NDArray[Any] = np.empty(0)
 
     def add(self, fractions: npt.NDArray[np.float64]) -> None:
         found, places = np.unique(np.append(self._fractions, fractions), return_inverse=True)

@@ -39,7 +39,7 @@ def read_lines(path: Path) -> Iterator[str]:
     r"""Each line of a UTF-8 file, with or without a byte order mark, without its ``\n`` or ``\r\n``.
 
     Raises ``TextError`` naming ``path:line:byte``, both from 1, for UTF-16, any other encoding, binary data, and
-    lines that end in ``\r`` alone.
+    lines that end in only ``\r``.
     """
     with open_text(path) as stream:
         for number, raw in enumerate(stream, 1):

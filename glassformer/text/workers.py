@@ -68,7 +68,7 @@ def _context() -> BaseContext:
     return context
 
 
-# Set in a worker process alone: sent to it once, not with each chunk.
+# Set only in a worker process, which gets it once, not with each chunk.
 _function: Callable[[Any], Any] | None = None
 
 

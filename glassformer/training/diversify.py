@@ -29,7 +29,7 @@ from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError, RunError, StorageError
 from glassformer.run_directory import WEIGHTS, RunDirectory
-from glassformer.text.corpus import Pair, is_validation, on_a_line, write_pairs, write_texts
+from glassformer.text.corpus import Pair, is_validation, to_line, write_pairs, write_texts
 from glassformer.text.filtering import CorpusStats, count_chunk
 from glassformer.text.prepare import SECONDS_BETWEEN_LINES, PrepareProgress, chunks
 from glassformer.training.data import FileSource, Source
@@ -98,7 +98,7 @@ def diversify(
                 return outcome
             made += _made_by(outcome.run, own, READ_SIDE[direction], config, display)
         if text.tgt is not None:
-            made = [Pair(*map(on_a_line, pair)) for pair in made]
+            made = [Pair(*map(to_line, pair)) for pair in made]
         pairs = [*own, *_worth_learning(made, own, text)]
         files = _written(place / "pairs", "train", pairs, text)
     return Diversified(FileSource(*files, text.valid_src, text.valid_tgt), len(own), len(pairs), outcomes)
