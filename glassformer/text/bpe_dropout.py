@@ -61,7 +61,7 @@ class MergeTable:
         return tuple((at, merged) for _, merged, at in sorted(found, key=lambda merge: (merge[0], merge[2])))
 
     def merge(self, characters: Symbols, n_regular: int, skips: list[int]) -> Symbols:
-        """Make the first ``n_regular`` merges of a word, then, for each of ``skips``, the one after that many others."""
+        """Make the first ``n_regular`` merges of a word, then for each of ``skips`` the one after that many."""
         word = self.derive(characters)[n_regular]
         for skip in skips:
             merges = self._possible_merges(word)

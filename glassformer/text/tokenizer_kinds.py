@@ -10,7 +10,7 @@ library; ``Tokenizer.derive`` checks that both agree.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from heapq import heapify, heappop, heappush
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple, Protocol
@@ -38,48 +38,52 @@ Show = Callable[[str], str]
 """Gives the readable label of an entry of the vocabulary."""
 
 
-def _bpe() -> Library:
-    library = Library(models.BPE())
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    library.decoder = library_decoders.ByteLevel()
-    return library
+class _Kind(NamedTuple):
+    """The parts of a tokenizer; ``trainer`` makes one that is given the size of the vocabulary."""
+
+    model: Callable[[], Any]
+    pre_tokenizer: Any
+    decoder: Any
+    trainer: Callable[..., Any]
 
 
-def _wordpiece() -> Library:
-    library = Library(models.WordPiece(vocab={}, unk_token=UNKNOWN, max_input_chars_per_word=100))
-    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    library.decoder = library_decoders.WordPiece()
-    return library
-
-
-def _unigram() -> Library:
-    library = Library(models.Unigram())
-    # Without the second split, "</s>" in a user's text would be found whole: it is an entry.
-    library.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Metaspace(prepend_scheme="never"), pre_tokenizers.Split("<", "isolated")]
-    )
-    library.decoder = library_decoders.Metaspace(prepend_scheme="never")
-    return library
-
-
-def _words() -> Library:
-    # A word is letters, digits and _, or punctuation, never both: so no word is the same as a control token.
-    library = Library(models.WordLevel(vocab={}, unk_token=UNKNOWN))
-    library.pre_tokenizer = pre_tokenizers.Whitespace()
-    return library
-
-
-def _characters() -> Library:
-    library = Library(models.WordLevel(vocab={}, unk_token=UNKNOWN))
-    library.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    library.decoder = library_decoders.Fuse()
-    return library
-
-
-_UNTRAINED: dict[str, Callable[[], Library]] = {
-    "bpe": _bpe, "wordpiece": _wordpiece, "unigram": _unigram, "words": _words, "characters": _characters,
-}  # fmt: skip
-KINDS = tuple(_UNTRAINED)
+_KINDS: dict[str, _Kind] = {
+    "bpe": _Kind(
+        models.BPE,
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        library_decoders.ByteLevel(),
+        partial(trainers.BpeTrainer, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()),
+    ),
+    "wordpiece": _Kind(
+        partial(models.WordPiece, vocab={}, unk_token=UNKNOWN, max_input_chars_per_word=100),
+        pre_tokenizers.BertPreTokenizer(),
+        library_decoders.WordPiece(),
+        trainers.WordPieceTrainer,
+    ),
+    "unigram": _Kind(
+        models.Unigram,
+        # Without the second split, "</s>" in a user's text would be found whole: it is an entry.
+        pre_tokenizers.Sequence(
+            [pre_tokenizers.Metaspace(prepend_scheme="never"), pre_tokenizers.Split("<", "isolated")]
+        ),
+        library_decoders.Metaspace(prepend_scheme="never"),
+        partial(trainers.UnigramTrainer, unk_token=UNKNOWN),
+    ),
+    "words": _Kind(
+        partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
+        # A word is letters, digits and _, or punctuation, never both: so no word is the same as a control token.
+        pre_tokenizers.Whitespace(),
+        None,
+        trainers.WordLevelTrainer,
+    ),
+    "characters": _Kind(
+        partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
+        pre_tokenizers.Split("", "isolated"),
+        library_decoders.Fuse(),
+        trainers.WordLevelTrainer,
+    ),
+}
+KINDS = tuple(_KINDS)
 
 
 def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Library:
@@ -89,16 +93,24 @@ def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: b
     ``wordpiece`` and ``unigram`` may break ties differently from run to run. Raises ``TokenizerError`` for an unknown
     kind, text without a word, or a vocabulary too small for the kind.
     """
-    if kind not in _UNTRAINED:
+    if kind not in _KINDS:
         raise TokenizerError(f"tokenizer: found {kind!r},{nearest(kind, KINDS)} expected one of {', '.join(KINDS)}.")
     smallest = len(CONTROL_TOKENS) + (256 if kind == "bpe" else 1)
     if vocab_size < smallest:
         raise _too_small(kind, vocab_size, f"at least {smallest}")
-    library = _UNTRAINED[kind]()
+    parts = _KINDS[kind]
+    library = Library(parts.model())
+    library.pre_tokenizer, library.decoder = parts.pre_tokenizer, parts.decoder
     lower = [normalizers.Lowercase()] if lowercase else []
     library.normalizer = normalizers.Sequence([*lower, normalizers.NFC()])
+    trainer = parts.trainer(vocab_size=vocab_size, special_tokens=list(CONTROL_TOKENS), show_progress=False)
     pieces = _Pieces(texts)
-    _train(library, pieces, _trainer(kind, vocab_size), kind, vocab_size)
+    try:
+        library.train_from_iterator(pieces, trainer=trainer)
+    except Exception as error:  # the library raises bare Exceptions
+        if "not large enough" in str(error):
+            raise _too_small(kind, vocab_size, "enough to hold this text's characters") from error
+        raise
     if not pieces.any_word:
         raise TokenizerError("The text to train a tokenizer on is empty; expected at least one word: give more text.")
     if library.get_vocab_size() > vocab_size:
@@ -106,34 +118,10 @@ def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: b
     return library
 
 
-def _train(library: Library, pieces: Iterable[str], trainer: Any, kind: str, vocab_size: int) -> None:
-    try:
-        library.train_from_iterator(pieces, trainer=trainer)
-    except Exception as error:  # the library raises bare Exceptions
-        if "not large enough" in str(error):
-            raise _too_small(kind, vocab_size, "enough to hold this text's characters") from error
-        raise
-
-
 def _too_small(kind: str, found: int, expected: str) -> TokenizerError:
     return TokenizerError(
         f"text.vocab_size: found {found}, expected {expected}, for a {kind} tokenizer. Raise text.vocab_size."
     )
-
-
-def _trainer(kind: str, vocab_size: int) -> Any:
-    shared: dict[str, Any] = {
-        "vocab_size": vocab_size,
-        "special_tokens": list(CONTROL_TOKENS),
-        "show_progress": False,
-    }
-    if kind == "bpe":
-        return trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **shared)
-    if kind == "wordpiece":
-        return trainers.WordPieceTrainer(**shared)
-    if kind == "unigram":
-        return trainers.UnigramTrainer(unk_token=UNKNOWN, **shared)
-    return trainers.WordLevelTrainer(**shared)
 
 
 class _Pieces:
