@@ -60,9 +60,9 @@ def plan_batches(
     """The indices of all pairs, each exactly once, in batches, in the order in which to train on them.
 
     In each batch, the number of pairs times the longest side is at most ``batch_tokens``; a longer pair is a batch
-    of its own. Lengths are rounded down to multiples of ``bucket`` tokens: 1 gives the least padding, more mixes
-    better. ``seed``, ``epoch`` and ``window`` (the number of the window that the pairs are from) determine which
-    pairs of equal length share a batch, and the order of the batches.
+    of its own. Pairs are sorted by their lengths, rounded down to multiples of ``bucket`` tokens: 1 gives the least
+    padding, more mixes better. ``seed``, ``epoch`` and ``window`` (the number of the window that the pairs are from)
+    determine which pairs of equal rounded lengths share a batch, and the order of the batches.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, window]))
     order = _by_length(np.asarray(src_lengths) // bucket, np.asarray(tgt_lengths) // bucket, random)
