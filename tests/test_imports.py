@@ -93,6 +93,18 @@ def test_importing_it_does_not_load_pytorch(name):
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
+@pytest.mark.parametrize("part", ["text", "tasks"])
+def test_text_is_read_and_prepared_without_pytorch(part):
+    """Only ``collate`` and a batch's ``to`` need it: other engines translate without it."""
+    names = [str(path.relative_to(ROOT).with_suffix("")).replace("/", ".") for path in (PACKAGE / part).rglob("*.py")]
+    check = (
+        f"import sys, importlib\nfor name in {names}:\n    importlib.import_module(name)\n"
+        "    assert 'torch' not in sys.modules, name"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_public_name_is_found_and_an_unknown_one_is_an_attribute_error():
     import glassformer
 

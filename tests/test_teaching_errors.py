@@ -234,7 +234,7 @@ MISTAKES: dict[str, list[Mistake]] = {
                 "--run:", "found nothing", "expected the directory of a training", "Make one in two minutes with `glassformer demo`"),
         Mistake("Files that are not aligned", "OpenNMT-py #1687",
                 "glassformer train --src a.en --tgt short.de --run runs/a", TextError,
-                "a.en has 3 lines and short.de has 2", "Line 3 of a.en has no partner", "expected as many in both", "align the files"),
+                "a.en has 3 lines and short.de has 2", "Line 3 of a.en has no partner", "expected the same number in both", "align the files"),
         Mistake("A file that is not UTF-8", "nmt-en-vi #6",
                 "glassformer train --src a.en --tgt latin.de --run runs/a", TextError,
                 "latin.de:2:6:", "found byte 0xFC", "expected UTF-8", "convert it: iconv -f WINDOWS-1252 -t UTF-8 latin.de"),

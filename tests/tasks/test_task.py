@@ -1,4 +1,4 @@
-"""What every task promises, whatever it is about."""
+"""What holds for every task."""
 
 import hashlib
 import os
@@ -11,15 +11,14 @@ import pytest
 from glassformer.config import RunConfig
 from glassformer.errors import ConfigError
 from glassformer.settings import apply_overrides
-from glassformer.tasks import TASK_NAMES, load_task
-from glassformer.tasks.catalogue import ALIASES
-from glassformer.tasks.task import divide, source, target, unambiguous
+from glassformer.tasks import ALIASES, TASK_NAMES, load_task
+from glassformer.tasks.task import divide, drop_ambiguous, source, target
 from glassformer.text.corpus import Pair
 
 every_task = pytest.mark.parametrize("name", TASK_NAMES)
 
 
-def test_the_names_are_those_that_other_parts_rely_on():
+def test_the_names_of_the_tasks():
     assert TASK_NAMES == (
         "dates",
         "phrasebook-de",
@@ -32,16 +31,16 @@ def test_the_names_are_those_that_other_parts_rely_on():
 
 
 @every_task
-def test_a_task_is_named_as_it_was_asked_for_and_tells_its_size(name, generated):
-    task = generated(name)
+def test_a_task_has_its_name_and_its_size_in_the_summary(name, get_task):
+    task = get_task(name)
     assert task.name == name
     assert "->" in task.summary
     assert f"{len(task.train):,}" in task.summary
     assert "\n" not in task.summary
 
 
-def test_an_alias_is_the_task_that_it_stands_for(generated):
-    assert load_task("scan") == generated("scan-simple")
+def test_an_alias_gives_its_task(get_task):
+    assert load_task("scan") == get_task("scan-simple")
     assert ALIASES["phrasebook"] == "phrasebook-de"
 
 
@@ -52,8 +51,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_all_known():
 
 
 @every_task
-def test_no_source_stands_in_two_splits(name, generated):
-    task = generated(name)
+def test_no_source_is_in_two_splits(name, get_task):
+    task = get_task(name)
     train, valid, test = ({pair.src for pair in split} for split in (task.train, task.valid, task.test))
     assert len(valid) == len(task.valid) > 300
     assert len(test) == len(task.test) >= 1000
@@ -63,8 +62,8 @@ def test_no_source_stands_in_two_splits(name, generated):
 
 
 @every_task
-def test_a_source_has_one_target(name, generated):
-    task = generated(name)
+def test_a_source_has_one_target(name, get_task):
+    task = get_task(name)
     targets = defaultdict(set)
     for src, tgt in task.train + task.valid + task.test:
         targets[src].add(tgt)
@@ -72,8 +71,8 @@ def test_a_source_has_one_target(name, generated):
 
 
 @every_task
-def test_no_text_is_empty_or_spaced_in_an_unusual_way(name, generated):
-    task = generated(name)
+def test_no_text_is_empty_or_has_unusual_spaces(name, get_task):
+    task = get_task(name)
     texts = {text for pair in task.train + task.valid + task.test for text in pair}
     assert [
         text for text in texts if not text or text != " ".join(text.split(" ")) or not _plainly_spaced(text)
@@ -85,31 +84,31 @@ def _plainly_spaced(text):
 
 
 @every_task
-def test_examples_are_a_few_sources_that_training_never_shows(name, generated):
-    task = generated(name)
+def test_examples_are_a_few_sources_that_are_not_trained_on(name, get_task):
+    task = get_task(name)
     assert len(set(task.examples)) == len(task.examples) >= 3
     assert not set(task.examples) & {pair.src for pair in task.train}
 
 
 @every_task
-def test_the_recommended_settings_make_a_run(name, generated):
-    task = generated(name)
+def test_the_recommended_settings_make_a_run(name, get_task):
+    task = get_task(name)
     config = RunConfig.from_mapping(task.settings)
     assert config.train.metric == task.metric == "exact_match"
-    # Separate vocabularies differ in size, and then no one matrix can serve both.
+    # Separate vocabularies differ in size and cannot share one matrix.
     assert config.text.joint or config.model.tie_embeddings != "all"
 
 
 @pytest.mark.parametrize("name", ["dates", "phrasebook-ja", "scan-length"])
-def test_another_seed_gives_other_pairs_but_trains_on_nothing_that_was_held_out(name, generated):
-    first, second = generated(name, seed=1), generated(name, seed=2)
+def test_another_seed_gives_other_pairs_but_trains_on_nothing_that_was_held_out(name, get_task):
+    first, second = get_task(name, seed=1), get_task(name, seed=2)
     assert first.train != second.train
     key = target if name == "dates" else source
     for held_out, train in ((first, second), (second, first)):
         assert not {key(pair) for pair in held_out.valid + held_out.test} & {key(pair) for pair in train.train}
 
 
-def test_pairs_do_not_depend_on_the_process(generated):
+def test_pairs_do_not_depend_on_the_process(get_task):
     """Sets of strings are ordered differently in each process, and phrases are drawn from sets of names."""
     program = (
         "import hashlib; from glassformer.tasks import load_task; task = load_task('phrasebook-fr');"
@@ -119,22 +118,22 @@ def test_pairs_do_not_depend_on_the_process(generated):
     other = subprocess.run(
         [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
     )
-    assert other.stdout.strip() == hashlib.sha256(repr(generated("phrasebook-fr")).encode()).hexdigest()
+    assert other.stdout.strip() == hashlib.sha256(repr(get_task("phrasebook-fr")).encode()).hexdigest()
 
 
-def test_overriding_the_settings_of_a_task_leaves_the_next_one_as_it_was(generated):
+def test_overriding_the_settings_of_a_task_leaves_the_next_one_as_it_was(get_task):
     for name in ("dates", "scan-length"):
         task = load_task(name)
         apply_overrides(task.settings, ["train.max_updates=1"])
-        assert load_task(name).settings == generated(name).settings != task.settings
+        assert load_task(name).settings == get_task(name).settings != task.settings
 
 
-def test_the_same_seed_gives_the_same_task(generated):
+def test_the_same_seed_gives_the_same_task(get_task):
     for name in ("dates", "scan-simple"):
-        assert load_task(name, seed=1) == generated(name)
+        assert load_task(name, seed=1) == get_task(name)
 
 
-def test_divide_keeps_the_order_and_holds_out_about_the_shares_asked_for():
+def test_divide_keeps_the_order_and_holds_out_about_the_given_shares():
     pairs = [Pair(f"source {number}", "same") for number in range(10_000)]
     train, valid, test = divide(pairs, source, valid=0.1, test=0.2)
     assert sorted(train + valid + test) == sorted(pairs)
@@ -153,6 +152,6 @@ def test_divide_by_target_holds_out_all_sources_of_a_target_together():
     assert sum(map(len, targets)) == 300
 
 
-def test_unambiguous_drops_what_has_two_readings_and_what_is_said_twice():
+def test_drop_ambiguous_drops_sources_with_two_targets_and_duplicates():
     pairs = [Pair("b", "1"), Pair("a", "1"), Pair("b", "1"), Pair("c", "1"), Pair("c", "2")]
-    assert unambiguous(pairs) == [Pair("b", "1"), Pair("a", "1")]
+    assert drop_ambiguous(pairs) == [Pair("b", "1"), Pair("a", "1")]
