@@ -507,7 +507,8 @@ lesson.states(
 nothing = torch.full((1, 1, 1, 4), -math.inf)
 print("the text's way:", nothing.softmax(-1).flatten().tolist())
 print(
-    "our way:       ", softmax(torch.zeros(1, 1, 1, 4), torch.zeros(1, 1, 1, 4, dtype=torch.bool)).flatten().tolist()
+    "our way:       ",
+    softmax(torch.zeros(1, 1, 1, 4), Mask.of(torch.zeros(1, 1, 1, 4, dtype=torch.bool))).flatten().tolist(),
 )
 
 # %% [markdown]

@@ -7,6 +7,7 @@ the whole batch instead.
 
 import warnings
 from enum import StrEnum
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -45,8 +46,9 @@ class Float32Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*axes into"]) -> Float[Tensor, "*axes out"]:
         """x Wᵀ + b."""
-        bias = self._buffers["bias"]  # self.bias takes longer, and this is asked often
-        product = x @ self.weight
+        # self.weight takes longer, and a step of a search asks for it some twenty times.
+        weight, bias = cast(tuple[Tensor, Tensor | None], self._buffers.values())
+        product = x @ weight
         return product if bias is None else product.add_(bias)
 
 
