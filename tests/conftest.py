@@ -7,10 +7,13 @@ from typing import Any
 
 import jaxtyping
 import pytest
+import shape_checks
 import torch
 
-from glassformer.config import ModelConfig
-from glassformer.model import Transformer
+shape_checks.install()  # before the model is imported, which is when its functions are decorated
+
+from glassformer.config import ModelConfig  # noqa: E402
+from glassformer.model import Transformer  # noqa: E402
 
 SEED = 7919
 

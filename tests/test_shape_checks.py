@@ -1,15 +1,18 @@
 """The tests check the shapes that the model's signatures promise, also where like calls are not checked again."""
 
+from functools import partial
+
 import pytest
 import torch
-from jaxtyping import Float, TypeCheckError, jaxtyped
+from beartype import beartype
+from jaxtyping import Float, TypeCheckError
 from shape_checks import check_once
 from torch import Tensor
 
 from glassformer.model.masks import padding_mask
 
 
-@jaxtyped(typechecker=check_once)
+@partial(check_once, typechecker=beartype)
 def row_sums(x: Float[Tensor, "row column"]) -> Float[Tensor, "row"]:
     return x.sum(dim=1)[x[:, 0] > 0]  # which rows are lost depends on the values, not on the form
 
