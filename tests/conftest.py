@@ -1,5 +1,6 @@
 """Seeds, and the small models that many tests share. Sizes differ from one another, so that exchanged axes show."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -47,8 +48,12 @@ def shake(module: torch.nn.Module) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    """Small tensors gain nothing from threads, and threads that wait for one another stall on a busy machine."""
+    """Small tensors gain nothing from threads, and threads that wait for one another stall on a busy machine.
+
+    Nor do they in the processes that tests start.
+    """
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True)

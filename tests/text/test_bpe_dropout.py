@@ -1,5 +1,7 @@
 import random
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -76,12 +78,13 @@ def test_whatever_is_left_out_the_text_is_the_same(tokenizer, p):
     assert drawn.ids.dtype == rows.ids.dtype
 
 
-def algorithm_1(tokenizer: Tokenizer, word: str, p: float, draws: random.Random) -> tuple[int, ...]:
+Merges = Callable[[tuple[int, ...]], tuple[tuple[int, int], ...]]
+
+
+def algorithm_1(split: tuple[int, ...], ordered_merges: Merges, p: float, draws: random.Random) -> tuple[int, ...]:
     """The paper's algorithm as it stands there, with a draw for every merge."""
-    table = MergeTable(tokenizer.json)
-    split = table.spelled(tuple(tokenizer.to_ids(word)))
     while True:
-        left = [merge for merge in table._ordered_merges(split) if draws.random() >= p]
+        left = [merge for merge in ordered_merges(split) if draws.random() >= p]
         if not left:
             return split
         at, merged = left[0]
@@ -91,8 +94,9 @@ def algorithm_1(tokenizer: Tokenizer, word: str, p: float, draws: random.Random)
 @pytest.mark.parametrize("p", [0.1, 0.4])
 def test_each_way_to_cut_a_word_is_as_frequent_as_in_the_papers_algorithm(tokenizer, p):
     word, count = " slower", 4000
-    draws = random.Random(4)
-    expected = Counter(algorithm_1(tokenizer, word, p, draws) for _ in range(count))
+    draws, table = random.Random(4), MergeTable(tokenizer.json)
+    spelled, ordered_merges = table.spelled(tuple(tokenizer.to_ids(word))), cache(table._ordered_merges)
+    expected = Counter(algorithm_1(spelled, ordered_merges, p, draws) for _ in range(count))
     drawn = BpeDropout(tokenizer.json, p, 1000).draw(rows_of(tokenizer, [word] * count), keys(count))
     found = Counter(tuple(ids[:-1]) for ids in texts_of(drawn))
     assert len(expected) > 4
