@@ -127,7 +127,7 @@ def sections_around(steps: Iterable[WalkStep]) -> Iterator[str]:
 def extra_steps() -> Iterator[Step]:
     """The steps of passes with the other kinds of positions, and of decoding with a cache."""
     ids = torch.tensor([[3, 2]])
-    for positions in ("relative", "rotary"):
+    for positions in ModelConfig.choices("positions"):
         yield from once(record_pass(Transformer(small(positions=positions)), ids, ids))
     model = Transformer(small()).eval()
     with torch.no_grad(), tracing(model) as trace:
