@@ -282,8 +282,8 @@ plt.close("all")
 # %% [markdown]
 # If batches held 25,000 tokens on each side, as section 5.1 says, then base made some 29 % of these 9.5 TFLOPS and
 # big some 42 %: larger matrices fill a GPU better. So the table says what the GPUs might have computed in that time.
-# That is a fair way to compare its rows, which were all estimated so. But anyone who compares them with costs counted as
-# 6·N·tokens, as is usual today, must bear in mind a factor of three and a half for base.
+# That is a fair way to compare its rows, which were all estimated so. But anyone who compares them with costs counted
+# as 6·N·tokens, as is usual today, must bear in mind a factor of three and a half for base.
 #
 # Where the operations of a step go:
 

@@ -58,8 +58,8 @@ HOW_TO = (
 )
 SLIPS = (
     "Every line is asserted by its lesson: what the text states is computed not to hold, and the value next to it "
-    "is what the computation gives. The texts are good; anyone who writes this much makes slips, and anyone who learns "
-    "from them should know which."
+    "is what the computation gives. The texts are good; anyone who writes this much makes slips, and anyone who "
+    "learns from them should know which."
 )
 _LAST_CELL = """
 import dataclasses, json

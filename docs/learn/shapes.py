@@ -864,13 +864,13 @@ lesson.slips(
     "change of the logits when the mask is left out",
     0.0,
     round(float(change.max()), 4),
-    why="Keys of source padding must be hidden: otherwise the output for a sentence depends on its neighbours' length.",
+    why="Keys of source padding must be hidden: otherwise a sentence's output depends on its neighbours' length.",
     within=0.01,
 )
 
 # %% [markdown]
-# The sentence without padding does not move. "I love you", half of whose row is padding, moves most. With the mask its
-# output is the same as alone.
+# The sentence without padding does not move. "I love you", half of whose row is padding, moves most. With the mask
+# its output is the same as alone.
 #
 # ### 4-3. Feed-forward network
 #

@@ -31,7 +31,7 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train("words", ["a b c a b", "c b a"], 8)
 
 
-@pytest.fixture(scope="module", params=CHOICES, ids=lambda choice: "-".join(choice))
+@pytest.fixture(scope="module", params=CHOICES, ids="-".join)
 def model(request, tokenizer) -> Transformer:
     torch.manual_seed(5)
     sizes = {"src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "d_model": 12, "n_heads": 2, "d_ff": 10}
