@@ -27,8 +27,8 @@ class ModelConfig(Section):
     n_encoder_layers: int = knob(6, "encoder layers", symbol="N", low=1, high=1000)
     n_decoder_layers: int = knob(6, "decoder layers", symbol="N", low=1, high=1000)
     max_length: int = knob(1024, "most positions that a source or a target may have", low=2, high=1_000_000)
-    positions: Literal["sinusoidal", "learned", "relative", "rotary"] = knob(
-        "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, or RoPE"
+    positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi"] = knob(
+        "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, RoPE, or ALiBi"
     )
     relative_clip: int = knob(16, "distance beyond which relative positions look alike", symbol="k", low=1)
     norm: Literal["post", "pre"] = knob("post", "layer norm after the residual sum (paper) or before the sublayer")

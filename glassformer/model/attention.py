@@ -13,7 +13,7 @@ from glassformer.config import ModelConfig
 from glassformer.model.cache import AttentionCache
 from glassformer.model.masks import Mask
 from glassformer.model.packing import PackedRows
-from glassformer.model.positions import Positions, RelativePositions, RotaryPositions
+from glassformer.model.positions import AlibiPositions, Positions, RelativePositions, RotaryPositions
 from glassformer.trace import is_tracing, tap
 
 Queries = Float[Tensor, "batch heads query d_k"]
@@ -69,7 +69,7 @@ def fused_attention(q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor,
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1 ... head_h) W_O, head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i).
 
-    ``knows_order`` gives self-attention its relative or rotary positions, when the configuration has them.
+    ``knows_order`` gives self-attention its relative, rotary or ALiBi positions, when the configuration has them.
     ``fused`` and ``fused_in_traces`` are set by ``Transformer.use_fused_attention``.
     """
 
@@ -89,6 +89,7 @@ class MultiHeadAttention(nn.Module):
         self.w_o = nn.Linear(config.heads_d_v, config.d_model, bias=config.attention_bias)
         self.relative = RelativePositions(config) if knows_order and config.positions == "relative" else None
         self.rotary = RotaryPositions(config) if knows_order and config.positions == "rotary" else None
+        self.alibi = AlibiPositions(config) if knows_order and config.positions == "alibi" else None
 
     def forward(
         self,
@@ -129,7 +130,10 @@ class MultiHeadAttention(nn.Module):
         if self.relative is not None:
             assert positions is not None, "relative positions: say where queries and keys stand"
             products = products + self.relative.products(q, positions)
+        biases = None if self.alibi is None or positions is None else self.alibi(positions)
         scores = products / self.sqrt_d_k
+        if biases is not None:
+            scores = scores + biases
         scores = tap(self, "scores", scores, "batch heads query key")
         scores = mask_scores(scores, mask)
         scores = tap(self, "masked_scores", scores, "batch heads query key")
@@ -193,9 +197,9 @@ class MultiHeadAttention(nn.Module):
     def _is_fused(self) -> bool:
         """Whether ``fused_attention`` stands in: not while a trace records, unless that is wanted.
 
-        It has no relative positions, and passes no products, scores, masked scores and weights.
+        It has no relative or ALiBi positions, and passes no products, scores, masked scores and weights.
         """
-        if not self.fused or self.relative is not None:
+        if not self.fused or self.relative is not None or self.alibi is not None:
             return False
         return self.fused_in_traces or not is_tracing()
 

@@ -1,5 +1,6 @@
-"""How order enters: the paper's table or a learned one added to embeddings, or relative and rotary positions
-inside self-attention. Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864).
+"""How order enters: the paper's table or a learned one added to embeddings, or relative, rotary and ALiBi positions
+inside self-attention. Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864); Press et
+al. 2022 (arXiv 2108.12409).
 """
 
 from typing import NamedTuple
@@ -97,6 +98,27 @@ class RelativePositions(nn.Module):
         vectors = tap(self, "relative_values", vectors, "query key d_v")
         heads = torch.einsum("bhqk,qkd->bhqd", weights, vectors)
         return tap(self, "relative_heads", heads, "batch heads query d_v")
+
+
+class AlibiPositions(nn.Module):
+    """Subtract slope · distance from each score: the farther a key, the less a query attends to it.
+
+    The slopes of n heads are the geometric sequence 2^(-8 / n), 2^(-16 / n) ... 2^-8 of Press et al., for every n.
+    The distance is symmetric, for the encoder; in the decoder the mask hides all keys after the query.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        slopes = 2.0 ** (-8.0 * torch.arange(1, config.n_heads + 1, dtype=torch.float64) / config.n_heads)
+        self.register_buffer("slopes", slopes.float(), persistent=False)
+
+    def forward(self, positions: Positions) -> Float[Tensor, "heads query key"]:
+        """The bias of each query and key in each head."""
+        distances = (positions.keys[None, :] - positions.queries[:, None]).abs()
+        biases = -self.slopes[:, None, None] * distances
+        return tap(self, "biases", biases, "heads query key")
 
 
 class RotaryPositions(nn.Module):

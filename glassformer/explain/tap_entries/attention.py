@@ -70,7 +70,8 @@ def _scores(scope: Scope) -> Tensor:
     products = scope.here("products")
     if scope.has_here("relative.relative_products"):
         products = products + scope.here("relative.relative_products")
-    return products / math.sqrt(scope.config.d_k)
+    scores = products / math.sqrt(scope.config.d_k)
+    return scores + scope.here("alibi.biases") if scope.has_here("alibi.biases") else scores
 
 
 def _masked_scores(scope: Scope) -> Tensor:
@@ -196,6 +197,7 @@ _SELF: dict[str, TapEntry] = {
         variants=(
             Variant("positions", "rotary", "scores = Q′ K′ᵀ / √d_k"),
             Variant("positions", "relative", "(Q Kᵀ + S_rel) / √d_k"),
+            Variant("positions", "alibi", "scores = Q Kᵀ / √d_k + B"),
         ),
     ),
     "weighted_values": TapEntry(

@@ -107,6 +107,17 @@ _ROTARY: dict[str, TapEntry] = {
     ),
 }
 
+
+def _alibi_biases(scope: Scope) -> Tensor:
+    """-2^(-8 i / h) · |key - query| for head i = 1 ... h; the last query stands at the last key."""
+    n_queries, n_keys = scope.at(f"{scope.module.removesuffix('.alibi')}.products").shape[2:]
+    keys = torch.arange(n_keys, device=scope.step.value.device)
+    distances = (keys[None, :] - keys[n_keys - n_queries :][:, None]).abs()
+    n_heads = scope.config.n_heads
+    slopes = torch.tensor([2.0 ** (-8.0 * head / n_heads) for head in range(1, n_heads + 1)], device=keys.device)
+    return -slopes.to(scope.step.value.dtype)[:, None, None] * distances
+
+
 POSITIONS: Entries = {
     "embedding": {
         "position_vectors": TapEntry(
@@ -163,6 +174,15 @@ POSITIONS: Entries = {
             "A · a_V",
             _SHAW,
             compute=_relative_heads,
+        ),
+    },
+    "alibi": {
+        "biases": TapEntry(
+            "A bias for each distance",
+            "Falls with the distance from query to key, in each head at its own slope; not learned.",
+            "B = −2^(−8i/h) · |key − query|",
+            "Press et al. 2022, 3",
+            compute=_alibi_biases,
         ),
     },
 }
