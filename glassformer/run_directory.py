@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from glassformer.checkpoint import (
     MANIFEST,
@@ -32,16 +30,22 @@ from glassformer.checkpoint import (
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.files import replace_file
-from glassformer.model.transformer import Transformer
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
+
+if TYPE_CHECKING:
+    import torch
+
+    from glassformer.model.transformer import Transformer
 
 WEIGHTS = "model"
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 
 
-def pick_device(name: str) -> torch.device:
+def pick_device(name: str) -> "torch.device":
     """The device of that name; ``auto`` is the GPU if there is one. ``ConfigError`` if it is not available."""
+    import torch
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -57,7 +61,7 @@ class LoadedRun:
     """A trained model with its settings and tokenizers; the model is in eval mode, on its device."""
 
     config: RunConfig
-    model: Transformer
+    model: "Transformer"
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
     checkpoint: Path
@@ -133,6 +137,8 @@ class RunDirectory:
         self, device: str = "auto", warn: Callable[[str], None] | None = None, checkpoint: Path | None = None
     ) -> LoadedRun:
         """The model of ``checkpoint``, or else of ``usable_checkpoint``."""
+        from glassformer.model.transformer import Transformer
+
         config, _ = self.read_config()
         src_tokenizer, tgt_tokenizer = self.read_tokenizers()
         checkpoint = checkpoint or self.usable_checkpoint(warn or _warn_on_stderr)

@@ -37,7 +37,7 @@ def speed_page() -> str:
         "other is faster.",
         "## Share of what the machine can do",
         "The multiply-adds that the translations need, relative to those that matrix products alone reach in the "
-        "same run on all cores: float32 systems to the fastest float32 product, int8 ones to the fastest int8 product.",
+        "same run on all cores: float32 systems to the fastest float32 product, int8 to the fastest int8 product.",
         table(["system", *map(_title, cells)], _shares(cells)),
         "## The same outputs",
         table(["compared", *map(_title, cells)], _agreement(cells)),

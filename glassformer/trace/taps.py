@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 
 from glassformer.axes import LEGEND
 from glassformer.errors import TraceError, nearest
@@ -115,7 +116,7 @@ _recorder: ContextVar[_Recorder | _Capture | None] = ContextVar("glassformer_rec
 
 def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
     """Name a tensor of the computation and its axes; returns it, or its edited replacement inside ``tracing``."""
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return value
     recorder = _recorder.get()
     if recorder is None:
@@ -125,7 +126,7 @@ def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
 
 def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str) -> None:
     """Name a tensor from which nothing else is computed; ``compute`` is called only while recording."""
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return
     recorder = _recorder.get()
     if recorder is not None and recorder.shown:
@@ -138,7 +139,7 @@ def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
 
     ``value`` may be a function, which is called only while recording.
     """
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return
     recorder = _recorder.get()
     if recorder is not None and recorder.shown:
@@ -148,7 +149,7 @@ def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
 
 def is_tracing() -> bool:
     """Whether the current context records; guards loops of ``note`` that would take time when idle."""
-    return _recorder.get() is not None
+    return not is_compiling() and _recorder.get() is not None
 
 
 @contextmanager
