@@ -1,4 +1,4 @@
-"""The page of commands, from the signatures that make them."""
+"""The page of commands, from the functions that implement them."""
 
 import inspect
 import re

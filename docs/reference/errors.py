@@ -1,4 +1,4 @@
-"""The page of mistakes, from the table of the tests: each is made here, and answered with the real message."""
+"""The page of mistakes, from the table of the tests: each mistake is made here, and its real message shown."""
 
 import sys
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def errors_page() -> str:
 
 
 def table_of_mistakes() -> ModuleType:
-    """The module of the tests, which belongs to no package, by its path."""
+    """The module of the tests, loaded by its path because it is in no package."""
     spec = spec_from_file_location("teaching_errors", TESTS)
     assert spec is not None
     assert spec.loader is not None
@@ -52,5 +52,5 @@ def rows(tests: ModuleType, mistakes: list[Any]) -> Iterator[list[str]]:
 
 
 def span(text: str) -> str:
-    """As code, whatever it holds: a run of backticks longer than any inside stands around it."""
+    """Any text as inline code: its fence is longer than any run of backticks in it."""
     return f"`` {text} ``" if "`" in text else f"`{text}`"

@@ -1,4 +1,4 @@
-"""Links between pages: which of them lead to no file or no heading. Looks at relative links, never at the net."""
+"""Finds broken relative links between pages: to files or headings that do not exist."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ HEADING = re.compile(r"^#{1,6} +(.+?) *#* *$", re.MULTILINE)
 
 
 def dead_links(root: Path, pages: Iterable[Path]) -> list[str]:
-    """A line for each relative link of the pages that leads to no file, or to no heading of its page."""
+    """A message for each relative link of the pages whose file or heading does not exist."""
     return [complaint for page in pages for complaint in _dead_in(root, page)]
 
 
@@ -32,6 +32,6 @@ def _dead_in(root: Path, page: Path) -> Iterator[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that headings of a page get where it is shown: lower case, hyphens for spaces, no punctuation."""
+    """The anchors of a page's headings as GitHub makes them: lower case, hyphens for spaces, no punctuation."""
     headings = HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,4 +1,4 @@
-"""The little Markdown that the pages need. Knows nothing of what stands in them."""
+"""The Markdown that the generated pages need: pages, tables, code, prose."""
 
 import inspect
 import json
@@ -13,7 +13,7 @@ def page(title: str, *blocks: str) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table, or nothing without rows."""
+    """A table; empty if it has no rows."""
     names, filled = list(head), [list(row) for row in rows]
     lines = [names, ["---"] * len(names), *filled]
     return "\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines) if filled else ""
@@ -28,12 +28,12 @@ def code(text: object) -> str:
 
 
 def prose(doc: str | None) -> str:
-    """A docstring's words on one line, with Markdown's backticks."""
+    """A docstring on one line, with Markdown's backticks."""
     return re.sub(r"\s+", " ", inspect.cleandoc(doc or "")).replace("``", "`")
 
 
 def typed_text(text: str) -> str:
-    """Prose in which names between angle brackets, such as </s>, are shown and not taken for HTML."""
+    """Prose in which names in angle brackets, such as </s>, are shown as code instead of read as HTML."""
     return re.sub(r"(</?\w+>)", r"`\1`", text)
 
 

@@ -1,4 +1,4 @@
-"""The page of settings, from the fields that hold them."""
+"""The page of settings, from the fields of the configuration."""
 
 from collections.abc import Iterator
 from dataclasses import Field, fields

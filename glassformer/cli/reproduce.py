@@ -14,29 +14,29 @@ from glassformer.errors import ConfigError
 def reproduce(
     recipe: Annotated[
         str | None,
-        typer.Argument(help="A recipe's name, or a file of your own ending in .toml; without it all are listed"),
+        typer.Argument(help="A recipe's name, or your own file ending in .toml; without it all recipes are listed"),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the recipe's files are; data/ and ../shared/data/ if not given"),
+        typer.Option(metavar="DIR", help="Where the recipe's files are; default: data/ and ../shared/data/"),
     ] = None,
     variant: Annotated[
         str | None, typer.Option(metavar="NAME", help="A variant of the recipe; the list of all recipes names them")
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where to train, a directory for each seed; if not given runs/RECIPE"),
+        typer.Option(metavar="DIR", help="Where to train, with a directory for each seed; default: runs/RECIPE"),
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="N,N,...", help="The seeds to train with")] = "1,2,3",
     report: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Also keep report.json and the trainings' numbers here; never any text"),
+        typer.Option(metavar="DIR", help="Also write report.json and the trainings' metrics here; never any text"),
     ] = None,
     set_: opt.Set = None,
 ) -> None:
-    """Do a published result again: train its recipe with some seeds, translate its test sets, score them in six ways.
+    """Reproduce a published result: train its recipe with several seeds, translate its test sets, report six scores.
 
-    The same command goes on after a stop, and evaluates again what is trained.
+    The same command continues after a stop, and evaluates again what is trained.
 
     [bold]glassformer reproduce[/bold]
     [bold]glassformer reproduce multi30k-en-de --data DIR --seeds 1,2,3[/bold]
