@@ -306,7 +306,7 @@ MISTAKES = {
         "decoding.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,
         "search.done",
     ),
-    "rule": ("decoding.filters.block_repeated_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.ruled_log_probs"),
+    "rule": ("decoding.filters.block_repeated_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.processed_log_probs"),
     "diversity": (
         "decoding.beam._expand_groups", _without_diversity, {}, DIVERSE, "search.candidate_keys",
     ),
