@@ -126,7 +126,7 @@ def draw_apart(world: World, seed: int, update: int) -> None:
         torch.manual_seed(int(np.random.PCG64([seed, world.rank, update]).random_raw() >> 1))
 
 
-class Keeper:
+class CheckpointManager:
     """Saves and restores one model: ``latest`` to go on, ``history`` to average, ``best`` and ``final`` to use.
 
     All processes call it together; the first one alone writes, and says which checkpoint they all read.
@@ -140,7 +140,7 @@ class Keeper:
         say: Callable[[str], None],
         spread: Spread,
     ) -> None:
-        self._run, self._config, self._say, self._spread = run, config, say, spread
+        self._run, self._config, self._log, self._spread = run, config, say, spread
         self._world = spread.world
         self._digests = {"src_tokenizer": text.src_tokenizer.digest, "tgt_tokenizer": text.tgt_tokenizer.digest}
 
@@ -165,16 +165,16 @@ class Keeper:
         state = TrainState() if newest is None else TrainState.read(newest)
         draw_apart(self._world, self._config.train.seed, state.update)
         if newest is not None:
-            self._refuse_other_tokenizers(newest)
+            self._check_tokenizers(newest)
             self._spread.load(read_tensors(newest, WEIGHTS), newest)
             restore_optimizer(self._spread, optimizer, newest)
             restore_random(newest, self._world)
-            self._say(f"Going on after update {state.update}, from {newest}.")
-            self._say_what_differs(newest)
+            self._log(f"Going on after update {state.update}, from {newest}.")
+            self._log_differences(newest)
         return state
 
     def _newest(self) -> Path | None:
-        found = newest_valid(self._run.latest, self._say)
+        found = newest_valid(self._run.latest, self._log)
         if found is None and checkpoints(self._run.latest):
             raise CheckpointError(
                 f"{self._run.latest}: none of its checkpoints is whole, so that the training cannot go on. Nothing "
@@ -185,7 +185,7 @@ class Keeper:
     def load_best(self, state: TrainState) -> bool:
         """Put the best single checkpoint's weights into the model; False if it is gone or damaged."""
         best = at_update(self._run.best, state.best_update)
-        usable = self._world.from_first(lambda: whole(best, self._say))
+        usable = self._world.from_first(lambda: whole(best, self._log))
         if usable:
             self._spread.load(read_tensors(best, WEIGHTS), best)
         return usable
@@ -194,10 +194,10 @@ class Keeper:
         self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int, *, averaged: int = 0
     ) -> None:
         if self._world.is_first:
-            description = self._description(state) | ({"averaged": averaged} if averaged else {})
+            description = self._describe(state) | ({"averaged": averaged} if averaged else {})
             prune(save_checkpoint(series, state.update, tensors, description), keep)
 
-    def _refuse_other_tokenizers(self, checkpoint: Path) -> None:
+    def _check_tokenizers(self, checkpoint: Path) -> None:
         saved = read_json(checkpoint / "state.json")
         for name, digest in self._digests.items():
             if saved.get(name) != digest:
@@ -206,15 +206,15 @@ class Keeper:
                     f"the original tokenizer.{name[:3]}.json back and remove {self._run.text}, or name another --run."
                 )
 
-    def _say_what_differs(self, checkpoint: Path) -> None:
+    def _log_differences(self, checkpoint: Path) -> None:
         saved = read_json(checkpoint / "state.json")
         threads, processes = saved.get("threads"), saved.get("processes", 1)
         if threads != torch.get_num_threads():
-            self._say(f"Saved with {threads} threads, now {torch.get_num_threads()}: sums differ in their last bits.")
+            self._log(f"Saved with {threads} threads, now {torch.get_num_threads()}: sums differ in their last bits.")
         if processes != self._world.size:
-            self._say(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")
+            self._log(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")
 
-    def _description(self, state: TrainState) -> dict[str, Any]:
+    def _describe(self, state: TrainState) -> dict[str, Any]:
         return {
             "counters": state.to_mapping(),
             "threads": torch.get_num_threads(),

@@ -17,7 +17,7 @@ from glassformer.run_directory import RunDirectory, pick_device
 from glassformer.text.prepare import PreparedText
 from glassformer.training.averaging import average_weights, last_checkpoints
 from glassformer.training.batch_checks import check_batch
-from glassformer.training.checkpointing import Keeper, TrainState
+from glassformer.training.checkpointing import CheckpointManager, TrainState
 from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.data import BatchStream, Cutting
 from glassformer.training.distributed import spread_over
@@ -99,8 +99,8 @@ class Trainer:
         self.model = Transformer(config.model).train()
         self.spread = spread_over(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
-        self.keeper = Keeper(run, config, text, log.say, self.spread)
-        self.state = self._limits_reconsidered(self.keeper.resume(self.optimizer))
+        self.checkpoint_manager = CheckpointManager(run, config, text, log.say, self.spread)
+        self.state = self._limits_reconsidered(self.checkpoint_manager.resume(self.optimizer))
         place = (self.state.epoch, self.state.position)
         cutting = Cutting.of(config, text)
         self.stream = BatchStream(text.train, config.train, *place, world=world, cutting=cutting)
@@ -139,12 +139,12 @@ class Trainer:
         final = self._measure()
         self.log.say(f"{what}: validation loss {final.loss:.3f}.")
         better = self.state.best is not None and self.state.best > final.value(metric)
-        if better and self.keeper.load_best(self.state):
+        if better and self.checkpoint_manager.load_best(self.state):
             final, averaged = self._measure(), 0
             self.log.say(
                 f"The single checkpoint of update {self.state.best_update} has the better {metric}: it is kept."
             )
-        self.keeper.save_weights(self.state, self.run.final, keep=1, averaged=averaged)
+        self.checkpoint_manager.save_weights(self.state, self.run.final, keep=1, averaged=averaged)
         return final
 
     def _update(self) -> Update:
@@ -225,10 +225,10 @@ class Trainer:
         self._warn_of_alike_positions(validation.position_similarity)
         if best:
             self.state = replace(self.state, best=value, best_update=self.state.update, stale_validations=0)
-            self.keeper.save_weights(self.state, self.run.best, keep=1)
+            self.checkpoint_manager.save_weights(self.state, self.run.best, keep=1)
         else:
             self.state = replace(self.state, stale_validations=self.state.stale_validations + 1)
-        self.keeper.save_weights(self.state, self.run.history, keep=self.config.train.average_last)
+        self.checkpoint_manager.save_weights(self.state, self.run.history, keep=self.config.train.average_last)
         self._save()
 
     def _warn_of_alike_positions(self, similarity: float) -> None:
@@ -245,7 +245,7 @@ class Trainer:
 
     def _save(self) -> None:
         self.state = replace(self.state, elapsed_s=time.monotonic() - self._began)
-        self.keeper.save_latest(self.optimizer, self.state)
+        self.checkpoint_manager.save_latest(self.optimizer, self.state)
         self._saved_at, self._saved_clock = self.state.update, self._clock
 
     def _report(self, update: Update) -> None:
