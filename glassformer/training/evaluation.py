@@ -76,17 +76,17 @@ def tokenised_remark(references: Iterable[str]) -> str:
     )
 
 
-SENTENCES = 100
-TOO_ALIKE = 0.9
+COLLAPSE_SENTENCES = 100
+COLLAPSE_THRESHOLD = 0.9
 
 
-def position_similarity(model: Transformer, pairs: EncodedPairs, device: torch.device) -> float:
+def encoder_collapse(model: Transformer, pairs: EncodedPairs, device: torch.device) -> float:
     """The mean cosine between the encoder's outputs at two positions of one source, of the first 100 sources.
 
     1 means that every position says the same. A fresh model has little of it; while a model learns its first words
     it may come near 1, and falls as attention begins to choose.
     """
-    batch = collate(pairs, np.arange(min(SENTENCES, len(pairs)))).to(device)
+    batch = collate(pairs, np.arange(min(COLLAPSE_SENTENCES, len(pairs)))).to(device)
     with evaluating(model), torch.no_grad():
         memory, mask = model.encode(batch.src_ids)
     kept = mask[:, 0, 0]
@@ -96,11 +96,11 @@ def position_similarity(model: Transformer, pairs: EncodedPairs, device: torch.d
     return float(other_positions.sum() / (lengths * (lengths - 1)).sum().clamp(min=1.0))
 
 
-def warning(update: int, similarity: float) -> str:
+def collapse_warning(update: int, similarity: float) -> str:
     """What to do about an encoder that has not begun to tell positions apart."""
     return (
         f"Warning: at update {update}, after warm-up, the encoder's outputs at different positions of a sentence are "
-        f"nearly the same: their mean cosine is {similarity:.2f}, expected below {TOO_ALIKE}. The decoder sees which "
+        f"nearly the same: their mean cosine is {similarity:.2f}, expected below {COLLAPSE_THRESHOLD}. The decoder sees which "
         "words there are, not where. Lower train.peak_rate, lengthen train.warmup or set model.norm=pre, and train "
         "again in a new --run."
     )
@@ -110,14 +110,14 @@ def warning(update: int, similarity: float) -> str:
 class Validation:
     """One validation: mean loss per token (nats, not smoothed), and the scores of translated sentences.
 
-    ``position_similarity`` is the mean cosine between the encoder's outputs at two positions of a source.
+    ``encoder_collapse`` is the mean cosine between the encoder's outputs at two positions of a source.
     """
 
     update: int
     loss: float
     scores: Scores
     sample: tuple[str, str, str]
-    position_similarity: float
+    encoder_collapse: float
 
     @property
     def perplexity(self) -> float:
@@ -186,7 +186,7 @@ def validate(
             f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
             "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
         )
-    similarity = position_similarity(model, text.valid, device)
+    similarity = encoder_collapse(model, text.valid, device)
     pairs = text.valid_text[: config.train.valid_translations or None]
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)

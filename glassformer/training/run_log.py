@@ -156,7 +156,7 @@ class RunLog:
             {
                 "valid_loss": validation.loss, "valid_perplexity": validation.perplexity, "valid_bleu": scores.bleu,
                 "valid_chrf": scores.chrf, "valid_exact_match": scores.exact_match,
-                "position_similarity": validation.position_similarity,
+                "position_similarity": validation.encoder_collapse,
             },
         )  # fmt: skip
 

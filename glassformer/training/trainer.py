@@ -21,7 +21,7 @@ from glassformer.training.checkpointing import CheckpointManager, TrainState
 from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.data import BatchStream, Cutting
 from glassformer.training.distributed import spread_over
-from glassformer.training.evaluation import TOO_ALIKE, Validation, validate, warning
+from glassformer.training.evaluation import COLLAPSE_THRESHOLD, Validation, collapse_warning, validate
 from glassformer.training.run_log import Display, Progress
 from glassformer.training.schedule import (
     begin_cooldown,
@@ -222,7 +222,7 @@ class Trainer:
         best = self.state.best is None or value > self.state.best
         self.state = replace(self.state, validated_update=self.state.update)
         self.log.validated(validation, best=best)
-        self._warn_of_alike_positions(validation.position_similarity)
+        self._warn_of_collapse(validation.encoder_collapse)
         if best:
             self.state = replace(self.state, best=value, best_update=self.state.update, stale_validations=0)
             self.checkpoint_manager.save_weights(self.state, self.run.best, keep=1)
@@ -231,10 +231,10 @@ class Trainer:
         self.checkpoint_manager.save_weights(self.state, self.run.history, keep=self.config.train.average_last)
         self._save()
 
-    def _warn_of_alike_positions(self, similarity: float) -> None:
+    def _warn_of_collapse(self, similarity: float) -> None:
         """Once, when the learning rate has been at its highest and the encoder has not begun to tell words apart."""
-        if similarity > TOO_ALIKE and self.state.update >= self.config.train.warmup and not self._warned:
-            self.log.say(warning(self.state.update, similarity))
+        if similarity > COLLAPSE_THRESHOLD and self.state.update >= self.config.train.warmup and not self._warned:
+            self.log.say(collapse_warning(self.state.update, similarity))
             self._warned = True
 
     def _measure(self) -> Validation:
