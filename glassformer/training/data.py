@@ -35,14 +35,14 @@ _TEXTS_AT_A_TIME = 2**15
 
 
 @dataclass(frozen=True)
-class Cutting:
+class BpeDropoutSampler:
     """How sources and targets are cut anew, from one seed."""
 
     dropouts: tuple[BpeDropout, BpeDropout]
     seed: int
 
     @classmethod
-    def of(cls, config: RunConfig, text: PreparedText) -> Self | None:
+    def from_config(cls, config: RunConfig, text: PreparedText) -> Self | None:
         """None where every epoch has the same tokens."""
         p, longest = config.text.bpe_dropout, config.text.max_tokens + 1
         if not p:
@@ -51,7 +51,7 @@ class Cutting:
         tgt = src if config.text.joint else BpeDropout(text.tgt_tokenizer.json, p, longest)
         return cls((src, tgt), config.train.seed)
 
-    def sides(self, pairs: EncodedPairs, indices: npt.NDArray[np.int64], epoch: int) -> Sides:
+    def sample(self, pairs: EncodedPairs, indices: npt.NDArray[np.int64], epoch: int) -> Sides:
         """The pairs at ``indices``, in that order and in memory, as this epoch has them."""
         both = (pairs.src_side, pairs.tgt_side)
         return Sides(*(self._side(side, number, indices, epoch) for number, side in enumerate(both)))
@@ -88,10 +88,10 @@ class BatchStream:
         position: int,
         *,
         world: World = ALONE,
-        cutting: Cutting | None = None,
+        bpe_dropout: BpeDropoutSampler | None = None,
     ) -> None:
-        """With ``cutting`` the pairs are cut into other tokens in each epoch."""
-        self._pairs, self._config, self._world, self._cutting = pairs, config, world, cutting
+        """With ``bpe_dropout`` the pairs are cut into other tokens in each epoch."""
+        self._pairs, self._config, self._world, self._bpe_dropout = pairs, config, world, bpe_dropout
         self._windows = count_windows(len(pairs))
         self.epoch, self.position = epoch, position
         self._begin_epoch()
@@ -150,10 +150,10 @@ class BatchStream:
         """Plan a window, the first or the one after that which is planned."""
         self._first, self._window = self._first + len(self._plan), window
         indices = window_indices(len(self._pairs), window, seed=self._config.seed, epoch=self.epoch)
-        if self._cutting is None:
+        if self._bpe_dropout is None:
             self._here, places = Sides(self._pairs.src_side, self._pairs.tgt_side), indices
         else:
-            self._here, places = self._cutting.sides(self._pairs, indices, self.epoch), np.arange(len(indices))
+            self._here, places = self._bpe_dropout.sample(self._pairs, indices, self.epoch), np.arange(len(indices))
         plan = plan_batches(
             self._here.src_side.lengths[places],
             self._here.tgt_side.lengths[places],

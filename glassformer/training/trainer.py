@@ -19,7 +19,7 @@ from glassformer.training.averaging import average_weights, last_checkpoints
 from glassformer.training.batch_checks import check_batch
 from glassformer.training.checkpointing import CheckpointManager, TrainState
 from glassformer.training.cpu import keep_freed_memory
-from glassformer.training.data import BatchStream, Cutting
+from glassformer.training.data import BatchStream, BpeDropoutSampler
 from glassformer.training.distributed import spread_over
 from glassformer.training.evaluation import COLLAPSE_THRESHOLD, Validation, collapse_warning, validate
 from glassformer.training.run_log import Display, Progress
@@ -102,8 +102,8 @@ class Trainer:
         self.checkpoint_manager = CheckpointManager(run, config, text, log.say, self.spread)
         self.state = self._limits_reconsidered(self.checkpoint_manager.resume(self.optimizer))
         place = (self.state.epoch, self.state.position)
-        cutting = Cutting.of(config, text)
-        self.stream = BatchStream(text.train, config.train, *place, world=world, cutting=cutting)
+        sampler = BpeDropoutSampler.from_config(config, text)
+        self.stream = BatchStream(text.train, config.train, *place, world=world, bpe_dropout=sampler)
         self._saved_at = self.state.update
         self._began = time.monotonic() - self.state.elapsed_s
         self._clock = self._saved_clock = self.state.elapsed_s
