@@ -19,7 +19,7 @@ from glassformer.explain.walk import Walk, made_walk
 from glassformer.run_directory import RunDirectory
 from glassformer.trace import note, tracing
 from glassformer.training.checkpointing import TrainState, restore_optimizer
-from glassformer.training.distributed import Spread
+from glassformer.training.distributed import ParallelStrategy
 from glassformer.training.schedule import cooldown_factor, learning_rate
 from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
 
@@ -45,7 +45,7 @@ def walk_training(
     state = TrainState()
     if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
         state = TrainState.read(latest)
-        restore_optimizer(Spread(model, train), optimizer, latest)
+        restore_optimizer(ParallelStrategy(model, train), optimizer, latest)
     number = state.update + 1
     device = next(model.parameters()).device
     own_dropout = torch.random.fork_rng([device] if device.type == "cuda" else [])

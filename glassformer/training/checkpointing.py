@@ -29,7 +29,7 @@ from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, TokenizerError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.prepare import PreparedText
-from glassformer.training.distributed import Spread
+from glassformer.training.distributed import ParallelStrategy
 from glassformer.world import ALONE, World
 
 OPTIMIZER = "optimizer"
@@ -83,15 +83,15 @@ def optimizer_tensors(model: torch.nn.Module, optimizer: Adam) -> dict[str, Tens
     return tensors
 
 
-def restore_optimizer(spread: Spread, optimizer: Adam, checkpoint: Path) -> None:
+def restore_optimizer(strategy: ParallelStrategy, optimizer: Adam, checkpoint: Path) -> None:
     """Put saved moments back."""
     saved = read_tensors(checkpoint, OPTIMIZER)
-    for name, parameter in spread.model.named_parameters():
+    for name, parameter in strategy.model.named_parameters():
         state = {key: saved[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in saved}
         if saved and len(state) != 3:
             raise CheckpointError(f"{checkpoint}/{OPTIMIZER}.safetensors: holds nothing for {name}.")
         if state:
-            moments = {key: spread.placed(state[key], parameter) for key in ("exp_avg", "exp_avg_sq")}
+            moments = {key: strategy.distribute_like(state[key], parameter) for key in ("exp_avg", "exp_avg_sq")}
             step = state["step"].to(parameter.device) if optimizer.param_groups[0]["fused"] else state["step"]
             optimizer.state[parameter] = {"step": step, **moments}
 
@@ -138,25 +138,25 @@ class CheckpointManager:
         config: RunConfig,
         text: PreparedText,
         say: Callable[[str], None],
-        spread: Spread,
+        strategy: ParallelStrategy,
     ) -> None:
-        self._run, self._config, self._log, self._spread = run, config, say, spread
-        self._world = spread.world
+        self._run, self._config, self._log, self._strategy = run, config, say, strategy
+        self._world = strategy.world
         self._digests = {"src_tokenizer": text.src_tokenizer.digest, "tgt_tokenizer": text.tgt_tokenizer.digest}
 
     def save_latest(self, optimizer: Adam, state: TrainState) -> None:
         """All that is needed to go on; the two newest are kept."""
-        gathered = self._spread.gathered
+        gather = self._strategy.gather_tensors
         tensors = {
-            WEIGHTS: gathered(weights_of(self._spread.model)),
-            OPTIMIZER: gathered(optimizer_tensors(self._spread.model, optimizer)),
+            WEIGHTS: gather(weights_of(self._strategy.model)),
+            OPTIMIZER: gather(optimizer_tensors(self._strategy.model, optimizer)),
             RANDOM: random_tensors(self._world),
         }
         self._write(self._run.latest, state, tensors, keep=2)
 
     def save_weights(self, state: TrainState, series: Path, *, keep: int, averaged: int = 0) -> None:
         """The weights alone, to average or to use; of how many checkpoints they are the mean, 0 for one by itself."""
-        tensors = {WEIGHTS: self._spread.gathered(weights_of(self._spread.model))}
+        tensors = {WEIGHTS: self._strategy.gather_tensors(weights_of(self._strategy.model))}
         self._write(series, state, tensors, keep, averaged=averaged)
 
     def resume(self, optimizer: Adam) -> TrainState:
@@ -166,8 +166,8 @@ class CheckpointManager:
         draw_apart(self._world, self._config.train.seed, state.update)
         if newest is not None:
             self._check_tokenizers(newest)
-            self._spread.load(read_tensors(newest, WEIGHTS), newest)
-            restore_optimizer(self._spread, optimizer, newest)
+            self._strategy.load(read_tensors(newest, WEIGHTS), newest)
+            restore_optimizer(self._strategy, optimizer, newest)
             restore_random(newest, self._world)
             self._log(f"Going on after update {state.update}, from {newest}.")
             self._log_differences(newest)
@@ -187,7 +187,7 @@ class CheckpointManager:
         best = at_update(self._run.best, state.best_update)
         usable = self._world.from_first(lambda: whole(best, self._log))
         if usable:
-            self._spread.load(read_tensors(best, WEIGHTS), best)
+            self._strategy.load(read_tensors(best, WEIGHTS), best)
         return usable
 
     def _write(

@@ -20,7 +20,7 @@ CPU_PART, DEVICE_PART = 512, 8192
 
 
 class Objective(nn.Module):
-    """A model and its loss as one module: what an update differentiates, and what is spread over processes."""
+    """A model and its loss as one module: what an update differentiates, and what a strategy distributes."""
 
     def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ from glassformer.config import TrainConfig
 from glassformer.model.transformer import Transformer
 from glassformer.text.batches import Batch
 from glassformer.trace import is_tracing, note
-from glassformer.training.distributed import Spread, whole
+from glassformer.training.distributed import ParallelStrategy, full_tensor
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
@@ -31,7 +31,7 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 
 
 @dataclass(frozen=True)
-class Losses:
+class LossSums:
     """Sums over ``tokens`` target tokens, in nats: of the smoothed loss and of the negative log-likelihood."""
 
     loss: float
@@ -45,34 +45,36 @@ def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
     return Adam(model.parameters(), lr=0.0, betas=betas, eps=config.adam_eps, fused=True)
 
 
-def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> Losses:
+def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> LossSums:
     """Add to each gradient that of the mean smoothed loss over the target tokens of all ``batches``."""
     tokens = sum(batch.target_tokens for batch in batches)
-    losses = add_gradients(Spread(model, config), batches, tokens, config)
+    losses = backward_batches(ParallelStrategy(model, config), batches, tokens, config)
     _note_each(model, "gradient", _gradient)
     return losses
 
 
-def add_gradients(spread: Spread, batches: Sequence[Batch], tokens: int, config: TrainConfig) -> Losses:
+def backward_batches(
+    strategy: ParallelStrategy, batches: Sequence[Batch], tokens: int, config: TrainConfig
+) -> LossSums:
     """``accumulate_gradients`` where each process has its share of the batches; all together hold ``tokens``."""
-    device = next(spread.model.parameters()).device
+    device = next(strategy.model.parameters()).device
     loss_sum = nll_sum = 0.0
     for number, batch in enumerate(batches, start=1):
         batch = batch.to(device)
-        with spread.adding(last=number == len(batches)):
+        with strategy.gradient_sync(enabled=number == len(batches)):
             with autocast(config.precision, device):
-                loss, nll = spread.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
-            mean = loss / (tokens / spread.world.size)  # of the processes' gradients the average is taken
+                loss, nll = strategy.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+            mean = loss / (tokens / strategy.world.size)  # of the processes' gradients the average is taken
             note("loss.mean", mean, "")
             mean.backward()
         loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
-    loss_sum, nll_sum = spread.world.sum(loss_sum, nll_sum)
-    return Losses(loss_sum, nll_sum, tokens)
+    loss_sum, nll_sum = strategy.world.sum(loss_sum, nll_sum)
+    return LossSums(loss_sum, nll_sum, tokens)
 
 
 def clip_gradients(model: nn.Module, config: TrainConfig) -> float:
     """Shorten the gradient of all weights together to ``clip_norm``, if one is set; its norm before that."""
-    norm = whole(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
+    norm = full_tensor(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
     note("update.gradient_norm", norm, "")
     _note_each(model, "clipped_gradient", _gradient)
     return float(norm)

@@ -20,7 +20,7 @@ from glassformer.training.batch_checks import check_batch
 from glassformer.training.checkpointing import CheckpointManager, TrainState
 from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.data import BatchStream, BpeDropoutSampler
-from glassformer.training.distributed import spread_over
+from glassformer.training.distributed import make_strategy
 from glassformer.training.evaluation import COLLAPSE_THRESHOLD, Validation, collapse_warning, validate
 from glassformer.training.run_log import Display, Progress
 from glassformer.training.schedule import (
@@ -32,7 +32,7 @@ from glassformer.training.schedule import (
     share_done,
 )
 from glassformer.training.signals import StopSignals
-from glassformer.training.train_step import adam_step, add_gradients, clip_gradients, new_optimizer
+from glassformer.training.train_step import adam_step, backward_batches, clip_gradients, new_optimizer
 from glassformer.world import ALONE, World
 
 
@@ -97,9 +97,9 @@ class Trainer:
         keep_freed_memory()
         torch.manual_seed(config.train.seed)
         self.model = Transformer(config.model).train()
-        self.spread = spread_over(world, self.model, config.train, self.device)
+        self.strategy = make_strategy(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
-        self.checkpoint_manager = CheckpointManager(run, config, text, log.say, self.spread)
+        self.checkpoint_manager = CheckpointManager(run, config, text, log.say, self.strategy)
         self.state = self._limits_reconsidered(self.checkpoint_manager.resume(self.optimizer))
         place = (self.state.epoch, self.state.position)
         sampler = BpeDropoutSampler.from_config(config, text)
@@ -134,7 +134,7 @@ class Trainer:
         )
         averaged, what = len(candidates), "The last update"  # where no checkpoint to average is whole
         if candidates:
-            self.spread.load(average_weights(candidates), candidates[-1])
+            self.strategy.load(average_weights(candidates), candidates[-1])
             what = f"Average of the last {averaged} checkpoints"
         final = self._measure()
         self.log.say(f"{what}: validation loss {final.loss:.3f}.")
@@ -154,7 +154,7 @@ class Trainer:
         if self.state.update == 0:
             first = share.batches[0]
             check_batch(self.config.model, first.src_ids, first.tgt_in_ids, first.tgt_out_ids)
-        losses = add_gradients(self.spread, share.batches, share.tokens, settings)
+        losses = backward_batches(self.strategy, share.batches, share.tokens, settings)
         norm = clip_gradients(self.model, settings)
         self._refuse_divergence(losses.loss, norm)
         number = self.state.update + 1
@@ -238,7 +238,7 @@ class Trainer:
             self._warned = True
 
     def _measure(self) -> Validation:
-        with self.spread.whole_model() as model:
+        with self.strategy.full_model() as model:
             validation = validate(model, self.text, self.config, self.state.update, self.device, world=self.world)
         self._window = Window()
         return validation
