@@ -28,7 +28,7 @@ from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, read_prepared
 from glassformer.training.arguments import TrainRequest
-from glassformer.training.data import BatchStream, Share
+from glassformer.training.data import BatchStream, UpdateBatches
 from glassformer.training.run_log import Progress, Silence
 from glassformer.training.train import train
 from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
@@ -53,7 +53,7 @@ class Bare:
             self._step(share)
         return time.perf_counter() - start
 
-    def _step(self, share: Share) -> None:
+    def _step(self, share: UpdateBatches) -> None:
         accumulate_gradients(self._model, share.batches, self._settings)
         clip_gradients(self._model, self._settings)
         adam_step(self._model, self._optimizer, 1e-4)

@@ -114,7 +114,7 @@ def _source(data: Mapping[str, Any]) -> Source:
                 "Leave it out, or see `glassformer train --help`."
             )
     if kinds == ["task"]:
-        return TaskSource.named(data["task"])
+        return TaskSource.load(data["task"])
     if kinds == ["pairs"]:
         valid = data.get("valid")
         return FileSource(Path(data["pairs"]), None, Path(valid) if valid else None, None)

@@ -67,7 +67,7 @@ class BpeDropoutSampler:
 
 
 @dataclass(frozen=True)
-class Share:
+class UpdateBatches:
     """The batches of one update that are this process's, and the target tokens of all processes' together."""
 
     batches: list[Batch]
@@ -102,15 +102,15 @@ class BatchStream:
         """The next batch; a new epoch is planned when this one is over."""
         return collate(*self._next())
 
-    def next_update(self) -> Share:
-        """The next ``batches_an_update``, of which the processes take one each in turn, by rank."""
-        dealt = [self._next() for _ in range(self.batches_an_update)]
+    def next_update(self) -> UpdateBatches:
+        """The next ``batches_per_update``, of which the processes take one each in turn, by rank."""
+        dealt = [self._next() for _ in range(self.batches_per_update)]
         tokens = sum(int(sides.tgt_side.lengths[indices].sum()) for sides, indices in dealt)
         own = dealt[self._world.rank :: self._world.size]
-        return Share([collate(sides, indices) for sides, indices in own], tokens)
+        return UpdateBatches([collate(sides, indices) for sides, indices in own], tokens)
 
     @property
-    def batches_an_update(self) -> int:
+    def batches_per_update(self) -> int:
         """``train.accumulate`` of each process."""
         return self._config.accumulate * self._world.size
 
@@ -228,11 +228,11 @@ class TaskSource:
     task: Task
 
     @classmethod
-    def named(cls, name: str) -> "TaskSource":
+    def load(cls, name: str) -> "TaskSource":
         """Generate the task of that name."""
         return cls(load_task(name))
 
-    def only(self, pairs: int) -> "TaskSource":
+    def limit(self, pairs: int) -> "TaskSource":
         """The same task with fewer training pairs."""
         return TaskSource(replace(self.task, train=self.task.train[:pairs]))
 

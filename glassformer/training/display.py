@@ -92,7 +92,7 @@ class LiveDisplay:
     def _panel(self) -> RenderableType:
         parts: list[RenderableType] = []
         if self._progress is not None:
-            parts += [_numbers(self._progress), ProgressBar(total=1.0, completed=self._progress.share_done)]
+            parts += [_numbers(self._progress), ProgressBar(total=1.0, completed=self._progress.fraction_done)]
         if self._validation is not None:
             parts.append(_validation_table(self._validation, self._best))
         return Panel(Group(*parts), title="training", border_style="cyan")

@@ -31,7 +31,7 @@ class Progress:
     gradient_norm: float
     elapsed_s: float
     left_s: float | None
-    share_done: float
+    fraction_done: float
 
     def line(self) -> str:
         """One line for a log."""

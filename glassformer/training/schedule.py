@@ -24,11 +24,11 @@ def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
     return float(peak * min(update / config.warmup, (config.warmup / update) ** 0.5))
 
 
-def reason_to_end(settings: TrainConfig, state: TrainState, clock_s: float) -> str | None:
-    """What ends the training now, after ``clock_s`` seconds of it."""
+def stop_reason(settings: TrainConfig, state: TrainState, elapsed_s: float) -> str | None:
+    """What ends the training now, after ``elapsed_s`` seconds of it."""
     if state.update >= settings.max_updates:
         return f"reached {_updates(settings)}"
-    if settings.max_minutes and clock_s >= 60 * settings.max_minutes:
+    if settings.max_minutes and elapsed_s >= 60 * settings.max_minutes:
         return f"reached {_minutes(settings)}"
     if settings.stop_at and settings.metric != "loss" and (state.best or 0.0) >= settings.stop_at:
         return f"{settings.metric} reached {state.best:.1f} (train.stop_at)"
@@ -39,7 +39,7 @@ def reason_to_end(settings: TrainConfig, state: TrainState, clock_s: float) -> s
     return None
 
 
-def begin_cooldown(settings: TrainConfig, state: TrainState, clock_s: float) -> TrainState:
+def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -> TrainState:
     """The state with its cooldown from here on, if it is due.
 
     It lasts until the nearest limit, in updates at the pace so far; after patience has run out, for
@@ -47,7 +47,7 @@ def begin_cooldown(settings: TrainConfig, state: TrainState, clock_s: float) -> 
     """
     if state.cooldown_to or not settings.cooldown:
         return state
-    left, cause = min(_left(settings, state, clock_s))
+    left, cause = min(_left(settings, state, elapsed_s))
     if _is_out_of_patience(settings, state):
         share = settings.cooldown / (1 - settings.cooldown)
         left, cause = min((left, cause), (state.update * share, _patience(settings)))
@@ -57,7 +57,7 @@ def begin_cooldown(settings: TrainConfig, state: TrainState, clock_s: float) -> 
     return replace(state, cooldown_from=state.update, cooldown_to=last, cooldown_cause=cause)
 
 
-def forget_cooldown(settings: TrainConfig, state: TrainState) -> TrainState:
+def cancel_stale_cooldown(settings: TrainConfig, state: TrainState) -> TrainState:
     """The state without a cooldown for a limit that is no longer set: the training may go on for longer."""
     if not state.cooldown_to or state.cooldown_cause in {_updates(settings), _minutes(settings), _patience(settings)}:
         return state
@@ -72,19 +72,19 @@ def cooldown_factor(state: TrainState, update: int) -> float:
     return min(1.0, left / (state.cooldown_to - state.cooldown_from + 1))
 
 
-def share_done(settings: TrainConfig, state: TrainState) -> float:
+def fraction_done(settings: TrainConfig, state: TrainState) -> float:
     """The part of the training that is done, by whichever limit comes first."""
     last = state.cooldown_to or settings.max_updates
     by_time = state.elapsed_s / (60 * settings.max_minutes) if settings.max_minutes else 0.0
     return min(1.0, max(state.update / last, by_time))
 
 
-def _left(settings: TrainConfig, state: TrainState, clock_s: float) -> list[tuple[float, str]]:
+def _left(settings: TrainConfig, state: TrainState, elapsed_s: float) -> list[tuple[float, str]]:
     """The updates that are left until each limit, at the pace so far."""
     left = [(float(settings.max_updates - state.update), _updates(settings))]
     if settings.max_minutes and state.update:
-        left_s = 60 * settings.max_minutes - clock_s
-        left.append((state.update * left_s / max(clock_s, 1e-9), _minutes(settings)))
+        left_s = 60 * settings.max_minutes - elapsed_s
+        left.append((state.update * left_s / max(elapsed_s, 1e-9), _minutes(settings)))
     return left
 
 

@@ -24,12 +24,12 @@ from glassformer.training.distributed import make_strategy
 from glassformer.training.evaluation import COLLAPSE_THRESHOLD, Validation, collapse_warning, validate
 from glassformer.training.run_log import Display, Progress
 from glassformer.training.schedule import (
-    begin_cooldown,
+    cancel_stale_cooldown,
     cooldown_factor,
-    forget_cooldown,
+    fraction_done,
     learning_rate,
-    reason_to_end,
-    share_done,
+    start_cooldown,
+    stop_reason,
 )
 from glassformer.training.signals import StopSignals
 from glassformer.training.train_step import adam_step, backward_batches, clip_gradients, new_optimizer
@@ -100,7 +100,7 @@ class Trainer:
         self.strategy = make_strategy(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
         self.checkpoint_manager = CheckpointManager(run, config, text, log.say, self.strategy)
-        self.state = self._limits_reconsidered(self.checkpoint_manager.resume(self.optimizer))
+        self.state = self._cancel_stale_cooldown(self.checkpoint_manager.resume(self.optimizer))
         place = (self.state.epoch, self.state.position)
         sampler = BpeDropoutSampler.from_config(config, text)
         self.stream = BatchStream(text.train, config.train, *place, world=world, bpe_dropout=sampler)
@@ -113,8 +113,8 @@ class Trainer:
     def fit(self) -> str:
         """Update until a limit, patience or a signal ends it, and save; the reason is returned."""
         with StopSignals() as signals:
-            while (reason := self._reason_to_end(signals)) is None:
-                self._begin_cooldown()
+            while (reason := self._stop_reason(signals)) is None:
+                self._start_cooldown()
                 self._report(self._update())
                 if self._validation_due():
                     self._validate()
@@ -179,19 +179,19 @@ class Trainer:
             "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
         )
 
-    def _reason_to_end(self, signals: StopSignals) -> str | None:
+    def _stop_reason(self, signals: StopSignals) -> str | None:
         if stopped_by := self._agree(signals):
             return f"stopped by {signal.Signals(stopped_by).name}; the same command goes on"
-        return reason_to_end(self.config.train, self.state, self._clock)
+        return stop_reason(self.config.train, self.state, self._clock)
 
-    def _limits_reconsidered(self, resumed: TrainState) -> TrainState:
-        state = forget_cooldown(self.config.train, resumed)
+    def _cancel_stale_cooldown(self, resumed: TrainState) -> TrainState:
+        state = cancel_stale_cooldown(self.config.train, resumed)
         if state != resumed:
             self.log.say(f"The cooldown was for {resumed.cooldown_cause}: the learning rate goes back to its curve.")
         return state
 
-    def _begin_cooldown(self) -> None:
-        before, self.state = self.state, begin_cooldown(self.config.train, self.state, self._clock)
+    def _start_cooldown(self) -> None:
+        before, self.state = self.state, start_cooldown(self.config.train, self.state, self._clock)
         if self.state != before:
             length = self.state.cooldown_to - self.state.update
             self.log.say(
@@ -211,7 +211,7 @@ class Trainer:
         if every:
             return done >= every
         epoch_is_over = (
-            self.stream.position == len(self.stream) or done > len(self.stream) // self.stream.batches_an_update
+            self.stream.position == len(self.stream) or done > len(self.stream) // self.stream.batches_per_update
         )
         return epoch_is_over and done >= FEWEST_UPDATES_BETWEEN_VALIDATIONS
 
@@ -250,7 +250,7 @@ class Trainer:
 
     def _report(self, update: Update) -> None:
         self._window.add(update)
-        share = share_done(self.config.train, self.state)
+        share = fraction_done(self.config.train, self.state)
         elapsed = self.state.elapsed_s
         progress = Progress(
             update=self.state.update,
@@ -262,7 +262,7 @@ class Trainer:
             gradient_norm=update.gradient_norm,
             elapsed_s=elapsed,
             left_s=elapsed * (1 - share) / share if share > 0 else None,
-            share_done=share,
+            fraction_done=share,
         )
         due = self.state.update % self.config.train.log_every == 0
         self.log.progress(progress, due=due)
