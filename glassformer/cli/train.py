@@ -50,7 +50,7 @@ def train(
     """
     from glassformer.cli.console import Console
     from glassformer.training.arguments import TrainRequest
-    from glassformer.training.display import display_for
+    from glassformer.training.display import open_display
     from glassformer.training.train import train as train_run
     from glassformer.world import join_world
 
@@ -58,7 +58,7 @@ def train(
     overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
     with join_world() as world:
         request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
-        with display_for(Console(quiet=not world.is_first)) as display:
+        with open_display(Console(quiet=not world.is_first)) as display:
             outcome = train_run(request.run, request.source, request.config, display, world)
     if world.is_first:
         _print_outcome(outcome)
@@ -92,7 +92,7 @@ def diversify(
     from glassformer.cli.console import Console
     from glassformer.training.arguments import TrainRequest
     from glassformer.training.data import FileSource
-    from glassformer.training.display import display_for
+    from glassformer.training.display import open_display
     from glassformer.training.diversify import READ_SIDE
     from glassformer.training.diversify import diversify as diversify_text
     from glassformer.training.train import Outcome
@@ -109,7 +109,7 @@ def diversify(
         request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
         if not isinstance(request.source, FileSource):
             raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
-        with display_for(Console()) as display:
+        with open_display(Console()) as display:
             teachers = dict.fromkeys(READ_SIDE, request.config)
             found = diversify_text(request.run, request.source, teachers, display)
     if isinstance(found, Outcome):
