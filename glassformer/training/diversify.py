@@ -91,7 +91,7 @@ def diversify(
         text = _with_validation(source, next(iter(teachers.values())).text, place)
         own, made, outcomes = list(text.pairs()), [], {}
         for direction, config in teachers.items():
-            display.say(f"The {direction} teacher, in {place / direction}.")
+            display.log(f"The {direction} teacher, in {place / direction}.")
             taught = text if READ_SIDE[direction] == 0 else Turned(text)
             outcome = outcomes[direction] = train(place / direction, taught, config, display)
             if outcome.final is None:
@@ -151,7 +151,7 @@ def _made_by(run: Path, own: Sequence[Pair], side: int, config: RunConfig, displ
     kept = run / f"translations-{_weights_and_search(run, config.decode, display)}.jsonl"
     found = _read(kept)[: len(texts)]
     if len(found) < len(texts):
-        display.say(f"It translates its side of {len(texts) - len(found):,} pairs.")
+        display.log(f"It translates its side of {len(texts) - len(found):,} pairs.")
         with Translator.load(run, device=config.train.device) as translator:
             stream = translator.translate_stream(texts[len(found) :], config.decode, chunk=_CHUNK, start=len(found))
             _append(kept, found, map(_usable, _shown(stream, len(texts) - len(found), display)))
@@ -162,7 +162,7 @@ def _made_by(run: Path, own: Sequence[Pair], side: int, config: RunConfig, displ
 
 def _weights_and_search(run: Path, options: DecodeConfig, display: Display) -> str:
     """Another for a teacher that was trained further, or searches otherwise, for it translates otherwise."""
-    manifest = read_json(RunDirectory(run).usable_checkpoint(display.say) / MANIFEST)
+    manifest = read_json(RunDirectory(run).usable_checkpoint(display.log) / MANIFEST)
     weights = manifest["files"][f"{WEIGHTS}.safetensors"]["sha256"]
     told = json.dumps([weights, options.to_mapping()], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:12]
@@ -175,7 +175,7 @@ def _shown(translations: Iterator[Translation], total: int, display: Display) ->
         if done % _CHUNK == 0:
             now = time.monotonic()
             due = now - written >= SECONDS_BETWEEN_LINES
-            display.advanced(PrepareProgress("translated", done, total, now - began), due=due)
+            display.on_prepare(PrepareProgress("translated", done, total, now - began), due=due)
             written = now if due else written
         yield translation
 

@@ -15,7 +15,7 @@ from glassformer.config import RunConfig, TrainConfig
 from glassformer.errors import ConfigError
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
-from glassformer.training.run_log import Progress
+from glassformer.training.run_log import TrainProgress
 from glassformer.training.schedule import (
     cancel_stale_cooldown,
     cooldown_factor,
@@ -119,8 +119,8 @@ def test_a_training_stopped_in_its_cooldown_goes_on_to_the_very_same_weights(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     class Impatient(Lines):
-        def progress(self, progress: Progress, *, due: bool) -> None:
-            super().progress(progress, due=due)
+        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+            super().on_update(progress, due=due)
             if progress.update == 17:
                 os.kill(os.getpid(), signal.SIGTERM)
 
