@@ -10,7 +10,7 @@ from glassformer.cli import options as opt
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.training.diversify import Diversified
+    from glassformer.training.diversify import DiversifyResult
     from glassformer.training.train import Outcome
 
 Pairs = Annotated[
@@ -93,7 +93,7 @@ def diversify(
     from glassformer.training.arguments import TrainRequest
     from glassformer.training.data import FileSource
     from glassformer.training.display import open_display
-    from glassformer.training.diversify import READ_SIDE
+    from glassformer.training.diversify import SOURCE_SIDE
     from glassformer.training.diversify import diversify as diversify_text
     from glassformer.training.train import Outcome
     from glassformer.world import join_world
@@ -110,7 +110,7 @@ def diversify(
         if not isinstance(request.source, FileSource):
             raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
         with open_display(Console()) as display:
-            teachers = dict.fromkeys(READ_SIDE, request.config)
+            teachers = dict.fromkeys(SOURCE_SIDE, request.config)
             found = diversify_text(request.run, request.source, teachers, display)
     if isinstance(found, Outcome):
         raise opt.exit_after_stop(found.reason)
@@ -143,7 +143,7 @@ def _print_outcome(outcome: "Outcome") -> None:
     )
 
 
-def _print_pairs(found: "Diversified", settings: "list[tuple[str, str | Path]]") -> None:
+def _print_pairs(found: "DiversifyResult", settings: "list[tuple[str, str | Path]]") -> None:
     text = found.source
     if text.tgt is None:
         files = [("", text.src), ("--valid", text.valid_src)]
@@ -156,6 +156,6 @@ def _print_pairs(found: "Diversified", settings: "list[tuple[str, str | Path]]")
         ]
     parts = [str(part) for option in (*files, *settings) for part in option if part != ""]
     typer.echo(
-        f"{found.pairs:,} pairs, {found.own:,} of them the text's own.\n"
+        f"{found.pairs:,} pairs, {found.original:,} of them the text's own.\n"
         f"Learn them:  glassformer train {shlex.join(parts)}"
     )

@@ -23,7 +23,7 @@ from glassformer.text.lines import read_lines
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
-from glassformer.training.diversify import Diversified, diversify
+from glassformer.training.diversify import DiversifyResult, diversify
 from glassformer.training.run_log import Display
 from glassformer.training.train import Outcome, train
 
@@ -53,7 +53,7 @@ class Reproduced:
 
     seeds: dict[int, SeedResult]
     ensemble: dict[str, list[str]]
-    taught: Diversified | None = None
+    taught: DiversifyResult | None = None
 
 
 def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
@@ -83,7 +83,7 @@ def _refuse_seeds_without_teachers(order: Order) -> None:
         )
 
 
-def _taught(order: Order, display: Display) -> Diversified | Outcome:
+def _taught(order: Order, display: Display) -> DiversifyResult | Outcome:
     requests = {direction: order.teacher_request(direction) for direction in order.teachers}
     source = next(iter(requests.values())).source
     assert isinstance(source, FileSource)  # a recipe names files

@@ -2,8 +2,8 @@
 
 R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch twice, each time with other dropout, and keeps the two
 distributions close. Their loss of a token is the sum of both cross-entropies and α ½ (KL(p1 ‖ p2) + KL(p2 ‖ p1)).
-Here it is half of that sum, for which Adam makes the same updates: the mean of the two cross-entropies can be compared
-with the loss of a training without R-Drop.
+Here it is half of that sum, for which Adam makes the same updates: the mean of the two cross-entropies can be
+compared with the loss of a training without R-Drop.
 """
 
 from typing import Any
