@@ -56,8 +56,8 @@ def _check_axes(src_ids: Tensor, tgt_in_ids: Tensor, tgt_out_ids: Tensor, bos_id
         )
     if tgt_in_ids.shape != tgt_out_ids.shape:
         raise InputError(
-            f"tgt_in_ids: found {tuple(tgt_in_ids.shape)}, expected {tuple(tgt_out_ids.shape)} as of tgt_out_ids: "
-            "(batch, tgt). Cut one padded target in two ways: tgt[:, :-1] and tgt[:, 1:]."
+            f"tgt_in_ids: found {tuple(tgt_in_ids.shape)}, expected {tuple(tgt_out_ids.shape)} like tgt_out_ids: "
+            "(batch, tgt). Slice one padded target twice: tgt[:, :-1] and tgt[:, 1:]."
         )
     if len(src_ids) != len(tgt_in_ids):
         raise InputError(
@@ -71,7 +71,7 @@ def _check_padding(name: str, ids: Tensor, pad_id: int) -> None:
     if place := _first_index(before_token):
         raise InputError(
             f"{name}{list(place)}: found padding (pad_id = {pad_id}) before a token, expected it to the right of all "
-            "tokens. Pad on the right; and no token may have the id of padding."
+            "tokens. Pad on the right, and use pad_id for no token."
         )
 
 
@@ -79,12 +79,12 @@ def _check_tokens(src: Tensor, tgt_out: Tensor, pad_id: int) -> None:
     has_src, has_tgt = ((ids != pad_id).any(dim=1) for ids in (src, tgt_out))
     if not has_tgt.any():
         raise InputError(
-            f"tgt_out_ids: found padding (pad_id = {pad_id}) alone, expected tokens to learn. "
-            "Leave empty targets out, and see that pad_id is not the id of a token."
+            f"tgt_out_ids: found only padding (pad_id = {pad_id}), expected tokens to learn. "
+            "Leave empty targets out, and use pad_id for no token."
         )
     if place := _first_index(has_tgt & ~has_src):
         raise InputError(
-            f"src_ids{list(place)}: found padding (pad_id = {pad_id}) alone, expected tokens: its target has some. "
+            f"src_ids{list(place)}: found only padding (pad_id = {pad_id}), expected tokens: its target has some. "
             "Leave pairs with an empty side out."
         )
 
@@ -93,7 +93,7 @@ def _check_copy(tgt_in: Tensor, tgt_out: Tensor) -> None:
     if torch.equal(tgt_in, tgt_out):
         raise InputError(
             "tgt_in_ids: found the same ids as in tgt_out_ids, expected them one position later, so that the model "
-            "cannot copy what it is to predict. Of a target with bos and eos give tgt[:, :-1] and tgt[:, 1:]."
+            "cannot copy what it must predict. From a target with bos and eos, pass tgt[:, :-1] and tgt[:, 1:]."
         )
 
 
@@ -101,7 +101,7 @@ def _check_shift(tgt_in: Tensor, tgt_out: Tensor, config: ModelConfig) -> None:
     if place := _first_index(tgt_in[:, :1] != config.bos_id):
         raise InputError(
             f"tgt_in_ids{list(place)}: found id {int(tgt_in[place])}, expected bos_id = {config.bos_id} first in "
-            "each row. Put it before each target; a search begins with it."
+            "each row. Put it before each target: a search starts with it."
         )
     later, earlier = tgt_in[:, 1:], tgt_out[:, :-1]
     # The eos of a shorter target may be in tgt_in or may be padding there; no loss depends on it.
@@ -110,7 +110,7 @@ def _check_shift(tgt_in: Tensor, tgt_out: Tensor, config: ModelConfig) -> None:
         row, position = place
         raise InputError(
             f"tgt_in_ids[{row}, {position + 1}]: found id {int(later[place])}, expected id {int(earlier[place])} of "
-            f"tgt_out_ids[{row}, {position}]. Of a target with bos and eos give tgt[:, :-1] and tgt[:, 1:]."
+            f"tgt_out_ids[{row}, {position}]. From a target with bos and eos, pass tgt[:, :-1] and tgt[:, 1:]."
         )
 
 
@@ -125,7 +125,7 @@ def _check_end(tgt_out: Tensor, config: ModelConfig) -> None:
     if not ends.any():
         raise InputError(
             f"tgt_out_ids: found no eos_id = {config.eos_id} in any row, expected one at the end of each target. "
-            "Append it: a model that never saw it never stops."
+            "Append it: a model that has not learned it never stops."
         )
 
 
@@ -133,13 +133,13 @@ def _check_visible(visible: Tensor, tokens: Tensor) -> None:
     if not (visible & tokens).any():
         raise InputError(
             f"memory_mask: found False at all {int(tokens.sum())} tokens of src_ids and True at "
-            f"{int(visible.sum())} of {int((~tokens).sum())} positions of padding, expected True = may attend. "
-            "Turn it round: ~memory_mask."
+            f"{int(visible.sum())} of {int((~tokens).sum())} padding positions, expected True = may attend. "
+            "Invert it: ~memory_mask."
         )
     if place := _first_index(visible & ~tokens):
         raise InputError(
             f"memory_mask[{place[0]}, 0, 0, {place[1]}]: found True at padding, expected False there. "
-            "Make it of the ids: (src_ids != pad_id)[:, None, None, :]."
+            "Build it from the ids: (src_ids != pad_id)[:, None, None, :]."
         )
 
 

@@ -105,14 +105,14 @@ def _check_inputs(logits: Tensor, tgt_out_ids: Tensor, pad_id: int) -> None:
     if logits.ndim != 3:
         raise InputError(
             f"logits: found {tuple(logits.shape)}, expected (batch, tgt, vocab). "
-            "Give what the model returned, neither flattened nor cut."
+            "Pass what the model returned, neither flattened nor sliced."
         )
     check_id_shape("tgt_out_ids", tgt_out_ids)
     for axis, found, expected in zip(("batch", "tgt"), logits.shape, tgt_out_ids.shape, strict=False):
         if found != expected:
-            advice = "Cut one target in two: the model reads tgt[:, :-1], the loss tgt[:, 1:]."
+            advice = "Slice one target twice: the model reads tgt[:, :-1], the loss tgt[:, 1:]."
             if logits.shape[2] == tgt_out_ids.shape[1]:
-                advice = "Give (batch, tgt, vocab), as the model returned it, not transposed."
+                advice = "Pass (batch, tgt, vocab), as the model returned it, not transposed."
             raise InputError(
                 f"logits: axis {axis} has {found}, tgt_out_ids has {expected}, expected as many. {advice}"
             )
