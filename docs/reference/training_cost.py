@@ -154,8 +154,8 @@ def _loop() -> Iterator[str]:
     yield "## What the loop adds to the steps"
     yield (
         f"`benchmarks/training_loop.py --epochs {results['validations']}`, the first machine: a `glassformer train` "
-        f"of {code(results['size'])} on {results['text']}, {results['updates']:,} updates, with validation, translation "
-        f"of 200 sentences and saving once per epoch. Steps alone, on the same batches, take "
+        f"of {code(results['size'])} on {results['text']}, {results['updates']:,} updates, with validation, "
+        f"translation of 200 sentences and saving once per epoch. Steps alone, on the same batches, take "
         f"**{100 * results['share']:.1f} %** of its time. Between validations it is {100 * between['median']:.1f} % "
         f"(95 % interval {100 * between['low']:.1f} to {100 * between['high']:.1f})."
     )
@@ -173,8 +173,8 @@ def _end_to_end() -> Iterator[str]:
         f"`benchmarks/training_end_to_end.py`, the first machine: {code(results['size'])} with norm after each "
         f"sublayer, on {results['text']}, for {results['minutes']:g} minutes each. The time starts when "
         "the text has been read and encoded, for all of them. glassformer's time includes validation, the "
-        "translation of 200 sentences each time, and saving. The time of the others, set up as in their documentation with "
-        "batches of sentences in random order, includes only their updates. The table gives the seconds and updates "
+        "translation of 200 sentences each time, and saving. The time of the others, set up as in their "
+        "documentation with batches of sentences in random order, includes only their updates. The table gives the seconds and updates "
         "until the loss, in nats per token, was first below a value, and in brackets how many times as long as "
         f"glassformer that took. The loss is measured every {every} updates, so the table is no more precise than "
         f"that; rounds: {rounds}."

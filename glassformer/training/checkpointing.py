@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -57,10 +57,6 @@ class TrainState:
     cooldown_to: int = 0
     cooldown_cause: str = ""
 
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
-
     @classmethod
     def read(cls, checkpoint: Path) -> Self:
         """The counters saved with a checkpoint; an old one may lack those of the cooldown."""
@@ -75,11 +71,11 @@ class TrainState:
 
 def optimizer_tensors(model: torch.nn.Module, optimizer: Adam) -> dict[str, Tensor]:
     """Adam's moments and step count of each parameter, by the parameter's name."""
-    tensors = {}
-    for name, parameter in model.named_parameters():
-        for key, value in optimizer.state[parameter].items():
-            tensors[f"{key}/{name}"] = value
-    return tensors
+    return {
+        f"{key}/{name}": value
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state[parameter].items()
+    }
 
 
 def restore_optimizer(strategy: ParallelStrategy, optimizer: Adam, checkpoint: Path) -> None:
@@ -154,13 +150,13 @@ class CheckpointManager:
         self._write(self._run.latest, state, tensors, keep=2)
 
     def save_weights(self, state: TrainState, series: Path, *, keep: int, averaged: int = 0) -> None:
-        """Save weights only; they are the mean of ``averaged`` checkpoints, or of none."""
+        """Save weights only; ``averaged`` is the number of checkpoints that they are the mean of, if any."""
         tensors = {WEIGHTS: self._strategy.gather_tensors(weights_of(self._strategy.model))}
         self._write(series, state, tensors, keep, averaged=averaged)
 
     def resume(self, optimizer: Adam) -> TrainState:
         """Restore weights, moments and random state from the newest valid checkpoint, if there is one."""
-        newest = self._world.from_first(self._newest)
+        newest = self._world.from_first(self._newest_valid)
         state = TrainState() if newest is None else TrainState.read(newest)
         seed_rank(self._world, self._config.train.seed, state.update)
         if newest is not None:
@@ -172,7 +168,7 @@ class CheckpointManager:
             self._log_differences(newest)
         return state
 
-    def _newest(self) -> Path | None:
+    def _newest_valid(self) -> Path | None:
         newest = newest_valid(self._run.latest, self._log)
         if newest is None and checkpoints(self._run.latest):
             raise CheckpointError(
@@ -192,9 +188,18 @@ class CheckpointManager:
     def _write(
         self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int, *, averaged: int = 0
     ) -> None:
-        if self._world.is_first:
-            description = self._describe(state) | ({"averaged": averaged} if averaged else {})
-            prune(save_checkpoint(series, state.update, tensors, description), keep)
+        if not self._world.is_first:
+            return
+        description = {
+            "counters": asdict(state),
+            "threads": torch.get_num_threads(),
+            "processes": self._world.size,
+            "torch": torch.__version__,
+            "model": self._config.model.to_mapping(),
+            **self._digests,
+            **({"averaged": averaged} if averaged else {}),
+        }
+        prune(save_checkpoint(series, state.update, tensors, description), keep)
 
     def _check_tokenizers(self, checkpoint: Path) -> None:
         saved = read_json(checkpoint / "state.json")
@@ -214,13 +219,3 @@ class CheckpointManager:
             )
         if processes != self._world.size:
             self._log(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")
-
-    def _describe(self, state: TrainState) -> dict[str, Any]:
-        return {
-            "counters": state.to_mapping(),
-            "threads": torch.get_num_threads(),
-            "processes": self._world.size,
-            "torch": torch.__version__,
-            "model": self._config.model.to_mapping(),
-            **self._digests,
-        }
