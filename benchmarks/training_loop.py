@@ -29,7 +29,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, read_prepared
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.data import BatchStream, UpdateBatches
-from glassformer.training.run_log import NullDisplay, TrainProgress
+from glassformer.training.run_log import Display, TrainProgress
 from glassformer.training.train import train
 from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
 
@@ -59,7 +59,7 @@ class Bare:
         adam_step(self._model, self._optimizer, 1e-4)
 
 
-class Meter(NullDisplay):
+class Meter(Display):
     """The display of a training: it shows nothing, and interrupts the training to time bare steps."""
 
     def __init__(self, run: RunDirectory, updates: int) -> None:

@@ -25,7 +25,7 @@ def open_display(console: Console) -> Iterator[Display]:
         yield PlainDisplay(console)
 
 
-class PlainDisplay:
+class PlainDisplay(Display):
     """Plain lines, for log files and pipes."""
 
     def __init__(self, console: Console) -> None:
@@ -52,7 +52,7 @@ class PlainDisplay:
         self.log(f"  source     {source}\n  output     {output}\n  reference  {reference}")
 
 
-class LiveDisplay:
+class LiveDisplay(Display):
     """A panel that changes in place: numbers, a bar, the last validation and a sample translation."""
 
     def __init__(self, live: Live) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from glassformer.errors import ConfigError, StorageError
 from glassformer.run_directory import FREE_SPACE, RunDirectory
@@ -70,8 +70,8 @@ def format_duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class Display(Protocol):
-    """Shows a training to its user."""
+class Display:
+    """Shows a training to its user. This class shows nothing, as all processes but the first one; override it."""
 
     def log(self, line: str) -> None:
         """Show a line of text that stays."""
@@ -86,11 +86,7 @@ class Display(Protocol):
         """Called after every validation; ``best`` is True if it is the best so far."""
 
 
-class NullDisplay(Display):
-    """Shows nothing: the display of all processes but the first."""
-
-
-class RunLog:
+class RunLog(Display):
     """Writes what is reported to the run directory, and passes it on to ``display``."""
 
     def __init__(self, run: RunDirectory, display: Display, *, tensorboard: bool) -> None:

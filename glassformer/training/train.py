@@ -18,7 +18,7 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
 from glassformer.training.evaluation import Validation, tokenised_warning
-from glassformer.training.run_log import Display, NullDisplay, RunLog
+from glassformer.training.run_log import Display, RunLog
 from glassformer.training.trainer import Trainer
 from glassformer.world import ALONE, World
 
@@ -69,7 +69,7 @@ def train(run_path: Path, source: Source, config: RunConfig, display: Display, w
 def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: World) -> Iterator[Display]:
     """Lock the directory and write the log in the first process; the others do neither."""
     if not world.is_first:
-        yield NullDisplay()
+        yield Display()
         return
     run.create()
     with run.locked(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:

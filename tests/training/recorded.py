@@ -2,10 +2,10 @@
 
 from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
-from glassformer.training.run_log import TrainProgress
+from glassformer.training.run_log import Display, TrainProgress
 
 
-class Lines:
+class Lines(Display):
     """A display that remembers."""
 
     def __init__(self) -> None:
