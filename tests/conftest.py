@@ -1,5 +1,6 @@
 """Seeds, and the small models that many tests share. Sizes differ from one another, so that exchanged axes show."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -7,10 +8,13 @@ from typing import Any
 
 import jaxtyping
 import pytest
+import shape_checks
 import torch
 
-from glassformer.config import ModelConfig
-from glassformer.model import Transformer
+shape_checks.install()  # before the model is imported, which is when its functions are decorated
+
+from glassformer.config import ModelConfig  # noqa: E402
+from glassformer.model import Transformer  # noqa: E402
 
 SEED = 7919
 
@@ -44,8 +48,12 @@ def shake(module: torch.nn.Module) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    """Small tensors gain nothing from threads, and threads that wait for one another stall on a busy machine."""
+    """Small tensors gain nothing from threads, and threads that wait for one another stall on a busy machine.
+
+    Nor do they in the processes that tests start.
+    """
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from glassformer.bundled import BUNDLED, CARD
 from glassformer.checkpoint import read_tensors, save_checkpoint, verify, weights_of
 from glassformer.cli.demo import LANDMARKS, SENTENCES, show_bundled
 from glassformer.cli.main import app
-from glassformer.explain.walk import walk
+from glassformer.explain.walk_kinds import walk
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
 from glassformer.tasks import load_task
 from glassformer.text import Tokenizer
@@ -202,7 +202,8 @@ def test_what_the_wheel_holds_translates_on_a_fresh_machine(built: Path, tmp_pat
         archive.extractall(tmp_path / "site")
     command = [sys.executable, "-m", "glassformer", "translate", FIRST]
     done = subprocess.run(
-        command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path / "site"), "HOME": str(tmp_path)},
+        command, cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "site"), "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == (f"{recorded_answers()[FIRST]}\n", "")
@@ -363,7 +364,9 @@ def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(
     assert more.joined([], Random(1)) == []
 
 
-def test_what_a_teacher_made_of_a_text_to_judge_by_is_not_learned(more: ModuleType, tmp_path: Path) -> None:
+def test_what_a_teacher_made_of_a_text_to_judge_by_is_not_learned(
+    more: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     teachers, pairs = tmp_path / "teachers", tmp_path / "pairs"
     own, made, first = Pair("We ran.", "Wir rannten."), Pair("We were running.", "Wir rannten."), Pair(FIRST, "Ja.")
     phrase = load_task("phrasebook-de").train[0]
@@ -380,8 +383,8 @@ def test_what_a_teacher_made_of_a_text_to_judge_by_is_not_learned(more: ModuleTy
         "phrasebook-test": "6 km\t6 km",
     }.items():
         (pairs / f"{name}.tsv").write_text(f"{lines}\n", encoding="utf-8")
-    command = [sys.executable, ROOT / "examples" / "bundled" / "more.py", teachers, pairs]
-    subprocess.run(command, capture_output=True, check=True)
+    monkeypatch.setattr(sys, "argv", ["more.py", str(teachers), str(pairs)])
+    more.main()
     assert list(read_pairs(pairs / "learned.jsonl")) == [own, made, first]
     (longer,) = read_pairs(pairs / "joined-test.jsonl")
     assert longer in {

@@ -105,6 +105,32 @@ def test_text_is_read_and_prepared_without_pytorch(part):
     assert done.returncode == 0, done.stderr
 
 
+DOORS = [
+    "cli.translate",
+    "config",
+    "decoding",
+    "decoding.batch_translator",
+    "decoding.batching",
+    "decoding.engine",
+    "decoding.request",
+    "decoding.segments",
+    "decoding.translation",
+    "decoding.translator",
+    "run_directory",
+    "text",
+]
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_nothing_between_the_shell_and_an_engine_loads_pytorch(name):
+    """Another engine than PyTorch starts without waiting for it."""
+    check = f"import sys, glassformer.{name}; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=PACKAGE.parent
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr
+
+
 def test_every_public_name_is_found_and_an_unknown_one_is_an_attribute_error():
     import glassformer
 
@@ -124,3 +150,60 @@ def test_lessons_and_benchmarks_import_what_is_there(path):
             for alias in node.names:
                 if not hasattr(module, alias.name):
                     importlib.import_module(f"{node.module}.{alias.name}")
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def run_time_imports(node: ast.AST, known: set[str]) -> Iterator[str]:
+    """The known modules imported below a node, inside functions too; what only a type checker reads is left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names if alias.name in known)
+        elif isinstance(child, ast.ImportFrom):
+            submodules = {f"{child.module}.{alias.name}" for alias in child.names} & known
+            yield from submodules
+            if child.module in known and len(submodules) < len(child.names):
+                yield child.module
+        elif not is_type_checking(child):
+            yield from run_time_imports(child, known)
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Which modules of the package each of them imports by name."""
+    trees = {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    return {name: set(run_time_imports(tree, set(trees))) for name, tree in trees.items()}
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The groups of modules that reach one another."""
+
+    def reach(name: str) -> set[str]:
+        seen, waiting = set(), [name]
+        while waiting:
+            new = graph[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        return seen
+
+    reached = {name: reach(name) for name in graph}
+    groups = {
+        frozenset({name, *(other for other in seen if name in reached[other])})
+        for name, seen in reached.items()
+        if name in seen
+    }
+    return sorted(map(sorted, groups))
+
+
+def test_no_modules_import_one_another_in_a_circle_not_even_inside_functions():
+    assert circles(import_graph()) == []
+
+
+def test_a_circle_is_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}
+    assert circles(graph) == [["b", "c"], ["d"]]

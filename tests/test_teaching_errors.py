@@ -210,7 +210,7 @@ MISTAKES: dict[str, list[Mistake]] = {
                 "targets:", "found 2 sources and 1 targets", "expected one for each source", "repeat their source"),
         Mistake("The tokenizer of another model", "transformers #12842",
                 "Translator(model, tokenizer, other_tokenizer, DecodeConfig())", TokenizerError,
-                "tgt_tokenizer:", "has 6 entries", "the model was made for 11", "Use the tokenizer that it was trained with."),
+                "tgt_tokenizer:", "has 6 entries", "the model has 11", "Use the tokenizer that the model was trained with."),
         Mistake("A tokenizer that ends a text with another id", "",
                 "Translator(Transformer(replace(model.config, eos_id=10)), tokenizer, tokenizer, DecodeConfig())", TokenizerError,
                 "model.eos_id:", "found 10", "expected 2, which is </s>", "Leave it out of the model's settings."),

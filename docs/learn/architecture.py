@@ -5,7 +5,7 @@
 # its first steps with the real modules of glassformer: from text to tokens and ids, from ids to vectors, and from
 # vectors to vectors that know their place. Each statement of the text is held against what the modules compute:
 # ✓ where they agree, ✗ with the right value where the text slips.
-# Part two, `architecture_encoder.py`, goes on with attention and the rest of the encoder, part three,
+# Part two, `architecture_encoder.py`, continues with attention and the rest of the encoder, part three,
 # `architecture_decoder.py`, with the decoder and with sampling.
 
 # %%
@@ -15,7 +15,7 @@ from lesson import Lesson
 
 from glassformer import ModelConfig, Transformer
 from glassformer.explain import resolved_axes
-from glassformer.explain.recording import recorded_pass
+from glassformer.explain.recording import record_pass
 from glassformer.model.embedding import Embedding
 from glassformer.model.positions import LearnedPositions, RelativePositions, RotaryPositions, SinusoidalPositions
 from glassformer.tasks import load_task
@@ -42,7 +42,7 @@ lesson.states("Transformer", "encoder and decoder layers of a typical model", (6
 # `words` in our configuration. Two others start from small pieces and join what often stands together:
 # byte-level BPE (Byte Pair Encoding) and WordPiece. All are trained here on 4,000 English phrases (dates, prices,
 # measures) and then read 500 phrases that they have never seen. What is in no vocabulary becomes `<unk>`, for
-# *unknown*; a `▁` is a space, and `##` says that a piece goes on with the word before it.
+# *unknown*; a `▁` is a space, and `##` marks a piece that continues the word before it.
 
 # %%
 phrasebook = load_task("phrasebook-de")
@@ -224,7 +224,7 @@ start = torch.tensor([[BOS_ID]])
 
 def difference(model):
     """The largest difference between the first logits after the one order of words and after the other."""
-    first, second = (recorded_pass(model, ids, start)["output_projection.logits"] for ids in (one, other))
+    first, second = (record_pass(model, ids, start)["output_projection.logits"] for ids in (one, other))
     return float((first - second).abs().max())
 
 
@@ -263,7 +263,7 @@ lesson.states("Step 2", "the last i, d/2 - 1, has the last dimensions", (510, 51
 
 # %%
 LETTERS = {"batch": "B", "src": "N", "d_model": "D"}
-trace = recorded_pass(model, one, start)
+trace = record_pass(model, one, start)
 for step in trace.select("src_embedding.*"):
     words = resolved_axes(step)
     print(f"{step.address:32} {' × '.join(LETTERS[word] for word in words):10} ({', '.join(words)}) = {step.shape}")

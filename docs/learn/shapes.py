@@ -2,7 +2,7 @@
 # # Shapes, end to end
 #
 # *Shaped Transformer* (text 000) follows three English sentences through the Transformer and writes the shape of
-# the tensor beside every step, from 0 (text becomes ids) to 5-2 (probabilities of the next token). Here the same
+# the tensor next to every step, from 0 (text becomes ids) to 5-2 (probabilities of the next token). Here the same
 # three sentences go through a real glassformer model with the paper's sizes. Each step is shown with the
 # text's symbols, our own words for the axes, the sizes that come out, and some of the numbers inside.
 #
@@ -28,11 +28,10 @@ from torch import Tensor
 
 from glassformer import DecodeConfig, ModelConfig, Transformer, Translator, tracing
 from glassformer.axes import LEGEND
-from glassformer.decoding.batching import padded
 from glassformer.decoding.filters import keep_top_k, keep_top_p
-from glassformer.decoding.steps import token_log_probs
+from glassformer.decoding.steps import pad_ids, token_log_probs
 from glassformer.explain import print_walk, resolved_axes, story_of, walk
-from glassformer.model.masks import causal_mask, padding_mask
+from glassformer.model.masks import Mask, causal_mask, padding_mask
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Batch, Tokenizer
 from glassformer.training.loss import smoothed_loss
 
@@ -105,7 +104,7 @@ for sentence, ids in zip(SENTENCES, rows, strict=True):
 # *padding*. The text uses the id 0 for it, and so does glassformer.
 
 # %%
-src_ids = padded(rows, PAD_ID, torch.device("cpu"))
+src_ids = pad_ids(rows, PAD_ID, torch.device("cpu"))
 print(src_ids)
 
 WHERE = "Commonly used parameters"
@@ -128,8 +127,8 @@ german = Tokenizer.train("words", [*GERMAN, "euch Sie"], 40)
 written = [german.to_ids(sentence) for sentence in GERMAN]
 batch = Batch(
     src_ids=src_ids,
-    tgt_in_ids=padded([[BOS_ID, *ids] for ids in written], PAD_ID, torch.device("cpu")),
-    tgt_out_ids=padded([[*ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu")),
+    tgt_in_ids=pad_ids([[BOS_ID, *ids] for ids in written], PAD_ID, torch.device("cpu")),
+    tgt_out_ids=pad_ids([[*ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu")),
 )
 
 config = ModelConfig(src_vocab=max(GPT4O) + 1, tgt_vocab=german.size, tie_embeddings="target")
@@ -351,7 +350,7 @@ lesson.slips(
 
 # %% [markdown]
 # The ids of the padded rows are given as GPT-4o's, with 0 for padding. GPT-4o's tokenizer has no padding, and its id
-# 0 is a token like any other: the exclamation mark. Whoever takes both as they stand hides every "!" from the model.
+# 0 is a token like any other: the exclamation mark. Taking both as they stand hides every "!" from the model.
 # (glassformer's own tokenizers keep the ids 0 to 3 for `<pad>`, `<s>`, `</s>` and `<unk>`.)
 
 # %%
@@ -370,12 +369,12 @@ lesson.slips(
 # %% [markdown]
 # **The batch.** The text takes the class `Batch` of *The Annotated Transformer*. From padded sources and targets it
 # makes five things: a source mask, the decoder's input (all but the last token), what the decoder is to say (all but
-# the first), a target mask, and the number of tokens to predict. Here they are beside glassformer's `Batch`. Where
+# the first), a target mask, and the number of tokens to predict. Here they are next to glassformer's `Batch`. Where
 # the two inputs differ, the `</s>` of a shorter target has moved onto padding; nothing is to be said there, so it
 # makes no difference.
 
 # %%
-whole = padded([[BOS_ID, *ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu"))
+whole = pad_ids([[BOS_ID, *ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu"))
 tgt, tgt_y = whole[:, :-1], whole[:, 1:]
 print("tgt, the text's slice\n", tgt, "\ntgt_in_ids, ours\n", batch.tgt_in_ids, "\ntgt_y and tgt_out_ids\n", tgt_y)
 src_mask = (src_ids != PAD_ID).unsqueeze(-2)
@@ -504,11 +503,11 @@ lesson.slips(
     "positions of 'I love you' in the batch",
     3,
     len(positions),
-    why="The sentence has three tokens, but the row is padded to six, and the text itself goes on to list six.",
+    why="The sentence has three tokens, but the row is padded to six, and the text itself then lists six.",
 )
 
 # %%
-longer = model.src_embedding.positions(0, 60)
+longer = model.src_embedding.positions(torch.arange(60))
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.5))
 picture = axes[0].imshow(longer[:, :128].T, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", origin="lower")
 axes[0].set(title="position vectors of the model", xlabel="position", ylabel="number within the vector (of 512)")
@@ -634,7 +633,7 @@ lesson.states("2-1-5", "weights of each query sum to", torch.ones(3, 8, 6), weig
 # %%
 addresses = [recorded.address for recorded in trace]
 after_scores = addresses[addresses.index(f"{ATTENTION}.scores") + 1].removeprefix(f"{ATTENTION}.")
-open_mask = torch.ones_like(trace["src_mask"])
+open_mask = Mask.of(torch.ones_like(trace["src_mask"]))
 unmasked = model.encoder(model.src_embedding(src_ids), open_mask)
 with_mask, without_mask = (
     (memory[0, :3] - alone[0][0]).abs().max() for memory in (trace["encoder.memory"], unmasked)
@@ -712,7 +711,7 @@ for name in ("q", "k", "v", "weights", "heads", "heads_merged", "output"):
     print(f"{name:13} {' '.join(resolved_axes(found)):24} {found.shape}")
 print("W_O:", tuple(wide.encoder.layers[0].self_attention.w_o.weight.shape))
 joined = wide_trace[f"{place}.self_attention_add_norm.residual"]
-lesson.states(f"{WHERE}: d_v", "d_v = 96 beside d_k = 64 works", tuple(x.shape), tuple(joined.shape))
+lesson.states(f"{WHERE}: d_v", "d_v = 96 with d_k = 64 works", tuple(x.shape), tuple(joined.shape))
 
 # %% [markdown]
 # **Add & Norm.** What the sublayer found is added to what went round it; then each vector is brought to mean 0 and
@@ -865,13 +864,13 @@ lesson.slips(
     "change of the logits when the mask is left out",
     0.0,
     round(float(change.max()), 4),
-    why="Keys of source padding must be hidden: else what is said of a sentence depends on its neighbours' length.",
+    why="Keys of source padding must be hidden: otherwise a sentence's output depends on its neighbours' length.",
     within=0.01,
 )
 
 # %% [markdown]
-# The sentence without padding does not move. "I love you", half of whose row is padding, moves most. With the mask it
-# says the same as alone.
+# The sentence without padding does not move. "I love you", half of whose row is padding, moves most. With the mask
+# its output is the same as alone.
 #
 # ### 4-3. Feed-forward network
 #
@@ -947,9 +946,9 @@ little_config = ModelConfig(
 )  # fmt: skip
 torch.manual_seed(0)
 little = Transformer(little_config)
-sources = padded([[*english.to_ids(source), EOS_ID] for source, _ in pairs], PAD_ID, torch.device("cpu"))
-targets_in = padded([[BOS_ID, *german.to_ids(target)] for _, target in pairs], PAD_ID, torch.device("cpu"))
-targets_out = padded([[*german.to_ids(target), EOS_ID] for _, target in pairs], PAD_ID, torch.device("cpu"))
+sources = pad_ids([[*english.to_ids(source), EOS_ID] for source, _ in pairs], PAD_ID, torch.device("cpu"))
+targets_in = pad_ids([[BOS_ID, *german.to_ids(target)] for _, target in pairs], PAD_ID, torch.device("cpu"))
+targets_out = pad_ids([[*german.to_ids(target), EOS_ID] for _, target in pairs], PAD_ID, torch.device("cpu"))
 
 torch.set_grad_enabled(True)
 optimiser = torch.optim.Adam(little.parameters(), lr=2e-3)

@@ -176,8 +176,8 @@ def _end_to_end() -> Iterator[str]:
         "translation of 200 sentences each time, and saving. The time of the others, set up as in their "
         "documentation with batches of sentences in random order, includes only their updates. The table gives the "
         "seconds and updates until the loss, in nats per token, was first below a value, and in brackets how many "
-        f"times as long as glassformer that took. The loss is measured every {every} updates, so the table is no more precise than "
-        f"that; rounds: {rounds}."
+        f"times as long as glassformer that took. The loss is measured every {every} updates, so the table is no "
+        f"more precise than that; rounds: {rounds}."
     )
     rows = ([f"{row['loss']:g}", *(_reached(row, name) for name in shown)] for row in results["reached"])
     yield table(["validation loss below", *(names[name] for name in shown)], rows)

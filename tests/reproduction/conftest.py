@@ -76,6 +76,7 @@ log_every = 10
 
 [decode]
 beam = 2
+max_length_b = 10
 """
 
 

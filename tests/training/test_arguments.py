@@ -36,7 +36,7 @@ def test_a_named_model_is_the_one_of_that_name(name: str, named_in_file: bool, t
 
 
 def test_a_named_model_stands_over_every_size_of_a_task() -> None:
-    model = TrainRequest.make(run=RUN, data={"task": "dates"}, model="base").config.model
+    model = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="base").config.model
     base = ModelConfig.base()
     assert (model.d_model, model.n_heads, model.d_ff, model.n_decoder_layers, model.norm, model.d_k) == (
         base.d_model, base.n_heads, base.d_ff, base.n_decoder_layers, base.norm, base.d_k
@@ -72,12 +72,12 @@ def test_an_odd_file_is_refused_in_words(text: str, tmp_path: Path) -> None:
     toml = tmp_path / "run.toml"
     toml.write_text(text)
     with pytest.raises(ConfigError):
-        TrainRequest.make(run=RUN, data={"task": "dates"}, config_file=toml)
+        TrainRequest.make(run=RUN, data={"task": "scan-length"}, config_file=toml)
 
 
 def test_a_model_named_by_set_is_the_one_of_that_name_too() -> None:
-    named = TrainRequest.make(run=RUN, data={"task": "dates"}, overrides=["model.name=base", "model.d_ff=99"])
-    model = TrainRequest.make(run=RUN, data={"task": "dates"}, model="base", overrides=["model.d_ff=99"])
+    named = TrainRequest.make(run=RUN, data={"task": "scan-length"}, overrides=["model.name=base", "model.d_ff=99"])
+    model = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="base", overrides=["model.d_ff=99"])
     assert named == model
     assert named.config.model.d_ff == 99
 

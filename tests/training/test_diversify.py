@@ -1,6 +1,7 @@
 """Teachers of both directions make more pairs of the same text, and learn nothing of what is validated with."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -239,7 +240,7 @@ def test_a_first_write_that_failed_does_not_keep_the_place(
 def test_after_a_mistake_in_the_text_the_same_command_begins_anew(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
-    src, tgt = corpus
+    src, tgt = (Path(shutil.copy(side, tmp_path)) for side in corpus)
     whole, order = tgt.read_text(), {"forward": small_config(max_updates=2)}
     tgt.write_text(whole + "one more\n")
     with pytest.raises(TextError, match="has no partner"):

@@ -60,10 +60,9 @@ class StopsAt(Lines):
 
 
 def test_a_save_before_the_damaged_checkpoint_that_was_passed_over_is_the_newest_one(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
-    run, source = tmp_path / "run", FileSource(*corpus)
-    train(run, source, small_config(), Lines())
+    run, source = trained, FileSource(*corpus)
     damage(checkpoints(run / "latest")[-1])
     assert train(run, source, small_config(), StopsAt(15)).final is None
     assert updates(run / "latest") == [10, 15]
@@ -73,10 +72,9 @@ def test_a_save_before_the_damaged_checkpoint_that_was_passed_over_is_the_newest
 
 
 def test_what_is_later_than_the_point_that_a_run_went_on_from_does_not_count(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
-    run, source = tmp_path / "run", FileSource(*corpus)
-    train(run, source, small_config(), Lines())
+    run, source = trained, FileSource(*corpus)
     shutil.rmtree(checkpoints(run / "latest")[-1])
     train(run, source, small_config(max_updates=15), Lines())
     for series, expected in {"latest": [10, 15], "history": [10, 15], "best": [15], "final": [15]}.items():
@@ -84,10 +82,9 @@ def test_what_is_later_than_the_point_that_a_run_went_on_from_does_not_count(
 
 
 def test_a_best_checkpoint_of_an_abandoned_future_is_not_kept_as_the_final_model(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
-    run, source = tmp_path / "run", FileSource(*corpus)
-    train(run, source, small_config(), Lines())
+    run, source = trained, FileSource(*corpus)
     assert updates(run / "best") == [20]
     shutil.rmtree(checkpoints(run / "latest")[-1])
     outcome = train(run, source, small_config(max_updates=10, average_last=1), Lines())
@@ -96,10 +93,9 @@ def test_a_best_checkpoint_of_an_abandoned_future_is_not_kept_as_the_final_model
 
 
 def test_a_damaged_checkpoint_is_left_out_of_the_average(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
-    run, source = tmp_path / "run", FileSource(*corpus)
-    train(run, source, small_config(), Lines())
+    run, source = trained, FileSource(*corpus)
     damage(checkpoints(run / "history")[0])
     lines = Lines()
     train(run, source, small_config(max_updates=30), lines)
@@ -108,10 +104,9 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(
 
 
 def test_without_a_whole_checkpoint_to_average_the_last_update_is_judged(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
-    run, source = tmp_path / "run", FileSource(*corpus)
-    train(run, source, small_config(), Lines())
+    run, source = trained, FileSource(*corpus)
     for checkpoint in checkpoints(run / "history"):
         damage(checkpoint)
     lines = Lines()
@@ -123,14 +118,13 @@ def test_without_a_whole_checkpoint_to_average_the_last_update_is_judged(
 
 
 def test_a_final_model_serves_until_its_training_has_gone_on_to_a_better_one(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
-    run, source = tmp_path / "run", FileSource(*corpus)
+    run, source = trained, FileSource(*corpus)
 
     def used() -> Path:
         return RunDirectory(run).usable_checkpoint(lambda _: None)
 
-    train(run, source, small_config(), Lines())
     assert used() == run / "final" / "update-00000020"
     train(run, source, small_config(max_updates=40), StopsAt(25))
     assert used() == run / "final" / "update-00000020"
@@ -161,10 +155,9 @@ def test_what_a_killed_process_left_does_not_hinder_a_save(
     "manifest", ['{"format": 1, "files": {"state.json": {}}}', '{"format": 1}', '{"format": 1, "files": ["a"]}']
 )
 def test_a_manifest_of_another_shape_is_damage(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, manifest: str
+    corpus: Corpus, small_config: MakeConfig, trained: Path, manifest: str
 ) -> None:
-    run = tmp_path / "run"
-    train(run, FileSource(*corpus), small_config(), Lines())
+    run = trained
     newest = checkpoints(run / "latest")[-1]
     (newest / "manifest.json").write_text(manifest)
     with pytest.raises(CheckpointError, match=r"manifest.json: is damaged"):
@@ -175,10 +168,9 @@ def test_a_manifest_of_another_shape_is_damage(
 
 
 def test_a_file_that_the_disk_does_not_give_is_damage(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Corpus, small_config: MakeConfig, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = tmp_path / "run"
-    train(run, FileSource(*corpus), small_config(), Lines())
+    run = trained
     bad, digest = checkpoints(run / "latest")[-1], hashlib.file_digest
 
     def file_digest(file: BinaryIO, name: str) -> object:
@@ -194,10 +186,9 @@ def test_a_file_that_the_disk_does_not_give_is_damage(
 
 
 def test_a_run_without_a_whole_checkpoint_to_go_on_from_is_left_as_it_is(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
-    run = tmp_path / "run"
-    train(run, FileSource(*corpus), small_config(), Lines())
+    run = trained
     for checkpoint in checkpoints(run / "latest"):
         damage(checkpoint)
     before = {series: updates(run / series) for series in ("latest", "history", "best", "final")}

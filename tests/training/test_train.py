@@ -68,22 +68,23 @@ def test_a_stopped_run_goes_on_to_the_very_same_weights(
     assert equal(weights(tmp_path / "whole", "latest"), weights(tmp_path / "halves", "latest"))
 
 
-def test_sigterm_saves_and_the_same_command_goes_on(corpus: Corpus, small_config: MakeConfig, tmp_path: Path) -> None:
+def test_sigterm_saves_and_the_same_command_goes_on(
+    corpus: Corpus, small_config: MakeConfig, trained: Path, tmp_path: Path
+) -> None:
     class Impatient(Lines):
         def on_update(self, progress: TrainProgress, *, due: bool) -> None:
             super().on_update(progress, due=due)
             if progress.update == 7:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    run, source = tmp_path / "run", FileSource(*corpus)
+    run, source = tmp_path / "stopped", FileSource(*corpus)
     outcome = train(run, source, small_config(), Impatient())
     assert (outcome.updates, outcome.final) == (7, None)
     assert "SIGTERM" in outcome.reason
     lines = Lines()
     assert train(run, source, small_config(), lines).updates == 20
     assert lines.updates[0].update == 8
-    train(tmp_path / "whole", source, small_config(), Lines())
-    assert equal(weights(run, "latest"), weights(tmp_path / "whole", "latest"))
+    assert equal(weights(run, "latest"), weights(trained, "latest"))
 
 
 def test_a_run_stopped_before_its_first_validation_can_be_ended_where_it_stands(
@@ -142,10 +143,9 @@ def test_patience_ends_a_run_that_no_longer_improves(
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
-    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
-    run = tmp_path / "run"
-    train(run, FileSource(*corpus), small_config(), lines)
+    run = trained
     newest = checkpoints(run / "latest")[-1] / "model.safetensors"
     damaged = bytearray(newest.read_bytes())
     damaged[-5] ^= 1
