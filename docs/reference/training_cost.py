@@ -1,4 +1,4 @@
-"""The page of what training costs, from the results that the benchmarks left."""
+"""The page of what training costs, written from the results of the benchmarks."""
 
 import json
 from collections.abc import Iterator
@@ -44,12 +44,12 @@ def _steps() -> Iterator[str]:
     )
     yield (
         f"Measured with `benchmarks/training.py` on {_where(results)}; peers: {versions}. A step is forward, "
-        "smoothed loss, backward and a fused Adam, on the same batches of some 1,660 target tokens, sentences of "
-        "like length with few cells of padding, vocabulary 10,000; all have the same sizes and norm after each "
+        "smoothed loss, backward and a fused Adam, on the same batches of about 1,660 target tokens: sentences of "
+        "similar length with little padding, vocabulary 10,000. All have the same sizes and norm after each "
         f"sublayer{_but_eole(results)}. Medians of {rounds} rounds, in which the systems take turns. "
-        "glassformer keeps freed memory for the next tensor, as its trainings do; the others run as they come. "
-        "nn.Transformer and x-transformers drop out attention weights too, so that the columns without dropout are "
-        "the even comparison with them."
+        "glassformer reuses freed memory, as its trainings do; the others run with their defaults. "
+        "nn.Transformer and x-transformers also apply dropout to attention weights, so compare them in the columns "
+        "without dropout."
     )
     yield from _columns(results["columns"])
 
@@ -57,7 +57,7 @@ def _steps() -> Iterator[str]:
 def _but_eole(results: dict[str, Any]) -> str:
     if "Eole" not in results["versions"]:
         return ""
-    return ", but for Eole, which has it before them and drops out inside the feed-forward network, too"
+    return ", except for Eole, which has norm before each sublayer, and dropout inside the feed-forward network too"
 
 
 def _steps_in_bf16() -> Iterator[str]:
@@ -66,8 +66,9 @@ def _steps_in_bf16() -> Iterator[str]:
         return
     yield "## The same in bfloat16, on another machine"
     yield (
-        f"`benchmarks/training.py --precisions bf16` on {_where(results)}, whose processor multiplies matrices of "
-        f"bfloat16 (AMX); every system by autocast, the same versions. Medians of {_rounds(results)} rounds."
+        f"`benchmarks/training.py --precisions bf16` on {_where(results)}, whose processor has instructions for "
+        f"bfloat16 matrices (AMX); every system with autocast, the same versions. Medians of {_rounds(results)} "
+        "rounds."
     )
     yield from _columns(results["columns"], "#")
 
@@ -84,15 +85,15 @@ def _columns(columns: dict[str, Any], deeper: str = "") -> Iterator[str]:
     )
     yield f"{deeper}## How many times as fast glassformer is"
     yield table(["over", *columns], _ratios(columns))
-    yield "In brackets where 95 of 100 ratios lie when these few rounds are drawn again."
+    yield "In brackets the interval that contains 95 % of the ratios when these few rounds are resampled."
     yield f"{deeper}## Share of what the machine's matrix products reach"
     yield table(
         ["system", *columns], _rows(columns, lambda column, name: f"{100 * column['share_of_ceiling'][name]:.0f} %")
     )
     yield (
-        "The multiply-adds of forward and backward, over those that a product of the feed-forward network's size "
-        "makes in the same run on all cores. That, too, moves with what else the machine does, so that the shares of "
-        "two columns cannot be held against each other."
+        "The multiply-adds per second of forward and backward, divided by those of a matrix product of the "
+        "feed-forward network's size in the same run on all cores. Those, too, depend on what else the machine does: "
+        "do not compare the shares of two columns."
     )
 
 
@@ -116,15 +117,15 @@ def _ratios(columns: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def _aims() -> Iterator[str]:
-    """What the tables above come to, held against what we aim at."""
+    """The tables above, compared with our aims."""
     found = [results for name in ("training.json", "training_bf16.json") if (results := _read(name))]
     columns = {name: column for results in found for name, column in results["columns"].items()}
     if not columns:
         return
-    yield "## Held against our aims"
+    yield "## Compared with our aims"
     yield (
         "We aim at 1.3 times the fastest of the others, and at 80 % of what the machine's matrix products reach. "
-        "What falls short stands in bold, by the medians; how far the few rounds are apart is said above."
+        "Medians that fall short are in bold; the tables above show how far the few rounds are apart."
     )
     rows = (
         [name, _held(_over_the_fastest(column), 1.3, ""), _held(_own_share(column), 80, " %")]
@@ -152,12 +153,11 @@ def _loop() -> Iterator[str]:
     between = results["without_validations"]
     yield "## What the loop adds to the steps"
     yield (
-        f"`benchmarks/training_loop.py --epochs {results['validations']}`, the first machine: of the seconds of a "
-        f"`glassformer train` of {code(results['size'])} on {results['text']}, {results['updates']:,} updates with "
-        f"validation, translations "
-        f"of 200 sentences and saving once an epoch, bare steps on the same batches take "
-        f"**{100 * results['share']:.1f} %**. Between validations it is {100 * between['median']:.1f} % (95 of 100 "
-        f"redrawn: {100 * between['low']:.1f} to {100 * between['high']:.1f})."
+        f"`benchmarks/training_loop.py --epochs {results['validations']}`, the first machine: a `glassformer train` "
+        f"of {code(results['size'])} on {results['text']}, {results['updates']:,} updates, with validation, "
+        f"translation of 200 sentences and saving once per epoch. Steps alone, on the same batches, take "
+        f"**{100 * results['share']:.1f} %** of its time. Between validations it is {100 * between['median']:.1f} % "
+        f"(95 % interval {100 * between['low']:.1f} to {100 * between['high']:.1f})."
     )
 
 
@@ -171,21 +171,22 @@ def _end_to_end() -> Iterator[str]:
     yield "## From prepared text to a validation loss"
     yield (
         f"`benchmarks/training_end_to_end.py`, the first machine: {code(results['size'])} with norm after each "
-        f"sublayer, on {results['text']}, for {results['minutes']:g} minutes each. The clock begins once "
-        "the text has been read and encoded, for all of them. glassformer's includes validation, translating 200 "
-        "sentences each time, and saving; that of the others, set up as their documentation does with batches of "
-        "sentences in random order, only their updates. Seconds and updates until the loss, in nats per token, was "
-        "first below, in brackets how many times as long as glassformer that took. "
-        f"The loss is measured every {every} updates, and the table is as coarse as that; rounds: {rounds}."
+        f"sublayer, on {results['text']}, for {results['minutes']:g} minutes each. The time starts when "
+        "the text has been read and encoded, for all of them. glassformer's time includes validation, the "
+        "translation of 200 sentences each time, and saving. The time of the others, set up as in their "
+        "documentation with batches of sentences in random order, includes only their updates. The table gives the "
+        "seconds and updates until the loss, in nats per token, was first below a value, and in brackets how many "
+        f"times as long as glassformer that took. The loss is measured every {every} updates, so the table is no "
+        f"more precise than that; rounds: {rounds}."
     )
     rows = ([f"{row['loss']:g}", *(_reached(row, name) for name in shown)] for row in results["reached"])
     yield table(["validation loss below", *(names[name] for name in shown)], rows)
     if all(row[name]["updates"] < results["warmup"] for row in results["reached"] for name in shown):
         yield (
-            f"All of it lies within the warm-up of {results['warmup']} updates: it is how fast each begins to learn, "
-            "not how well it ends."
+            f"All of this is within the warm-up of {results['warmup']} updates: it shows how fast each starts to "
+            "learn, not how good it becomes."
         )
-    yield "[All of it](../benchmarks/results/training_end_to_end.json)."
+    yield "[All results](../benchmarks/results/training_end_to_end.json)."
 
 
 def _reached(row: dict[str, Any], name: str) -> str:
@@ -201,9 +202,9 @@ def _large_corpus() -> Iterator[str]:
     yield "## A corpus of millions of pairs"
     yield (
         f"`benchmarks/large_corpus.py` on {_where(results[-1])}, made-up sentences of 3 to 19 words. Memory, in "
-        "MB of 2^20 bytes, is the most that was seen, ten times a second, of all processes together: what they hold "
-        "themselves, without the pages of files that they look into, which the system takes back when it wants to. "
-        "Seconds are those of the processors, all together. Training is of a few updates."
+        "MB of 2^20 bytes, is the highest value of all processes together, measured ten times a second, without the "
+        "pages of mapped files, which the system can reclaim at any time. Seconds are processor time, of all "
+        "processes. Training makes a few updates."
     )
     stages = [stage for stage in results[-1]["stages"] if stage != "start"]
     pairs = [f"{result['pairs'] / 1e6:g} million" for result in results]
@@ -215,7 +216,7 @@ def _large_corpus() -> Iterator[str]:
         f"{result['processes']} process{'es' if result['processes'] > 1 else ''}"
         for name, result in zip(pairs, results, strict=True)
     )
-    yield f"Prepared were {sizes}. [All of it](../benchmarks/results/large_corpus.json)."
+    yield f"Prepared: {sizes}. [All results](../benchmarks/results/large_corpus.json)."
 
 
 def _paper() -> Iterator[str]:
@@ -224,19 +225,19 @@ def _paper() -> Iterator[str]:
         return
     yield "## What the paper's models would take"
     yield (
-        "`benchmarks/training_cost.py` counts the products of forward and backward of WMT14 English-German as the "
-        "paper trained it, some 25,000 tokens of each language an update. Hours follow from the peak of a "
-        f"processor's data sheet and a utilisation of {100 * results['utilisation']:.0f} %, an assumption and not a "
-        f"measurement; so is {results['price_usd']:g} USD for an hour of a GPU. The exchange of gradients between "
-        "processes is counted by its bytes; with so small a batch it is what 64 GPUs wait for."
+        "`benchmarks/training_cost.py` counts the products of forward and backward for WMT14 English-German as the "
+        "paper trained it, with about 25,000 tokens of each language per update. Hours follow from the peak in a "
+        f"processor's data sheet and a utilisation of {100 * results['utilisation']:.0f} %, which is an assumption, "
+        f"not a measurement, as is {results['price_usd']:g} USD for an hour of a GPU. The exchange of gradients "
+        "between processes is counted by its bytes; with so small a batch, it limits 64 GPUs."
     )
     for size, row in results["models"].items():
         papers = f"the paper states {row['papers']:.1e}" if "papers" in row else ""
         yield (
             f"### {size}\n\n{row['weights'] / 1e6:.1f} million weights, "
             f"{row['operations_per_token'] / 1e6:,.0f} million operations a target token, "
-            f"{row['operations']:.1e} in all; {papers}, which is hours times GPUs times what a P100 sustains, not a "
-            "count."
+            f"{row['operations']:.1e} in all; {papers}, which is hours times GPUs times what a P100 sustains, not "
+            "a count."
         )
         yield table(
             ["processors", "hours", "USD"],

@@ -50,14 +50,14 @@ def reproduce(
     from glassformer.reproduction.recipe import read_recipe
     from glassformer.reproduction.report import make_report, report_lines, write_report
     from glassformer.reproduction.reproduce import reproduce as reproduce_recipe
-    from glassformer.training.display import display_for
+    from glassformer.training.display import open_display
     from glassformer.training.train import Outcome
 
     chosen = read_recipe(recipe)
     other = chosen.variant(variant) if variant else None
     place = run or Path("runs") / ".".join(filter(None, [chosen.name, variant]))
     order = Order(chosen, find_files(chosen, data), place, _seeds(seeds), tuple(set_ or ()), other)
-    with display_for(Console()) as display:
+    with open_display(Console()) as display:
         results = reproduce_recipe(order, display)
     if isinstance(results, Outcome):
         raise opt.exit_after_stop(results.reason)

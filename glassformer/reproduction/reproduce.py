@@ -23,7 +23,7 @@ from glassformer.text.lines import read_lines
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
-from glassformer.training.diversify import Diversified, diversify
+from glassformer.training.diversify import DiversifyResult, diversify
 from glassformer.training.run_log import Display
 from glassformer.training.train import Outcome, train
 
@@ -53,7 +53,7 @@ class Reproduced:
 
     seeds: dict[int, SeedResult]
     ensemble: dict[str, list[str]]
-    taught: Diversified | None = None
+    taught: DiversifyResult | None = None
 
 
 def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
@@ -67,7 +67,7 @@ def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
     results = {}
     for seed, asked in requests.items():
         request = replace(asked, source=taught.source) if taught else asked
-        display.say(f"Seed {seed}, in {request.run}.")
+        display.log(f"Seed {seed}, in {request.run}.")
         outcome = train(request.run, request.source, request.config, display)
         if outcome.final is None:
             return outcome
@@ -83,7 +83,7 @@ def _refuse_seeds_without_teachers(order: Order) -> None:
         )
 
 
-def _taught(order: Order, display: Display) -> Diversified | Outcome:
+def _taught(order: Order, display: Display) -> DiversifyResult | Outcome:
     requests = {direction: order.teacher_request(direction) for direction in order.teachers}
     source = next(iter(requests.values())).source
     assert isinstance(source, FileSource)  # a recipe names files
@@ -97,7 +97,7 @@ def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: 
         outputs = _outputs(order, translator, request.config.decode, request.run, display)
         parameters = sum(weight.numel() for weight in translator.model.parameters())
     state = _last_state(request.run, display)
-    used = RunDirectory(request.run).usable_checkpoint(display.say)
+    used = RunDirectory(request.run).usable_checkpoint(display.log)
     averaged = bool(read_json(used / "state.json").get("averaged"))
     return SeedResult(outcome, state, averaged, parameters, outputs, time.monotonic() - began)
 
@@ -105,7 +105,7 @@ def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: 
 def _together(order: Order, display: Display) -> dict[str, list[str]]:
     config = order.request(order.seeds[0]).config
     runs = [order.run_of(seed).path for seed in order.seeds]
-    display.say(f"The {len(runs)} seeds as one ensemble.")
+    display.log(f"The {len(runs)} seeds as one ensemble.")
     with Translator.load(runs, device=config.train.device) as translator:
         return _outputs(order, translator, config.decode, order.run, display)
 
@@ -117,7 +117,7 @@ def _outputs(
     outputs = {}
     for test in order.recipe.tests:
         sources = list(read_lines(order.files[test.src]))
-        display.say(f"Translating {test.name}, {len(sources):,} sentences.")
+        display.log(f"Translating {test.name}, {len(sources):,} sentences.")
         found = translator.translate(sources, options)
         outputs[test.name] = [translation.text for translation in found]
         write_texts(place / f"{test.name}.translations", outputs[test.name])
@@ -125,5 +125,5 @@ def _outputs(
 
 
 def _last_state(run: Path, display: Display) -> TrainState:
-    newest = newest_valid(RunDirectory(run).latest, display.say)
+    newest = newest_valid(RunDirectory(run).latest, display.log)
     return TrainState() if newest is None else TrainState.read(newest)
