@@ -26,7 +26,7 @@ from machine import machine
 from rich.console import Console
 
 from glassformer.config import RunConfig
-from glassformer.text.prepare import Advance, prepare
+from glassformer.text.prepare import PrepareProgress, prepare
 from glassformer.text.workers import available_cores
 from glassformer.training.data import BatchStream, FileSource
 from glassformer.training.display import PlainDisplay
@@ -82,15 +82,15 @@ def work(directory: Path, updates: int) -> None:
             begun.append(stage)
             print(json.dumps({"stage": stage}), flush=True)
 
-    def advanced(advance: Advance, *, due: bool) -> None:
-        begin(advance.stage)
+    def advanced(progress: PrepareProgress, *, due: bool) -> None:
+        begin(progress.stage)
 
     begin("fingerprint")
     source, run = FileSource(directory / "corpus.src", directory / "corpus.tgt"), directory / "run"
     config = RunConfig.from_mapping({**SETTINGS, "train": {**SETTINGS["train"], "max_updates": updates}})
     mark = source.fingerprint()
     begin("pairs read")
-    text = prepare(source.pairs, None, config.text, run / "text", source=mark, report=tell, advanced=advanced)
+    text = prepare(source.pairs, None, config.text, run / "text", source=mark, report=tell, on_progress=advanced)
     for epoch in (1, 2):
         begin(f"order of epoch {epoch}")
         BatchStream(text.train, config.train, epoch, BEYOND_THE_END)

@@ -2,7 +2,7 @@
 
     python benchmarks/linears.py [--rounds 100] [--json FILE]
 
-The kinds go by turns. What ``prepared`` takes for small in int8 follows from this table.
+The kinds go by turns. What ``for_inference`` takes for small in int8 follows from this table.
 """
 
 import argparse

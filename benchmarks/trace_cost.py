@@ -23,7 +23,7 @@ from machine import machine, spread
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding.beam_search import beam_search
 from glassformer.decoding.steps import DecoderSteps
-from glassformer.explain.equations import Setting
+from glassformer.explain.tap_entries import PassContext
 from glassformer.explain.verify import verify
 from glassformer.model import Transformer
 from glassformer.trace import Step, tracing
@@ -53,7 +53,7 @@ def cost(name: str, rounds: int) -> dict[str, Any]:
     with tracing(model) as trace:
         translate()
     started = time.perf_counter()
-    verification = verify([Step("text.src_ids", ("batch", "src"), src_ids), *trace], Setting(model, OPTIONS))
+    verification = verify([Step("text.src_ids", ("batch", "src"), src_ids), *trace], PassContext(model, OPTIONS))
     verify_ms = 1e3 * (time.perf_counter() - started)
     assert verification.holds, verification.off
     held = sum(step.value.nbytes for step in trace)

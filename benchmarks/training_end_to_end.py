@@ -38,7 +38,7 @@ from training_text import add_files, data_of, text_of
 
 from glassformer.config import ModelConfig
 from glassformer.errors import GlassformerError
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.run_directory import RunDirectory
 from glassformer.text.batches import Batch, collate, plan_batches
 from glassformer.text.dataset import EncodedPairs

@@ -21,11 +21,10 @@ from machine import machine
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
-from glassformer.explain.generation import walk_generation
-from glassformer.explain.ledger import ledger
-from glassformer.explain.training_step import walk_training
-from glassformer.explain.verify import Verification, verify_walk
-from glassformer.explain.walk import Walk, walk
+from glassformer.explain.tap_entries import Check
+from glassformer.explain.verify import Verification, audit_operations, verify_walk
+from glassformer.explain.walk import Walk
+from glassformer.explain.walk_kinds import walk, walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer
@@ -55,6 +54,8 @@ class Sum:
     walks: int = 0
     checked: int = 0
     reproduced: int = 0
+    independent: int = 0
+    repeated: int = 0
     exact: int = 0
     given: int = 0
     largest_error: float = 0.0
@@ -64,8 +65,10 @@ class Sum:
     def add(self, found: Verification) -> None:
         """Add one verification."""
         self.walks += 1
-        self.checked += found.checked
-        self.reproduced += found.reproduced
+        self.checked += found.n_recomputed
+        self.reproduced += found.n_reproduced
+        self.independent += found.count_checks(Check.INDEPENDENT)
+        self.repeated += found.count_checks(Check.REPEATED)
         self.exact += found.count("exact")
         self.given += found.count("given")
         self.largest_error = max(self.largest_error, found.largest_error)
@@ -73,15 +76,16 @@ class Sum:
     def __str__(self) -> str:
         steps = f"{self.walks:,} walks, {self.checked:,} steps recomputed, {self.reproduced:,} reproduced"
         sizes = f"{self.exact:,} of them bit for bit, largest error {self.largest_error:.1e}; {self.given:,} given"
-        return f"{steps}, {sizes}; {self.operations:,} operations, {self.accounted:,} stated"
+        checks = f"{self.independent:,} independently, {self.repeated:,} by the search's own function"
+        return f"{steps}, {checks}, {sizes}; {self.operations:,} operations, {self.accounted:,} stated"
 
 
 def add_forced(total: Sum, translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> Walk:
     walked = walk(translator, sources, targets)
     total.add(verify_walk(walked, translator.model))
-    found = ledger(translator.model, walked.sentences.batch.src_ids, walked.sentences.batch.tgt_in_ids)
-    total.operations += found.operations
-    total.accounted += found.accounted
+    found = audit_operations(translator.model, walked.sentences.batch.src_ids, walked.sentences.batch.tgt_in_ids)
+    total.operations += found.n_operations
+    total.accounted += found.n_accounted
     return walked
 
 

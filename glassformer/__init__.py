@@ -11,7 +11,8 @@ from glassformer.version import __version__
 
 if TYPE_CHECKING:
     from glassformer.config import DecodeConfig, ModelConfig, RunConfig, TextConfig, TrainConfig
-    from glassformer.decoding.translator import Translation, Translator
+    from glassformer.decoding.translation import Translation
+    from glassformer.decoding.translator import Translator
     from glassformer.errors import GlassformerError
     from glassformer.model.transformer import Transformer
     from glassformer.trace import Trace, tap, tracing
@@ -26,7 +27,7 @@ _HOMES = {
     "Trace": "glassformer.trace",
     "TrainConfig": "glassformer.config",
     "Transformer": "glassformer.model.transformer",
-    "Translation": "glassformer.decoding.translator",
+    "Translation": "glassformer.decoding.translation",
     "Translator": "glassformer.decoding.translator",
     "check_batch": "glassformer.training.batch_checks",
     "tap": "glassformer.trace",

@@ -10,25 +10,28 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
 
 from glassformer.errors import CheckpointError, StorageError
 from glassformer.files import refuse_endless
 from glassformer.version import __version__
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
 FORMAT = 1
 MANIFEST = "manifest.json"
 STATE = "state.json"
 
-Tensors = Mapping[str, Tensor]
+Tensors = Mapping[str, "Tensor"]
 
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
     """Write one checkpoint: a ``<name>.safetensors`` for each entry of ``tensors``, and ``state`` as JSON."""
+    from safetensors.torch import save_file
+
     final = at_update(series, update)
     aside = series / f".{final.name}.{os.getpid()}.tmp"
     try:
@@ -156,8 +159,10 @@ def prune(newest: Path, keep: int) -> None:
             shutil.rmtree(other)
 
 
-def read_tensors(checkpoint: Path, name: str) -> dict[str, Tensor]:
+def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
     """The tensors of ``<name>.safetensors``, on the CPU."""
+    from safetensors.torch import load_file
+
     path = checkpoint / f"{name}.safetensors"
     try:
         return load_file(path)
@@ -165,12 +170,12 @@ def read_tensors(checkpoint: Path, name: str) -> dict[str, Tensor]:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
 
 
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
+def weights_of(model: "nn.Module") -> "dict[str, Tensor]":
     """Every parameter once, under its first name: a tied matrix is not written twice."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def load_weights(model: nn.Module, weights: Tensors, where: Path) -> None:
+def load_weights(model: "nn.Module", weights: Tensors, where: Path) -> None:
     """Copy weights into a model of the same configuration; names and shapes must agree exactly.
 
     Whatever precision they are stored in, such as float16, the model computes in the one that it has.

@@ -288,48 +288,79 @@ class TrainConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig(Section):
-    """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50."""
+    """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50.
 
-    beam: int = knob(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000)
+    Each field says where it acts: in the ``search``, in ``sampling``, in ``scoring`` or in ``batching``. The options
+    of the commands are made from these fields.
+    """
+
+    beam: int = knob(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000, acts_in="search")
     length_penalty: float = knob(
-        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided", symbol="α", low=0.0, high=10.0
+        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty", symbol="α",
+        low=0.0, high=10.0, acts_in="scoring",
+    )  # fmt: skip
+    n_best: int = knob(
+        1, "translations returned for each source, best first; at most beam", low=1, high=1000, acts_in="search"
     )
-    n_best: int = knob(1, "translations returned for each source, best first; at most beam", low=1, high=1000)
-    min_length: int = knob(0, "fewest ids that an output has before its end", low=0)
+    min_length: int = knob(0, "fewest tokens that an output has before its end", low=0, acts_in="search")
     repetition_penalty: float = knob(
-        1.0, "multiplies the log-probability of each token that was written before", symbol="θ", low=1.0, high=100.0
+        1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
+        symbol="θ", low=1.0, high=100.0, acts_in="search",
+    )  # fmt: skip
+    no_repeat_ngram: int = knob(
+        0, "no sequence of this many tokens occurs twice in an output; 0 allows all", low=0, acts_in="search"
     )
-    no_repeat_ngram: int = knob(0, "no sequence of this many ids occurs twice in an output; 0 means any", low=0)
     coverage_penalty: float = knob(
-        0.0, "β of β Σ log min(attention had, 1), added to the score of a hypothesis", symbol="β", low=0.0, high=100.0
+        0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
+        symbol="β", low=0.0, high=100.0, acts_in="search",
+    )  # fmt: skip
+    beam_groups: int = knob(
+        1, "groups of a diverse beam search; divides beam", symbol="G", low=1, high=1000, acts_in="search"
     )
-    beam_groups: int = knob(1, "groups of a diverse beam search; divides beam", symbol="G", low=1, high=1000)
     diversity: float = knob(
-        0.5, "subtracted for each time that earlier groups chose a token at a step", symbol="λ", low=0.0, high=100.0
-    )
-    sample: bool = knob(False, "draw each token from the model's distribution instead of searching")
-    temperature: float = knob(
-        1.0, "divides the logits before sampling; below 1 keeps to the likeliest", symbol="T", low=1e-4, high=100.0
-    )
-    top_k: int = knob(0, "sample from the k most probable tokens; 0 means all", symbol="k", low=0)
-    top_p: float = knob(1.0, "sample from the smallest set with this much probability", symbol="p", low=0.0, high=1.0)
-    min_p: float = knob(0.0, "sample from tokens at least this share as probable as the best", low=0.0, high=1.0)
-    typical_p: float = knob(
-        1.0, "sample from the most typical tokens: as informative as is expected, with this much probability",
-        symbol="τ", low=0.0, high=1.0,
+        0.5, "subtracted for each time that an earlier group chose the token at this step", symbol="λ",
+        low=0.0, high=100.0, acts_in="search",
     )  # fmt: skip
-    seed: int = knob(0, "seed of sampling", low=0, high=2**63 - 1)
-    mbr: int = knob(
-        0, "samples among which those that agree most with all are chosen, by chrF; 0 means they are ranked by score",
-        low=0, high=1000,
-    )  # fmt: skip
-    split_sentences: bool = knob(False, "translate each sentence of a text by itself, and join them again")
     max_length_a: float = knob(
-        1.0, "longest output = a times the source's tokens + b", symbol="a", low=0.0, high=100.0
+        1.0, "the longest output has a times the source's tokens + b", symbol="a", low=0.0, high=100.0,
+        acts_in="search",
+    )  # fmt: skip
+    max_length_b: int = knob(
+        50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000, acts_in="search"
     )
-    max_length_b: int = knob(50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000)
-    batch_tokens: int = knob(4096, "source tokens in one batch, padding and beam included", low=1)
-    cache: bool = knob(True, "keep keys and values; false decodes every position again at each step, for comparison")
+    cache: bool = knob(
+        True, "keep keys and values; without them every step decodes all positions again, for comparison",
+        acts_in="search",
+    )  # fmt: skip
+    sample: bool = knob(
+        False, "sample each token from the model's distribution instead of searching", acts_in="sampling"
+    )
+    temperature: float = knob(
+        1.0, "divides the logits before sampling; below 1 prefers probable tokens", symbol="T",
+        low=1e-4, high=100.0, acts_in="sampling",
+    )  # fmt: skip
+    top_k: int = knob(0, "sample from the k most probable tokens; 0 means all", symbol="k", low=0, acts_in="sampling")
+    top_p: float = knob(
+        1.0, "sample from the smallest set of tokens with this much probability", symbol="p",
+        low=0.0, high=1.0, acts_in="sampling",
+    )  # fmt: skip
+    min_p: float = knob(
+        0.0, "sample from tokens with at least this share of the best token's probability",
+        low=0.0, high=1.0, acts_in="sampling",
+    )  # fmt: skip
+    typical_p: float = knob(
+        1.0, "sample from the most typical tokens, whose information is closest to the entropy, with this much "
+        "probability", symbol="τ", low=0.0, high=1.0, acts_in="sampling",
+    )  # fmt: skip
+    seed: int = knob(0, "seed of sampling", low=0, high=2**63 - 1, acts_in="sampling")
+    mbr: int = knob(
+        0, "samples for minimum Bayes risk, which returns those that agree most with all, by chrF; 0 ranks by score",
+        low=0, high=1000, acts_in="sampling",
+    )  # fmt: skip
+    split_sentences: bool = knob(
+        False, "translate each sentence of a text separately and join the translations", acts_in="batching"
+    )
+    batch_tokens: int = knob(4096, "source tokens in one batch, padding and beam included", low=1, acts_in="batching")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -348,14 +379,42 @@ class DecodeConfig(Section):
                 f"all groups are as wide. Set beam to {-(-self.beam // self.beam_groups) * self.beam_groups}."
             )
 
-    def changed(self, changes: Mapping[str, Any]) -> Self:
-        """These options with some changed; a beam that is not is widened to the hypotheses and groups wanted."""
-        widens = {"n_best", "beam_groups"} & set(changes)
-        if widens and "beam" not in changes and not changes.get("sample"):
+    @property
+    def rows_per_source(self) -> int:
+        """Rows that each source has in the decoder: its hypotheses, or its samples."""
+        return (self.mbr or self.n_best) if self.sample else self.beam
+
+    def updated(self, changes: Mapping[str, Any]) -> Self:
+        """These options with ``changes``, as a command applies its own options to those of a run.
+
+        An option that only a search has turns sampling off, and a beam that is not given widens to n_best and
+        beam_groups. Raises ``ConfigError`` for a value out of range, and for an option without effect.
+        """
+        if "sample" not in changes and changes.keys() & _ONLY_IN_SEARCH.keys():
+            changes = {**changes, "sample": False}
+        without_effect = [
+            flag(key) for key, neutral in _ONLY_IN_SEARCH.items() if changes.get(key, neutral) > neutral
+        ]
+        if changes.get("sample") and without_effect:
+            raise ConfigError(
+                f"{', '.join(without_effect)}: found with sampling, on which it has no effect. Drop one of both."
+            )
+        if {"n_best", "beam_groups"} & changes.keys() and "beam" not in changes and not changes.get("sample"):
             groups = max(changes.get("beam_groups", self.beam_groups), 1)
             least = max(self.beam, changes.get("n_best", self.n_best))
             changes = {**changes, "beam": -(-least // groups) * groups}
-        return type(self).from_mapping({**self.to_mapping(), **changes})
+        options = self.from_mapping({**self.to_mapping(), **changes})
+        if "diversity" in changes and options.beam_groups == 1:
+            raise ConfigError("--diversity: found without --beam-groups, expected both: it acts between groups.")
+        return options
+
+
+_ONLY_IN_SEARCH = {"beam": 1, "beam_groups": 1, "diversity": 0.0, "coverage_penalty": 0.0}  # and their neutral values
+
+
+def flag(name: str, value: object = None) -> str:
+    """The command-line option that gives a setting this value."""
+    return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
 
 
 # Post-norm gradients are large near the output at first, and need the paper's long warm-up; pre-norm ones do not

@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from glassformer.checkpoint import (
     MANIFEST,
@@ -33,16 +31,22 @@ from glassformer.checkpoint import (
 )
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
-from glassformer.model.transformer import Transformer
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
+
+if TYPE_CHECKING:
+    import torch
+
+    from glassformer.model.transformer import Transformer
 
 WEIGHTS = "model"
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to go on."
 
 
-def pick_device(name: str) -> torch.device:
+def pick_device(name: str) -> "torch.device":
     """``auto`` is the GPU when there is one; anything else must be there."""
+    import torch
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -58,7 +62,7 @@ class LoadedRun:
     """A trained model with all that belongs to it; the model is in eval mode, on its device."""
 
     config: RunConfig
-    model: Transformer
+    model: "Transformer"
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
     checkpoint: Path
@@ -135,6 +139,8 @@ class RunDirectory:
         self, device: str = "auto", warn: Callable[[str], None] | None = None, checkpoint: Path | None = None
     ) -> LoadedRun:
         """The model to use: the final one, a better one while training still goes on, or a ``checkpoint``."""
+        from glassformer.model.transformer import Transformer
+
         config, _ = self.read_config()
         src_tokenizer, tgt_tokenizer = self.read_tokenizers()
         checkpoint = checkpoint or self.usable_checkpoint(warn or _warn_on_stderr)

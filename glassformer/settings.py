@@ -14,9 +14,18 @@ from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hin
 from glassformer.errors import ConfigError, nearest
 
 
-def knob(default: Any, doc: str, *, symbol: str = "", low: float | None = None, high: float | None = None) -> Any:
-    """A field with its meaning, the paper's symbol and its inclusive limits."""
-    return field(default=default, metadata={"doc": doc, "symbol": symbol, "low": low, "high": high})
+def knob(
+    default: Any,
+    doc: str,
+    *,
+    symbol: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    acts_in: str = "",
+) -> Any:
+    """A field with its meaning, the paper's symbol, its inclusive limits, and the stage of decoding it acts in."""
+    metadata = {"doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)

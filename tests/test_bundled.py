@@ -23,7 +23,7 @@ from glassformer.bundled import BUNDLED, CARD
 from glassformer.checkpoint import read_tensors, save_checkpoint, verify, weights_of
 from glassformer.cli.demo import LANDMARKS, SENTENCES, show_bundled
 from glassformer.cli.main import app
-from glassformer.explain.walk import walk
+from glassformer.explain.walk_kinds import walk
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
 from glassformer.tasks import load_task
 from glassformer.text import Tokenizer

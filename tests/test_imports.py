@@ -93,6 +93,18 @@ def test_importing_it_does_not_load_pytorch(name):
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
+@pytest.mark.parametrize("part", ["text", "tasks"])
+def test_text_is_read_and_prepared_without_pytorch(part):
+    """Only ``collate`` and a batch's ``to`` need it: other engines translate without it."""
+    names = [str(path.relative_to(ROOT).with_suffix("")).replace("/", ".") for path in (PACKAGE / part).rglob("*.py")]
+    check = (
+        f"import sys, importlib\nfor name in {names}:\n    importlib.import_module(name)\n"
+        "    assert 'torch' not in sys.modules, name"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_public_name_is_found_and_an_unknown_one_is_an_attribute_error():
     import glassformer
 
@@ -112,3 +124,60 @@ def test_lessons_and_benchmarks_import_what_is_there(path):
             for alias in node.names:
                 if not hasattr(module, alias.name):
                     importlib.import_module(f"{node.module}.{alias.name}")
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def run_time_imports(node: ast.AST, known: set[str]) -> Iterator[str]:
+    """The known modules imported below a node, inside functions too; what only a type checker reads is left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names if alias.name in known)
+        elif isinstance(child, ast.ImportFrom):
+            submodules = {f"{child.module}.{alias.name}" for alias in child.names} & known
+            yield from submodules
+            if child.module in known and len(submodules) < len(child.names):
+                yield child.module
+        elif not is_type_checking(child):
+            yield from run_time_imports(child, known)
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Which modules of the package each of them imports by name."""
+    trees = {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    return {name: set(run_time_imports(tree, set(trees))) for name, tree in trees.items()}
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The groups of modules that reach one another."""
+
+    def reach(name: str) -> set[str]:
+        seen, waiting = set(), [name]
+        while waiting:
+            new = graph[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        return seen
+
+    reached = {name: reach(name) for name in graph}
+    groups = {
+        frozenset({name, *(other for other in seen if name in reached[other])})
+        for name, seen in reached.items()
+        if name in seen
+    }
+    return sorted(map(sorted, groups))
+
+
+def test_no_modules_import_one_another_in_a_circle_not_even_inside_functions():
+    assert circles(import_graph()) == []
+
+
+def test_a_circle_is_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}
+    assert circles(graph) == [["b", "c"], ["d"]]

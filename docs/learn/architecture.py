@@ -15,7 +15,7 @@ from lesson import Lesson
 
 from glassformer import ModelConfig, Transformer
 from glassformer.explain import resolved_axes
-from glassformer.explain.recording import recorded_pass
+from glassformer.explain.recording import record_pass
 from glassformer.model.embedding import Embedding
 from glassformer.model.positions import LearnedPositions, RelativePositions, RotaryPositions, SinusoidalPositions
 from glassformer.tasks import load_task
@@ -224,7 +224,7 @@ start = torch.tensor([[BOS_ID]])
 
 def difference(model):
     """The largest difference between the first logits after the one order of words and after the other."""
-    first, second = (recorded_pass(model, ids, start)["output_projection.logits"] for ids in (one, other))
+    first, second = (record_pass(model, ids, start)["output_projection.logits"] for ids in (one, other))
     return float((first - second).abs().max())
 
 
@@ -263,7 +263,7 @@ lesson.states("Step 2", "the last i, d/2 - 1, has the last dimensions", (510, 51
 
 # %%
 LETTERS = {"batch": "B", "src": "N", "d_model": "D"}
-trace = recorded_pass(model, one, start)
+trace = record_pass(model, one, start)
 for step in trace.select("src_embedding.*"):
     words = resolved_axes(step)
     print(f"{step.address:32} {' × '.join(LETTERS[word] for word in words):10} ({', '.join(words)}) = {step.shape}")

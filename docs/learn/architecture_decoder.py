@@ -19,11 +19,11 @@ from lesson import Lesson
 from rich.console import Console
 
 from glassformer import DecodeConfig, RunConfig, Transformer, Translator, tracing
-from glassformer.decoding.filters import filtered
-from glassformer.decoding.sampling import drawn
+from glassformer.decoding.filters import filter_log_probs
+from glassformer.decoding.sampling import draw_ids
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain import resolved_axes
-from glassformer.explain.recording import recorded_pass
+from glassformer.explain.recording import record_pass
 from glassformer.model.masks import causal_mask
 from glassformer.model.norm import AddAndNorm
 from glassformer.settings import apply_overrides
@@ -125,7 +125,7 @@ for place, (before, after) in enumerate(zip(read, wanted, strict=True)):
     print(f"{place:8}  {before:10} {after}")
 lesson.states("Decoder, step 1", "what the decoder reads", ["<s>", "I", "love", "cream", "crackers"], read)
 
-trace = recorded_pass(model, src_ids, tgt_in_ids)
+trace = record_pass(model, src_ids, tgt_in_ids)
 show(trace, "tgt_embedding.with_positions", "decoder.layers.0.output", "output_projection.logits")
 log_probs = trace["output_projection.logits"].log_softmax(dim=-1)
 lesson.states("Decoder, step 1", "positions predicted in one pass", tgt_out_ids.shape[1], log_probs.shape[1])
@@ -154,7 +154,7 @@ def next_words(prefix):
     """The probability of each token after a prefix of an answer."""
     ids = torch.tensor([[BOS_ID, *answers.tgt_tokenizer.to_ids(prefix)]])
     source = torch.tensor([[*answers.src_tokenizer.to_ids("I love you"), EOS_ID]])
-    return recorded_pass(answers.model, source, ids)["output_projection.probabilities"][0, -1]
+    return record_pass(answers.model, source, ids)["output_projection.probabilities"][0, -1]
 
 
 after = {prefix: next_words(prefix) for prefix in ("I love you", "thank you")}
@@ -181,7 +181,7 @@ lesson.states("Decoder, step 1", "'I love you' at length 4", ["I", "love", "you"
 
 six = torch.tensor([[*words, PAD_ID, PAD_ID]])
 at = "encoder.layers.0.self_attention"
-trace, alone = recorded_pass(fresh, six, tgt_in_ids), recorded_pass(fresh, six[:, :4], tgt_in_ids)
+trace, alone = record_pass(fresh, six, tgt_in_ids), record_pass(fresh, six[:, :4], tgt_in_ids)
 show(trace, "src_mask", f"{at}.scores", f"{at}.weights")
 padding = trace[f"{at}.weights"][0, 0]
 lesson.states("Decoder, step 1", "columns hidden at length 6", 6 - 4, int((padding == 0).all(dim=0).sum()))
@@ -201,7 +201,7 @@ lesson.states("Decoder, step 1", "without the mask it interferes", True, off > 0
 
 # %%
 print("a row of -1e9:", torch.full((4,), -1e9).softmax(dim=0).tolist())
-nothing = recorded_pass(fresh, torch.full((1, 4), PAD_ID), tgt_in_ids)[f"{at}.weights"][0, 0, 0]
+nothing = record_pass(fresh, torch.full((1, 4), PAD_ID), tgt_in_ids)[f"{at}.weights"][0, 0, 0]
 print("a row of padding in glassformer:", nothing.tolist())
 print("-1e9 in 16 bits:", float(torch.tensor(-1e9).half()))
 
@@ -217,7 +217,7 @@ look = causal_mask(3, 3, torch.device("cpu"))[0, 0]
 seen = [" ".join(word for word, sees in zip(prefix, row, strict=True) if sees) for row in look.tolist()]
 lesson.states("Decoder, step 1", "what each word is predicted from", ["<BOS>", "<BOS> I", "<BOS> I love"], seen)
 
-trace = recorded_pass(fresh, src_ids, tgt_in_ids)
+trace = record_pass(fresh, src_ids, tgt_in_ids)
 at = "decoder.layers.0.self_attention"
 show(trace, *(f"{at}.{name}" for name in ("q", "k", "v", "products", "scores", "weights", "heads")))
 q, k, v = (trace[f"{at}.{name}"][0, 0] for name in "qkv")
@@ -279,7 +279,7 @@ lesson.states("Decoder, step 1, note", "nothing is hidden from a single new quer
 # read "I love cream", and the key that fits best is that of "crackers". The trained model does just so.
 
 # %%
-trace, at = recorded_pass(model, src_ids, tgt_in_ids), "decoder.layers.0.cross_attention"
+trace, at = record_pass(model, src_ids, tgt_in_ids), "decoder.layers.0.cross_attention"
 show(trace, *(f"{at}.{name}" for name in ("q", "k", "v", "weights", "heads")))
 cross, memory = model.decoder.layers[0].cross_attention, trace["encoder.memory"]
 asking = trace["decoder.layers.0.cross_attention_add_norm.norm.output"]
@@ -351,9 +351,9 @@ FILTERS = {
     "top-k 2": {"top_k": 2}, "top-p 0.8": {"top_p": 0.8},
 }  # fmt: skip
 for name, values in FILTERS.items():
-    kept = filtered(example.log(), DecodeConfig(sample=True, **values)).exp()
+    kept = filter_log_probs(example.log(), DecodeConfig(sample=True, **values)).exp()
     print(f"{name:16}", "  ".join(f"{probability:.3f}" for probability in kept.tolist()))
-kept = filtered(example.log(), DecodeConfig(sample=True, top_k=2)).exp()
+kept = filter_log_probs(example.log(), DecodeConfig(sample=True, top_k=2)).exp()
 lesson.states(
     "Decoder, step 5", "top-k keeps the k words of highest score", [0, 1], kept.nonzero().flatten().tolist()
 )
@@ -364,7 +364,7 @@ order = torch.tensor(
 )
 fig, axes = plt.subplots(1, 5, figsize=(10, 2.6), sharey=True)
 for ax, (name, values) in zip(axes, FILTERS.items(), strict=True):
-    ax.bar(range(5), filtered(first, DecodeConfig(sample=True, **values)).exp()[order].tolist())
+    ax.bar(range(5), filter_log_probs(first, DecodeConfig(sample=True, **values)).exp()[order].tolist())
     ax.set_xticks(range(5), answers.tgt_tokenizer.to_tokens(order.tolist()), rotation=90)
     ax.set_title(name, fontsize=9)
 axes[0].set_ylabel("probability of the first word")
@@ -402,8 +402,8 @@ generator = torch.Generator().manual_seed(3)
 with torch.no_grad():
     steps = DecoderSteps(answers.model, torch.tensor([[*answers.src_tokenizer.to_ids("I love you"), EOS_ID]]))
     while ids[-1] != EOS_ID and len(ids) < 20:
-        distribution = filtered(steps.next_log_probs(torch.tensor(ids[-1:])), options)
-        ids.append(int(drawn(distribution, torch.rand(1, generator=generator, dtype=torch.float64))))
+        distribution = filter_log_probs(steps.next_log_probs(torch.tensor(ids[-1:])), options)
+        ids.append(int(draw_ids(distribution, torch.rand(1, generator=generator, dtype=torch.float64))))
         token = answers.tgt_tokenizer.to_tokens(ids[-1:])[0]
         print(f"drew {token:6} with {distribution[0, ids[-1]].exp():.2f}: {answers.tgt_tokenizer.to_text(ids)}")
 lesson.states("Final output", "it ends when the sentence is complete", "</s>", token)

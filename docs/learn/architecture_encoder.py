@@ -21,9 +21,10 @@ from glassformer import ModelConfig, Transformer, tracing
 from glassformer.config import RunConfig
 from glassformer.errors import ConfigError
 from glassformer.explain import resolved_axes
-from glassformer.explain.recording import recorded_pass
+from glassformer.explain.recording import record_pass
 from glassformer.model.attention import MultiHeadAttention, softmax
 from glassformer.model.layers import ACTIVATIONS, FeedForward
+from glassformer.model.masks import Mask
 from glassformer.model.norm import LayerNorm
 from glassformer.tasks import Task, load_task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Tokenizer
@@ -70,7 +71,7 @@ vocabulary = {"src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "max_len
 # %%
 one_head = {"d_model": 10, "n_heads": 1, "d_k": 5, "d_ff": 40, "n_encoder_layers": 1, "n_decoder_layers": 1}
 model = Transformer(ModelConfig(**one_head, **vocabulary))
-trace = recorded_pass(model, src_ids, start)
+trace = record_pass(model, src_ids, start)
 at = "encoder.layers.0.self_attention"
 show(trace, "src_embedding.with_positions", *(f"{at}.{name}" for name in ("q", "k", "v", "scores", "weights")))
 q, k, v = (trace[f"{at}.{name}"][0, 0] for name in "qkv")
@@ -133,7 +134,7 @@ lesson.slips("Step 3.3", "share of weights below zero, were they a normal distri
 # is printed there. Nor would it help to divide by √5 first. And there are four words to look at.
 
 # %%
-example, seen = torch.tensor([[[[3.2, 0.8, -5.7]]]]), torch.ones(1, 1, 1, 3, dtype=torch.bool)
+example, seen = torch.tensor([[[[3.2, 0.8, -5.7]]]]), Mask.of(torch.ones(1, 1, 1, 3, dtype=torch.bool))
 scaled = softmax(example / math.sqrt(5), seen).flatten()
 print("divided by √5 first:", ", ".join(f"{weight:.2f}" for weight in scaled.tolist()))
 printed, right = torch.tensor([0.71, 0.28, 0.01]), softmax(example, seen).flatten()
@@ -161,7 +162,7 @@ lesson.slips("Step 3.3, second", "rows of what step 3.2 gives sum to 1, as weigh
 a = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.2, 0.5, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.4, 0.1, 0.4, 0.1]])
 v = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
 by_hand = MultiHeadAttention(ModelConfig(d_model=4, n_heads=1, d_k=4, d_v=2), knows_order=False)
-q, k, mask = a.log() * math.sqrt(4), torch.eye(4), torch.ones(1, 1, 4, 4, dtype=torch.bool)
+q, k, mask = a.log() * math.sqrt(4), torch.eye(4), Mask.of(torch.ones(1, 1, 4, 4, dtype=torch.bool))
 with tracing(by_hand) as trace:
     z = by_hand.attend(q[None, None], k[None, None], v[None, None], mask)[0, 0]
 print("\n".join("  ".join(f"{number:.2f}" for number in row) for row in z.tolist()))
@@ -274,7 +275,7 @@ lesson.states("Step 4", "a token is normed without its neighbours", trace["outpu
 # %%
 lesson.states("Step 4", "the original's order", "post", ModelConfig().norm)
 post = Transformer(ModelConfig(norm="post", **tiny, **vocabulary))
-trace = recorded_pass(post, src_ids, start)
+trace = record_pass(post, src_ids, start)
 layer, at = post.encoder.layers[0], "encoder.layers.0"
 x, sublayer = trace["src_embedding.with_positions"], trace[f"{at}.self_attention.output"]
 output = layer.self_attention_add_norm.norm(x + sublayer)
@@ -452,7 +453,7 @@ lesson.states("Steps 3 and 5", "W_Q, W_K, W_V, W₁ and W₂ learn", [True] * 5,
 # source token, as many and as wide as those that came in. The decoder makes its keys and values of it.
 
 # %%
-trace = recorded_pass(post, src_ids, start)
+trace = record_pass(post, src_ids, start)
 show(trace, "src_embedding.with_positions", "encoder.layers.?.output", "encoder.memory")
 where, entered, memory = "Encoder Final output", trace["src_embedding.with_positions"], trace["encoder.memory"]
 lesson.states(where, "as large as the input", tuple(entered.shape), tuple(memory.shape))

@@ -17,8 +17,8 @@ from lesson import Lesson
 
 from glassformer import ModelConfig, Transformer, tracing
 from glassformer.explain import symbols
-from glassformer.model.attention import masked, merge_heads, softmax, split_heads
-from glassformer.model.masks import padding_mask
+from glassformer.model.attention import mask_scores, merge_heads, softmax, split_heads
+from glassformer.model.masks import Mask, padding_mask
 
 torch.manual_seed(0)
 torch.set_printoptions(precision=4, sci_mode=False, linewidth=110)
@@ -235,7 +235,8 @@ for head, columns in enumerate(both_heads):
     keys = torch.linalg.solve(printed_q[:4, columns], products[head]).T
     fit(attention.w_k, x[0], keys, columns)
 
-weights = softmax(masked(printed_scores, src_mask), src_mask)  # steps 6c and 6d, held against the print-out there
+hides_padding = Mask.of(src_mask)
+weights = softmax(mask_scores(printed_scores, hides_padding), hides_padding)  # held against steps 6c and 6d there
 for head, columns in enumerate(both_heads):
     mixture = weights[0, head, :1] @ x[0]
     fit(attention.w_v, mixture, printed_concat[None, columns], columns)
@@ -383,11 +384,11 @@ for head, query, word in [(0, 0, "I"), (0, 1, "am"), (0, 3, "PAD"), (1, 0, "I"),
 # ### 6c. Mask
 #
 # Scores with the filler are overwritten with a value so low that softmax makes nothing of it. The notebook takes
-# -10⁹. Our `masked` takes -∞. From here on we need no fitted matrix: these are the notebook's printed scores, of
+# -10⁹. Our `mask_scores` takes -∞. From here on we need no fitted matrix: these are the notebook's printed scores, of
 # both sentences and both heads, in the functions that the model itself uses.
 
 # %%
-hidden = masked(printed_scores, src_mask)
+hidden = mask_scores(printed_scores, hides_padding)
 print(hidden)
 
 lesson.states("Step 6c", "shape of the scores", [2, 2, 4, 4], list(printed_scores.shape))
@@ -411,7 +412,7 @@ lesson.slips(
 # sum.
 
 # %%
-weights = softmax(hidden, src_mask)
+weights = softmax(hidden, hides_padding)
 print(weights[0, 0])
 print("rows sum to", weights[0, 0].sum(-1))
 
@@ -457,7 +458,7 @@ plt.close("all")
 nothing = torch.zeros(1, 1, 1, 4, dtype=torch.bool)
 row = printed_scores[:1, :1, :1]
 print("with -10⁹:", row.masked_fill(~nothing, -1e9).softmax(-1).flatten())
-print("with -∞:  ", softmax(masked(row, nothing), nothing).flatten())
+print("with -∞:  ", softmax(mask_scores(row, Mask.of(nothing)), Mask.of(nothing)).flatten())
 print("the same weights elsewhere:", torch.equal(with_low_scores, weights))
 
 # %% [markdown]
@@ -532,7 +533,7 @@ def eight_steps(x, mask, matrices):
 def largest_difference():
     with torch.no_grad():
         by_hand = eight_steps(x, src_mask, attention.children())
-        by_module = attention(x, x, src_mask)
+        by_module = attention(x, x, hides_padding)
     torch.testing.assert_close(by_hand, by_module)
     return float((by_hand - by_module).abs().max())
 

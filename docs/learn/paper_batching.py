@@ -60,7 +60,7 @@ lesson.states("5.1", "source and target share one vocabulary", True, text.src_to
 
 # %%
 used = {
-    name: set(np.concatenate([side.row(index) for index in range(len(pairs))]).tolist())
+    name: set(np.concatenate([side.ids(index) for index in range(len(pairs))]).tolist())
     for name, side in (("English", pairs.src_side), ("German", pairs.tgt_side))
 }
 both = used["English"] & used["German"]

@@ -21,7 +21,8 @@ from lesson import Lesson
 
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
 from glassformer.checkpoint import load_weights, save_checkpoint, weights_of
-from glassformer.decoding import DecoderSteps, beam_search, length_penalty
+from glassformer.decoding import DecoderSteps, length_penalty
+from glassformer.decoding.beam_search import beam_search
 from glassformer.decoding.teacher_forcing import forced_token_log_probs
 from glassformer.tasks import load_task
 from glassformer.text.batches import collate

@@ -28,11 +28,10 @@ from torch import Tensor
 
 from glassformer import DecodeConfig, ModelConfig, Transformer, Translator, tracing
 from glassformer.axes import LEGEND
-from glassformer.decoding.batching import padded
 from glassformer.decoding.filters import keep_top_k, keep_top_p
-from glassformer.decoding.steps import token_log_probs
+from glassformer.decoding.steps import pad_ids, token_log_probs
 from glassformer.explain import print_walk, resolved_axes, story_of, walk
-from glassformer.model.masks import causal_mask, padding_mask
+from glassformer.model.masks import Mask, causal_mask, padding_mask
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Batch, Tokenizer
 from glassformer.training.loss import smoothed_loss
 
@@ -105,7 +104,7 @@ for sentence, ids in zip(SENTENCES, rows, strict=True):
 # *padding*. The text uses the id 0 for it, and so does glassformer.
 
 # %%
-src_ids = padded(rows, PAD_ID, torch.device("cpu"))
+src_ids = pad_ids(rows, PAD_ID, torch.device("cpu"))
 print(src_ids)
 
 WHERE = "Commonly used parameters"
@@ -128,8 +127,8 @@ german = Tokenizer.train("words", [*GERMAN, "euch Sie"], 40)
 written = [german.to_ids(sentence) for sentence in GERMAN]
 batch = Batch(
     src_ids=src_ids,
-    tgt_in_ids=padded([[BOS_ID, *ids] for ids in written], PAD_ID, torch.device("cpu")),
-    tgt_out_ids=padded([[*ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu")),
+    tgt_in_ids=pad_ids([[BOS_ID, *ids] for ids in written], PAD_ID, torch.device("cpu")),
+    tgt_out_ids=pad_ids([[*ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu")),
 )
 
 config = ModelConfig(src_vocab=max(GPT4O) + 1, tgt_vocab=german.size, tie_embeddings="target")
@@ -375,7 +374,7 @@ lesson.slips(
 # makes no difference.
 
 # %%
-whole = padded([[BOS_ID, *ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu"))
+whole = pad_ids([[BOS_ID, *ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu"))
 tgt, tgt_y = whole[:, :-1], whole[:, 1:]
 print("tgt, the text's slice\n", tgt, "\ntgt_in_ids, ours\n", batch.tgt_in_ids, "\ntgt_y and tgt_out_ids\n", tgt_y)
 src_mask = (src_ids != PAD_ID).unsqueeze(-2)
@@ -508,7 +507,7 @@ lesson.slips(
 )
 
 # %%
-longer = model.src_embedding.positions(0, 60)
+longer = model.src_embedding.positions(torch.arange(60))
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.5))
 picture = axes[0].imshow(longer[:, :128].T, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", origin="lower")
 axes[0].set(title="position vectors of the model", xlabel="position", ylabel="number within the vector (of 512)")
@@ -634,7 +633,7 @@ lesson.states("2-1-5", "weights of each query sum to", torch.ones(3, 8, 6), weig
 # %%
 addresses = [recorded.address for recorded in trace]
 after_scores = addresses[addresses.index(f"{ATTENTION}.scores") + 1].removeprefix(f"{ATTENTION}.")
-open_mask = torch.ones_like(trace["src_mask"])
+open_mask = Mask.of(torch.ones_like(trace["src_mask"]))
 unmasked = model.encoder(model.src_embedding(src_ids), open_mask)
 with_mask, without_mask = (
     (memory[0, :3] - alone[0][0]).abs().max() for memory in (trace["encoder.memory"], unmasked)
@@ -947,9 +946,9 @@ little_config = ModelConfig(
 )  # fmt: skip
 torch.manual_seed(0)
 little = Transformer(little_config)
-sources = padded([[*english.to_ids(source), EOS_ID] for source, _ in pairs], PAD_ID, torch.device("cpu"))
-targets_in = padded([[BOS_ID, *german.to_ids(target)] for _, target in pairs], PAD_ID, torch.device("cpu"))
-targets_out = padded([[*german.to_ids(target), EOS_ID] for _, target in pairs], PAD_ID, torch.device("cpu"))
+sources = pad_ids([[*english.to_ids(source), EOS_ID] for source, _ in pairs], PAD_ID, torch.device("cpu"))
+targets_in = pad_ids([[BOS_ID, *german.to_ids(target)] for _, target in pairs], PAD_ID, torch.device("cpu"))
+targets_out = pad_ids([[*german.to_ids(target), EOS_ID] for _, target in pairs], PAD_ID, torch.device("cpu"))
 
 torch.set_grad_enabled(True)
 optimiser = torch.optim.Adam(little.parameters(), lr=2e-3)

@@ -27,7 +27,7 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.explain import print_summary, summary_rows, symbols
 from glassformer.model.attention import MultiHeadAttention, softmax
 from glassformer.model.dropout import Dropout
-from glassformer.model.masks import causal_mask
+from glassformer.model.masks import Mask, causal_mask
 from glassformer.model.norm import AddAndNorm
 from glassformer.model.positions import angles, frequencies
 from glassformer.text.batches import collate
@@ -403,7 +403,7 @@ attention = model.decoder.layers[0].self_attention
 q, k, v = (torch.randn(1, 1, config.max_length, config.d_k) for _ in range(3))
 mask = causal_mask(config.max_length, config.max_length, torch.device("cpu"))
 with torch.no_grad(), tracing(attention) as head:
-    heads = attention.attend(q, k, v, mask)
+    heads = attention.attend(q, k, v, Mask.of(mask))
 
 
 def one_head(theirs, stated, tensor, ours):
@@ -507,7 +507,8 @@ lesson.states(
 nothing = torch.full((1, 1, 1, 4), -math.inf)
 print("the text's way:", nothing.softmax(-1).flatten().tolist())
 print(
-    "our way:       ", softmax(torch.zeros(1, 1, 1, 4), torch.zeros(1, 1, 1, 4, dtype=torch.bool)).flatten().tolist()
+    "our way:       ",
+    softmax(torch.zeros(1, 1, 1, 4), Mask.of(torch.zeros(1, 1, 1, 4, dtype=torch.bool))).flatten().tolist(),
 )
 
 # %% [markdown]

@@ -1,4 +1,4 @@
-"""The page of steps: a small model is walked through, and each step tells its story."""
+"""The page of steps: a small model is walked through, and each step is printed with its entry."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,37 +9,41 @@ import torch
 
 from glassformer.axes import LEGEND
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Demands, Translator
+from glassformer.decoding import Constraints, Translator
 from glassformer.explain import WalkStep, symbols, walk
-from glassformer.explain.generation import walk_generation
-from glassformer.explain.recording import recorded_pass
-from glassformer.explain.stages import layer_of, stage_of
-from glassformer.explain.stories import STORIES, VARIANTS, Story
-from glassformer.explain.story import kind_of, story_of
-from glassformer.explain.training_step import walk_training
+from glassformer.explain.addresses import kind_of, layer_of, stage_of
+from glassformer.explain.recording import record_pass
+from glassformer.explain.tap_entries import ENTRIES, Check, Story, Variant, entry_of, story_of
+from glassformer.explain.tap_entries.entry import all_entries
+from glassformer.explain.walk_kinds import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.trace import Step, tracing
 from reference.markdown import code, page, plain, table, typed_text
 
-Told = TypeVar("Told", WalkStep, Step)
+AnyStep = TypeVar("AnyStep", WalkStep, Step)
+
+VERIFIED = {
+    Check.INDEPENDENT: "independently",
+    Check.REPEATED: "repeated where sequences are required",
+    Check.GIVEN: "given",
+}
 
 AROUND = {
     "search": (
         "Search and sampling",
-        "A generation walked through shows how each token is chosen, under `search.`, beside the decoder's steps for "
-        "each token.",
+        "The trace of a generation also shows how each token is chosen, under `search.`.",
     ),
     "dropout": (
         "Dropout",
-        "A training step walked through shows what dropout keeps, under `src_embedding.dropout`, "
+        "The trace of a training step shows what dropout keeps, under `src_embedding.dropout`, "
         "`tgt_embedding.dropout` and each `*_add_norm.dropout`.",
     ),
     "loss": ("Loss", "A training step shows how wrong the model is, under `loss.`"),
     "update": ("Update", "A training step shows what all weights share in the update, under `update.`"),
     "weight": (
         "Weights in the update",
-        "A training step shows what becomes of each weight, under the weight's own address, such as "
+        "A training step shows the update of each weight, under the weight's own address, such as "
         "`encoder.layers.0.feed_forward.w_1.weight.gradient`.",
     ),
 }
@@ -48,19 +52,22 @@ AROUND = {
 def steps_page() -> str:
     translator = small_translator()
     main, around = list(main_steps(translator)), list(once(steps_around(translator)))
-    told = set(map(key_of, [*main, *around]))
-    extra = [step for step in extra_steps() if key_of(step) not in told]
-    told |= set(map(key_of, extra))
+    found = set(map(key_of, [*main, *around]))
+    extra = [step for step in extra_steps() if key_of(step) not in found]
+    found |= set(map(key_of, extra))
     modules = list(dict.fromkeys(map(module_of, extra)))
     extra.sort(key=lambda step: modules.index(module_of(step)))
-    untold = {(kind, name) for kind, stories in STORIES.items() for name in stories} - told
-    assert not untold, f"no recorded step tells these stories: {sorted(untold)}"
+    unseen = {(kind, name) for kind, name, _ in all_entries(ENTRIES)} - found
+    assert not unseen, f"no recorded step has these entries: {sorted(unseen)}"
     return page(
         "Steps of the walk",
         "Every tensor that `glassformer trace` and `tracing(model)` show, in the order in which it is computed. A "
         "step's address is the path of its module and its own name, such as `encoder.layers.0.self_attention.q`; "
         "`*` stands for the number of the layer, from 0. `src_mask` and `causal_mask` belong to the model itself. "
         "Sections are the paper's unless another work is named.",
+        "The last column says how `glassformer trace --verify` checks the step: *independently*, by its equation, "
+        "stated anew in torch's operations and in Python; *repeated*, by the function that the search itself runs; "
+        "or *given*, as an input of the pass.",
         "## Axes",
         "Each tap names its axes with these words; the tables below give the symbols. An axis with a size must have "
         "the one of the model's configuration, or the trace raises.",
@@ -96,14 +103,14 @@ def main_steps(translator: Translator) -> Iterator[WalkStep]:
 
 
 def steps_around(translator: Translator) -> Iterator[WalkStep]:
-    """What stands around the model in a search, in sampling and in a training step."""
+    """The steps of a search, of sampling and of a training step that no module of the model computes."""
     last = translator.model.config.tgt_vocab - 1
-    demands = [Demands(prefix=(last,), required=((last, last),), banned=((last, last, last),))]
-    all_rules = translator.config.changed({"beam_groups": 2, "coverage_penalty": 0.2, "min_length": 1})
+    constraints = [Constraints(prefix=(last,), required=((last, last),), banned=((last, last, last),))]
+    all_rules = translator.config.updated({"beam_groups": 2, "coverage_penalty": 0.2, "min_length": 1})
     walks = (
         walk_generation(translator, ["ab"]),
-        walk_generation(translator, ["ab"], all_rules, demands=demands),
-        walk_generation(translator, ["ab"], translator.config.changed({"sample": True})),
+        walk_generation(translator, ["ab"], all_rules, constraints=constraints),
+        walk_generation(translator, ["ab"], translator.config.updated({"sample": True})),
         walk_training(translator, ["ab"], ["ba"], TrainConfig(warmup=1)),
     )
     for step in chain.from_iterable(walked.steps for walked in walks):
@@ -121,7 +128,7 @@ def extra_steps() -> Iterator[Step]:
     """The steps of passes with the other kinds of positions, and of decoding with a cache."""
     ids = torch.tensor([[3, 2]])
     for positions in ("relative", "rotary"):
-        yield from once(recorded_pass(Transformer(small(positions=positions)), ids, ids))
+        yield from once(record_pass(Transformer(small(positions=positions)), ids, ids))
     model = Transformer(small()).eval()
     with torch.no_grad(), tracing(model) as trace:
         memory, src_mask = model.encode(ids)
@@ -129,8 +136,8 @@ def extra_steps() -> Iterator[Step]:
     yield from once(trace)
 
 
-def once(steps: Iterable[Told]) -> Iterator[Told]:
-    """Of each kind of module the first that takes a step: the encoder's before the decoder's."""
+def once(steps: Iterable[AnyStep]) -> Iterator[AnyStep]:
+    """Each kind of step once, where it is first recorded: the encoder's before the decoder's."""
     seen: set[tuple[str, str]] = set()
     for step in steps:
         if key_of(step) not in seen:
@@ -139,7 +146,7 @@ def once(steps: Iterable[Told]) -> Iterator[Told]:
 
 
 def key_of(step: WalkStep | Step) -> tuple[str, str]:
-    """What a story is told under: the kind of module and the name."""
+    """What finds an entry: the kind of module and the name."""
     return kind_of(step.address), step.name
 
 
@@ -167,20 +174,25 @@ def step_tables(steps: Iterable[WalkStep | Step]) -> Iterator[str]:
 
 
 def step_table(steps: Iterable[WalkStep | Step]) -> str:
-    return table(["name", "what it is", "equation", "axes", "section"], map(step_row, steps))
+    return table(["name", "what it is", "equation", "axes", "section", "verified"], map(step_row, steps))
 
 
 def step_row(step: WalkStep | Step) -> list[str]:
-    told: Story = step.story if isinstance(step, WalkStep) else story_of(step.address)
+    story: Story = step.story if isinstance(step, WalkStep) else story_of(step.address)
     axes = step.symbols if isinstance(step, WalkStep) else symbols(step)
     return [
-        code(step.name), f"**{told.title}.** {typed_text(told.sentence)}", code(told.equation),
-        code(f"({', '.join(axes)})") if axes else "one number", told.section,
+        code(step.name), f"**{story.title}.** {typed_text(story.sentence)}", code(story.equation),
+        code(f"({', '.join(axes)})") if axes else "one number", story.section,
+        "; ".join(VERIFIED[check] for check in entry_of(step.address).checks),
     ]  # fmt: skip
 
 
 def variants() -> Iterator[list[str]]:
-    for variant in VARIANTS:
-        kinds = ", ".join(f"{kind}.{variant.name}" for kind in variant.kinds)
+    """Each variant once, with all the steps that it changes."""
+    steps: dict[Variant, list[str]] = {}
+    for kind, name, entry in all_entries(ENTRIES):
+        for variant in entry.variants:
+            steps.setdefault(variant, []).append(f"{kind}.{name}")
+    for variant, names in steps.items():
         setting = f"model.{variant.field} = {plain(variant.value)}"
-        yield [code(kinds), code(setting), code(variant.equation)]
+        yield [code(", ".join(names)), code(setting), code(variant.equation)]

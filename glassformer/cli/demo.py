@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding.translator import Translation, Translator
-from glassformer.explain.terminal import print_attention, print_walk
-from glassformer.explain.walk import walk
+from glassformer.decoding.translation import Translation
+from glassformer.decoding.translator import Translator
+from glassformer.explain.render.terminal import print_attention, print_walk
+from glassformer.explain.walk_kinds import walk
 from glassformer.tasks import Task
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.cpu import fewer_threads, threads_of

@@ -1,9 +1,10 @@
-"""The commands that say how good a model or a text is: evaluate and score. ``cli`` gives them their place."""
+"""The commands ``evaluate`` and ``score``: how good a model is, and how probable given targets are."""
 
 import json
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,42 +19,36 @@ if TYPE_CHECKING:
 _CHUNK = 1000
 
 
+@opt.decode_options("search", "sampling", "scoring", "batching", without=["n_best"])
 def evaluate(
     src: Annotated[Path, typer.Option(help="Source texts, one a line, plain or .gz")],
     ref: Annotated[Path, typer.Option(help="Their reference translations, line by line")],
     run: opt.Runs = None,
-    beam: opt.Beam = None,
-    length_penalty: opt.LengthPenalty = None,
-    max_length_a: opt.MaxLengthA = None,
-    max_length_b: opt.MaxLengthB = None,
-    batch_tokens: opt.BatchTokens = None,
     out: Annotated[Path | None, typer.Option(help="Also write the translations to this file")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
     precision: opt.Precision = None,
     workers: opt.Workers = 1,
     device: opt.Device = "auto",
+    *,
+    decode: dict[str, Any],
 ) -> None:
-    """Translate a test set and compare with its references: BLEU, chrF, exact match, with their signatures.
+    """Translate a test set and compare it with its references: BLEU, chrF, exact match, with their signatures.
 
     [bold]glassformer evaluate --src test.en.gz --ref test.de.gz --run runs/first --beam 5[/bold]
     """
-    places = opt.chosen_runs(run)
+    places = opt.runs_or_bundled(run)
     from glassformer.decoding.translator import Translator
     from glassformer.text.corpus import read_pairs
     from glassformer.training.evaluation import tokenised_remark, translate_and_score
     from glassformer.world import join_world
 
-    given = {
-        "beam": beam, "length_penalty": length_penalty, "max_length_a": max_length_a,
-        "max_length_b": max_length_b, "batch_tokens": batch_tokens,
-    }  # fmt: skip
     with join_world() as world:
         pairs = list(read_pairs(src, ref))
         if not pairs:
             raise TextError(f"{src}: found no lines, expected at least one sentence to translate and compare.")
         place = world.device(device)
         with Translator.load(places, device=place, precision=precision, workers=workers) as translator:
-            options = opt.decode_options(translator.config, given)
+            options = replace(translator.config, n_best=1).updated(decode)
             scores, outputs = translate_and_score(translator, pairs, options, world)
     if world.is_first:
         if remark := tokenised_remark(pair.tgt for pair in pairs):
@@ -72,38 +67,36 @@ def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *,
         write_lines(out, outputs)
 
 
+@opt.decode_options("scoring", "batching", without=["split_sentences"])
 def score(
     src: Annotated[Path, typer.Option(help="Source texts, one a line, plain or .gz")],
     tgt: Annotated[Path, typer.Option(help="The targets to score, line by line")],
     run: opt.Runs = None,
-    length_penalty: opt.LengthPenalty = None,
-    batch_tokens: opt.BatchTokens = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, with each token's log-probability")
     ] = False,
     device: opt.Device = "auto",
+    *,
+    decode: dict[str, Any],
 ) -> None:
-    """Say how probable given targets are: log-probability and length-penalised score of each pair, between tabs.
+    """Score given targets: the log-probability and the length-penalised score of each pair, separated by a tab.
 
     [bold]glassformer score --src test.en --tgt test.de --run runs/first[/bold]
     """
-    places = opt.chosen_runs(run)
+    places = opt.runs_or_bundled(run)
     from glassformer.decoding import Translator
     from glassformer.text.corpus import read_pairs
 
     translator = Translator.load(places, device=device)
-    given = {"length_penalty": length_penalty, "batch_tokens": batch_tokens}
-    chosen = opt.decode_options(translator.config, given)
+    options = translator.config.updated(decode)
     pairs, number = iter(read_pairs(src, tgt)), 0
-    while taken := list(islice(pairs, _CHUNK)):
-        sources, targets = [pair.src for pair in taken], [pair.tgt for pair in taken]
-        for one in translator.scored(sources, targets, chosen, start=number):
+    while chunk := list(islice(pairs, _CHUNK)):
+        sources, targets = [pair.src for pair in chunk], [pair.tgt for pair in chunk]
+        for one in translator.scored(sources, targets, options, start=number):
             number += 1
             typer.echo(_score_line(one, as_json=as_json))
             if one.source_truncated and not as_json:
-                typer.echo(
-                    f"warning: {src}:{number}: is longer than the model takes; its end was left out.", err=True
-                )
+                typer.echo(f"warning: {src}:{number}: is longer than the model takes; its end was cut off.", err=True)
 
 
 def _score_line(scored: "Scored", *, as_json: bool) -> str:

@@ -1,7 +1,7 @@
 """The commands that show: each parses, makes one library call, and prints. ``cli`` gives them their place."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,11 +10,13 @@ from glassformer.cli.streams import from_shell
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.explain.request import Walked
+    from glassformer.explain.walk_kinds import MadeWalk
 
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
 
 
+# Minimum Bayes risk compares texts after the search, and a walk takes all its texts as one batch.
+@opt.decode_options("search", "sampling", "scoring", without=["mbr"])
 def trace(
     texts: Annotated[
         list[str], typer.Argument(metavar="TEXT", help="What to walk through the model", show_default=False)
@@ -33,9 +35,6 @@ def trace(
         bool,
         typer.Option("--training", help="Walk through one training step on TEXT and --tgt", rich_help_panel=_MODE),
     ] = False,
-    cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="With --generate: keep keys and values", rich_help_panel=_MODE)
-    ] = True,
     verify: Annotated[
         bool,
         typer.Option(
@@ -79,25 +78,9 @@ def trace(
         Path | None,
         typer.Option(metavar="DIR", help="Save the trace: safetensors and JSON", rich_help_panel=_KEPT),
     ] = None,
-    beam: opt.Beam = None,
-    length_penalty: opt.LengthPenalty = None,
-    n_best: opt.NBest = None,
-    coverage_penalty: opt.CoveragePenalty = None,
-    beam_groups: opt.BeamGroups = None,
-    diversity: opt.Diversity = None,
-    min_length: opt.MinLength = None,
-    repetition_penalty: opt.RepetitionPenalty = None,
-    no_repeat_ngram: opt.NoRepeatNgram = None,
-    sample: opt.Sample = False,
-    temperature: opt.Temperature = None,
-    top_k: opt.TopK = None,
-    top_p: opt.TopP = None,
-    min_p: opt.MinP = None,
-    typical_p: opt.TypicalP = None,
-    seed: opt.Seed = None,
-    max_length_a: opt.MaxLengthA = None,
-    max_length_b: opt.MaxLengthB = None,
     device: opt.Device = "auto",
+    *,
+    decode: dict[str, Any],
 ) -> None:
     """Walk TEXT through the model: each step's name, address, equation, axes, shape and, on request, values.
 
@@ -106,27 +89,18 @@ def trace(
     [bold]glassformer trace "I love you, too." --generate --beam 3[/bold]
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
     """
-    from glassformer.cli.console import Console
-    from glassformer.explain.request import WalkRequest
-    from glassformer.explain.terminal import print_walk
+    from glassformer.cli.streams import Console
+    from glassformer.explain.render.terminal import print_walk
+    from glassformer.explain.walk_kinds import WalkRequest
 
-    search = {
-        "beam": beam, "length_penalty": length_penalty, "n_best": n_best,
-        "coverage_penalty": coverage_penalty, "beam_groups": beam_groups, "diversity": diversity,
-        "min_length": min_length, "repetition_penalty": repetition_penalty, "no_repeat_ngram": no_repeat_ngram,
-        "sample": sample,
-        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "typical_p": typical_p,
-        "seed": seed,
-        "max_length_a": max_length_a, "max_length_b": max_length_b,
-    }  # fmt: skip
     request = WalkRequest(
-        run=opt.chosen_run(run),
+        run=opt.run_or_bundled(run),
         sources=[from_shell(text) for text in texts],
         targets=[from_shell(text) for text in tgt] if tgt else None,
         generate=generate,
         training=training,
         verify=verify,
-        options={**opt.given_options(search), **({} if cache else {"cache": False})},
+        options=decode,
         edits=[from_shell(text) for text in edit or ()],
         only=only,
         device=device,
@@ -140,7 +114,7 @@ def trace(
     made, console = request.make(), Console()
     if save is not None:
         made.walk.save(save)
-    walked = made.walk.narrowed(layer=layer, head=head)
+    walked = made.walk.narrow(layer=layer, head=head)
     if as_json is not None:
         walked.write_json(as_json, values=values)
     if markdown is not None:
@@ -156,9 +130,9 @@ def trace(
         print_walk(walked, console, values=values, all_layers=all_layers or parts)
 
 
-def _report(made: "Walked") -> None:
+def _report(made: "MadeWalk") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
-    from glassformer.explain.proof import prove
+    from glassformer.explain.verify import prove
 
     proof = prove(made.walk, made.translator.model)
     for line in proof.lines():
@@ -167,7 +141,7 @@ def _report(made: "Walked") -> None:
         raise typer.Exit(1)
 
 
-_WAYS = "plain, cached, alone, padded, fused, compiled, bf16, double"
+_WAYS = "plain, cached, translated, packed, alone, padded, fused, compiled, bf16, int8, double"
 
 
 def diff(
@@ -193,7 +167,7 @@ def diff(
         float | None,
         typer.Option(
             help="Least difference that counts, times 1 + the tap's greatest number; 0 if both go one way, "
-            "1e-5 if not, 0.05 with bf16",
+            "1e-5 if not, 0.05 with bf16 or int8",
             show_default=False,
         ),
     ] = None,
@@ -208,15 +182,15 @@ def diff(
     """
     import json
 
-    from glassformer.explain.diff_runs import diff_places
-    from glassformer.explain.ways import Way, read_way
+    from glassformer.explain.diff.passes import Way, read_way
+    from glassformer.explain.diff.runs import diff_places
 
     ways = read_way(a_way), read_way(b_way)
     if Way.COMPILED in ways:
         typer.echo("compiling, which takes a minute or so ...", err=True)
     sources = [from_shell(one) for one in text or ()]
     targets = [from_shell(one) for one in tgt] if tgt else None
-    found = diff_places(opt.chosen_run(a), b, sources, targets, ways=ways, tolerance=tolerance, device=device)
+    found = diff_places(opt.run_or_bundled(a), b, sources, targets, ways=ways, tolerance=tolerance, device=device)
     if as_json:
         typer.echo(json.dumps(found.to_mapping(), ensure_ascii=False, allow_nan=False))
     else:

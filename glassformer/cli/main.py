@@ -94,7 +94,7 @@ def summary(
         )
     import torch
 
-    from glassformer.cli.console import Console
+    from glassformer.cli.streams import Console
     from glassformer.config import ModelConfig
     from glassformer.explain.summary import print_summary
     from glassformer.model.transformer import Transformer
@@ -105,7 +105,7 @@ def summary(
             model = Transformer(ModelConfig.named(name))
         typer.echo(f"The configuration {name}, without weights.\n")
     else:
-        loaded = RunDirectory(opt.chosen_run(run)).load("cpu")
+        loaded = RunDirectory(opt.run_or_bundled(run)).load("cpu")
         model = loaded.model
         typer.echo(f"{_BUNDLED_MODEL if run is None else f'The model {loaded.checkpoint}.'}\n")
     print_summary(model, Console(), all_layers=all_layers)
@@ -119,7 +119,7 @@ def average(
     ] = None,
 ) -> None:
     """Average the run's last checkpoints into its final model. Paper, section 6.1: the last 5, or 20 for big."""
-    place = opt.required_run(run)
+    place = opt.require_run(run)
     from glassformer.training.averaging import average_run
 
     used = average_run(place, last, lambda line: typer.echo(line, err=True))
@@ -138,8 +138,8 @@ def demo(
     First it translates a few sentences and walks through one, with the model that ships with the package. Then it
     trains on dates in 20 languages, translates unseen ones and walks through one of them.
     """
-    from glassformer.cli.console import Console
     from glassformer.cli.demo import demo as run_demo
+    from glassformer.cli.streams import Console
 
     outcome = run_demo(run, max_minutes, Console())
     if outcome.final is None:

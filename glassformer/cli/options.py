@@ -1,13 +1,17 @@
-"""The options that several commands share, with the help a person reads, and how commands end after a stop."""
+"""The options that several commands share. Those of ``DecodeConfig`` are made from its fields."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import Field, fields
+from functools import wraps
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from glassformer.bundled import BUNDLED
-from glassformer.config import DecodeConfig
+from glassformer.config import DecodeConfig, flag
 from glassformer.errors import RunError
 
 INTERRUPTED = 130
@@ -18,7 +22,7 @@ Run = Annotated[
     typer.Option(
         "--run",
         metavar="DIR",
-        help="The run directory of a trained model; the bundled English-German model if none is named.",
+        help="The run directory of a trained model; the bundled English-German model by default.",
         show_default=False,
     ),
 ]
@@ -27,14 +31,14 @@ Runs = Annotated[
     typer.Option(
         "--run",
         metavar="DIR",
-        help="The run directory of a trained model; may be given again, to decide together; the bundled "
-        "English-German model if none is named.",
+        help="The run directory of a trained model; several form an ensemble; the bundled "
+        "English-German model by default.",
         show_default=False,
     ),
 ]
 NewRun = Annotated[
     Path | None,
-    typer.Option("--run", metavar="DIR", help="Where to train; a run begun there goes on.", show_default=False),
+    typer.Option("--run", metavar="DIR", help="Where to train; an existing run continues.", show_default=False),
 ]
 TrainedRun = Annotated[
     Path | None,
@@ -43,136 +47,74 @@ TrainedRun = Annotated[
 Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:1 ...")]
 Precision = Annotated[
     str | None,
-    typer.Option(metavar="KIND", help="Products in float32, bf16 or int8; the model as it is if none"),
+    typer.Option(metavar="KIND", help="Compute products in float32, bf16 or int8; by default as the model is"),
 ]
-Workers = Annotated[int, typer.Option(metavar="N", help="Processes that translate beside each other")]
+Workers = Annotated[int, typer.Option(metavar="N", help="Worker processes that share the batches")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change any setting; may be given again and again."),
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change any setting; may be repeated."),
 ]
 
-_SEARCH, _RULES, _SAMPLING, _LENGTH = "Search", "Rules", "Sampling", "Length and batches"
+_PANELS = {"search": "Search", "sampling": "Sampling", "scoring": "Scoring", "batching": "Batching"}
 
-Beam = Annotated[
-    int | None,
-    typer.Option(help="Hypotheses kept at each step; 1 is greedy search. Paper: 4.", rich_help_panel=_SEARCH),
-]
-LengthPenalty = Annotated[
-    float | None,
-    typer.Option(help="α of the paper's length penalty; 0 is none. Paper: 0.6.", rich_help_panel=_SEARCH),
-]
-NBest = Annotated[
-    int | None, typer.Option(help="Translations for each text, best first, between tabs.", rich_help_panel=_SEARCH)
-]
-MinLength = Annotated[
-    int | None, typer.Option(help="Fewest tokens before an output may end.", rich_help_panel=_RULES)
-]
-RepetitionPenalty = Annotated[
-    float | None,
-    typer.Option(
-        help="Multiplies the log-probability of tokens written before; 1 changes nothing.", rich_help_panel=_RULES
-    ),
-]
-NoRepeatNgram = Annotated[
-    int | None,
-    typer.Option(help="No sequence of this many tokens occurs twice in an output.", rich_help_panel=_RULES),
-]
-CoveragePenalty = Annotated[
-    float | None,
-    typer.Option(help="β of the penalty for source tokens that were not looked at.", rich_help_panel=_SEARCH),
-]
-BeamGroups = Annotated[
-    int | None,
-    typer.Option(help="Groups of a diverse beam search, each unlike those before it.", rich_help_panel=_SEARCH),
-]
-Diversity = Annotated[
-    float | None,
-    typer.Option(help="λ: what a token costs that an earlier group chose at this step.", rich_help_panel=_SEARCH),
-]
-Sample = Annotated[
-    bool, typer.Option("--sample", help="Draw tokens at random instead of searching.", rich_help_panel=_SAMPLING)
-]
-Temperature = Annotated[
-    float | None,
-    typer.Option(
-        help="Divides the logits; below 1 keeps to the likeliest tokens. Implies --sample.", rich_help_panel=_SAMPLING
-    ),
-]
-TopK = Annotated[
-    int | None,
-    typer.Option(help="Draw from the k most probable tokens. Implies --sample.", rich_help_panel=_SAMPLING),
-]
-TopP = Annotated[
-    float | None,
-    typer.Option(help="Draw from the smallest set with probability p. Implies --sample.", rich_help_panel=_SAMPLING),
-]
-MinP = Annotated[
-    float | None,
-    typer.Option(
-        help="Draw from tokens at least this share as probable as the best. Implies --sample.",
-        rich_help_panel=_SAMPLING,
-    ),
-]
-TypicalP = Annotated[
-    float | None,
-    typer.Option(
-        help="Draw from the tokens as informative as is expected, with probability p. Implies --sample.",
-        rich_help_panel=_SAMPLING,
-    ),
-]
-Seed = Annotated[int | None, typer.Option(help="Seed of sampling. Implies --sample.", rich_help_panel=_SAMPLING)]
-Mbr = Annotated[
-    int | None,
-    typer.Option(
-        help="Draw so many samples and take the one that agrees most with all, by chrF. Implies --sample.",
-        rich_help_panel=_SAMPLING,
-    ),
-]
-SplitSentences = Annotated[
-    bool,
-    typer.Option("--split-sentences", help="Translate each sentence of a text by itself.", rich_help_panel=_LENGTH),
-]
-MaxLengthA = Annotated[
-    float | None, typer.Option(help="Longest output: a times the source's tokens ...", rich_help_panel=_LENGTH)
-]
-MaxLengthB = Annotated[int | None, typer.Option(help="... plus b. Paper: a = 1, b = 50.", rich_help_panel=_LENGTH)]
-BatchTokens = Annotated[
-    int | None, typer.Option(help="Source tokens in one batch, beams included.", rich_help_panel=_LENGTH)
-]
-
-_IMPLY_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "mbr")
+Command = Callable[..., None]
 
 
-def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options that were given on the command line, and what they imply."""
-    changes = {key: value for key, value in given.items() if value is not None and value is not False}
-    if any(key in changes for key in _IMPLY_SAMPLING):
-        changes["sample"] = True
-    return changes
+def decode_options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
+    """Give a command an option for each field of ``DecodeConfig`` that acts in one of ``stages``.
 
-
-def decode_options(default: DecodeConfig, given: Mapping[str, Any]) -> DecodeConfig:
-    """The run's own options, changed by those that were given on the command line.
-
-    Raises ``ConfigError`` for one that would do nothing beside the others.
+    The command receives those that were given on the command line as its argument ``decode``, ready for
+    ``DecodeConfig.updated``. ``without`` names fields that have no effect in the command.
     """
-    from glassformer.decoding.request import changed_by
+    knobs = [knob for knob in fields(DecodeConfig) if knob.metadata["acts_in"] in stages and knob.name not in without]
 
-    return changed_by(default, given_options(given))
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command)
+        own = [parameter for name, parameter in signature.parameters.items() if name != "decode"]
+        options = [
+            Parameter(knob.name, Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(knob)) for knob in knobs
+        ]
+
+        @wraps(command)
+        def with_options(**values: Any) -> None:
+            given = {knob.name: value for knob in knobs if (value := values.pop(knob.name)) is not None}
+            if any(_implies_sampling(knob) for knob in knobs if knob.name in given):
+                given["sample"] = True
+            command(**values, decode=given)
+
+        own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own]
+        with_options.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        return with_options
+
+    return decorate
 
 
-def chosen_run(run: Path | None) -> Path:
-    """The run directory that was named, or the bundled one."""
+def _annotation(knob: Field[Any]) -> Any:
+    """The option of a field; a switch that is off by default can only be turned on."""
+    kind, stage, text = type(knob.default), knob.metadata["acts_in"], knob.metadata["doc"]
+    names = [flag(knob.name)]
+    if kind is bool and knob.default:
+        names = [f"{names[0]}/--no-{names[0][2:]}"]
+    text = text[0].upper() + text[1:] + (". Implies --sample." if _implies_sampling(knob) else ".")
+    return Annotated[kind | None, typer.Option(*names, help=text, rich_help_panel=_PANELS[stage], show_default=False)]
+
+
+def _implies_sampling(knob: Field[Any]) -> bool:
+    return knob.metadata["acts_in"] == "sampling" and knob.name != "sample"
+
+
+def run_or_bundled(run: Path | None) -> Path:
+    """The given run directory, or the bundled one."""
     return BUNDLED if run is None else run
 
 
-def chosen_runs(runs: list[Path] | None) -> list[Path]:
-    """The run directories that were named, or the bundled one."""
+def runs_or_bundled(runs: list[Path] | None) -> list[Path]:
+    """The given run directories, or the bundled one."""
     return runs or [BUNDLED]
 
 
-def required_run(run: Path | None) -> Path:
-    """The run directory, for a command that changes it; a message that says how to get one where none is named."""
+def require_run(run: Path | None) -> Path:
+    """The run directory, for a command that changes it; raises ``RunError`` if none is given."""
     if run is None:
         raise RunError(
             "--run: found nothing, expected the directory of a training, in which to write. "
@@ -182,5 +124,5 @@ def required_run(run: Path | None) -> Path:
 
 
 def exit_after_stop(reason: str) -> typer.Exit:
-    """How a command ends whose training a signal stopped; ``reason`` is the training's."""
+    """The exit of a command whose training was stopped by a signal; ``reason`` is the training's."""
     return typer.Exit(TERMINATED if "SIGTERM" in reason else INTERRUPTED)

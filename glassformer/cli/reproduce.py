@@ -45,7 +45,7 @@ def reproduce(
         for line in _recipe_lines():
             typer.echo(line)
         return
-    from glassformer.cli.console import Console
+    from glassformer.cli.streams import Console
     from glassformer.reproduction.inputs import Order, find_files
     from glassformer.reproduction.recipe import read_recipe
     from glassformer.reproduction.report import make_report, report_lines, write_report

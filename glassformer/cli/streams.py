@@ -1,6 +1,6 @@
-"""Text between the shell and the library: arguments, standard input, lines of output, files.
+"""Text between the shell and the library: arguments, standard input, files, and lines of output.
 
-A line in gives a line out, whatever it holds. Knows nothing of commands.
+Every input line gives one output line, whatever it contains. ``Console`` is the terminal for tables, bars and walks.
 """
 
 import json
@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich import console
+
 from glassformer.errors import StorageError, TextError
 
 if TYPE_CHECKING:
@@ -17,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def from_shell(argument: str) -> str:
-    """Bytes of an argument that are not UTF-8 arrive as surrogates; they become U+FFFD."""
+    """An argument as text: bytes that are not UTF-8, which arrive as surrogates, become U+FFFD."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def stdin_lines() -> Iterator[str]:
-    """Standard input split at line feeds alone; what is not UTF-8 is replaced, with a warning: no line is lost."""
+def read_stdin() -> Iterator[str]:
+    """The lines of standard input, split at line feeds; bytes that are not UTF-8 are replaced, with a warning."""
     return _lines(sys.stdin.buffer, "standard input")
 
 
-def file_lines(path: Path) -> Iterator[str]:
-    """The same of a file, plain or gzip."""
+def read_file(path: Path) -> Iterator[str]:
+    """The same for a file, plain or gzip."""
     from glassformer.text.lines import open_text
 
     with open_text(path) as stream:
@@ -35,7 +37,7 @@ def file_lines(path: Path) -> Iterator[str]:
 
 
 def count_lines(path: Path) -> int:
-    """How many lines ``file_lines`` gives."""
+    """The number of lines that ``read_file`` yields."""
     from glassformer.text.lines import open_text
 
     with open_text(path) as stream:
@@ -53,33 +55,33 @@ def _lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """Line ends and tabs inside a translation would break the promise of one line for each line."""
+    """The text with line ends and tabs replaced, so that one input line gives one output line."""
     return " ".join(text.replace("\t", " ").splitlines())
 
 
-def in_one_line(piece: str) -> str:
-    """A piece of a growing translation, in which each line end and each tab becomes a space."""
+def piece_in_one_line(piece: str) -> str:
+    """A piece of a streamed translation, in which each line end and each tab becomes a space."""
     return "".join(" " if character == "\t" or character.splitlines() == [""] else character for character in piece)
 
 
-def read_requests(given: Iterable[str] | Path, demanded: "Request") -> Iterator["Request"]:
-    """Texts, or a file of them, with what is ``demanded`` of each; a .jsonl file may demand more, line by line.
+def read_requests(given: Iterable[str] | Path, constraints: "Request") -> Iterator["Request"]:
+    """A request for each text, with ``constraints``; a line of a .jsonl file may add constraints of its own.
 
     Raises ``TextError`` for a line of .jsonl that is no request.
     """
     if not isinstance(given, Path):
-        yield from (replace(demanded, text=text) for text in given)
+        yield from (replace(constraints, text=text) for text in given)
     elif ".jsonl" not in given.suffixes:
-        yield from (replace(demanded, text=text) for text in file_lines(given))
+        yield from (replace(constraints, text=text) for text in read_file(given))
     else:
-        for number, line in enumerate(file_lines(given), start=1):
-            yield _request(line, f"{given}:{number}", demanded)
+        for number, line in enumerate(read_file(given), start=1):
+            yield _request(line, f"{given}:{number}", constraints)
 
 
-_REQUEST_SHAPE = 'Expected {"text": "...", "prefix": "...", "must": ["..."], "ban": ["..."]}; only text is needed.'
+_REQUEST_SHAPE = 'Expected {"text": "...", "prefix": "...", "must": ["..."], "ban": ["..."]}; only text is required.'
 
 
-def _request(line: str, where: str, demanded: "Request") -> "Request":
+def _request(line: str, where: str, constraints: "Request") -> "Request":
     from glassformer.text.lines import without_surrogates
 
     try:
@@ -90,13 +92,13 @@ def _request(line: str, where: str, demanded: "Request") -> "Request":
         raise TextError(f"{where}: is JSON of another shape. {_REQUEST_SHAPE}")
     must, ban = values.get("must", []), values.get("ban", [])
     if not all(_is_text(values.get(key, "")) for key in ("text", "prefix")) or not all(map(_are_texts, (must, ban))):
-        raise TextError(f"{where}: holds what is neither text nor a list of texts. {_REQUEST_SHAPE}")
+        raise TextError(f"{where}: contains a value that is neither text nor a list of texts. {_REQUEST_SHAPE}")
     return replace(
-        demanded,
+        constraints,
         text=without_surrogates(values["text"]),
-        prefix=without_surrogates(values.get("prefix", demanded.prefix)),
-        must=(*demanded.must, *map(without_surrogates, must)),
-        ban=(*demanded.ban, *map(without_surrogates, ban)),
+        prefix=without_surrogates(values.get("prefix", constraints.prefix)),
+        must=(*constraints.must, *map(without_surrogates, must)),
+        ban=(*constraints.ban, *map(without_surrogates, ban)),
     )
 
 
@@ -109,8 +111,16 @@ def _are_texts(value: object) -> bool:
 
 
 def write_lines(path: Path, texts: list[str]) -> None:
-    """A file of one line for each text."""
+    """Write a file with one line for each text."""
     try:
         path.write_text("".join(one_line(text) + "\n" for text in texts), encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{path}: cannot be written: {error.strerror}. Name another file.") from error
+
+
+class Console(console.Console):
+    """rich's console, with the broken pipe of a reader such as ``head`` raised for ``main`` to handle."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise ``BrokenPipeError`` again, where rich would end the process with 1."""
+        raise BrokenPipeError

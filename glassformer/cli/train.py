@@ -48,7 +48,7 @@ def train(
     [bold]glassformer train --src A.en --tgt A.de --run runs/first[/bold]
     [bold]glassformer train pairs.tsv --run runs/second --model small --max-minutes 30[/bold]
     """
-    from glassformer.cli.console import Console
+    from glassformer.cli.streams import Console
     from glassformer.training.arguments import TrainRequest
     from glassformer.training.display import display_for
     from glassformer.training.train import train as train_run
@@ -89,7 +89,7 @@ def diversify(
 
     [bold]glassformer diversify --src A.en --tgt A.de --run runs/more --max-minutes 20[/bold]
     """
-    from glassformer.cli.console import Console
+    from glassformer.cli.streams import Console
     from glassformer.training.arguments import TrainRequest
     from glassformer.training.data import FileSource
     from glassformer.training.display import display_for

@@ -1,15 +1,15 @@
-"""The command that translates: it parses, makes one library call, and prints. ``cli`` gives it its place."""
+"""The command ``translate``."""
 
 import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from glassformer.cli import options as opt
-from glassformer.cli.streams import count_lines, from_shell, in_one_line, one_line, read_requests, stdin_lines
+from glassformer.cli.streams import count_lines, from_shell, one_line, piece_in_one_line, read_requests, read_stdin
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-_INPUT, _DEMANDS, _SHOWN = "What to translate", "What an output must hold", "What to print"
+_INPUT, _CONSTRAINTS, _SHOWN = "What to translate", "Constraints", "What to print"
 _CHUNK = 1000
-_Parts = tuple[int | None, int | None]  # whose attention: of which layer and head
+_Parts = tuple[int | None, int | None]  # the layer and the head whose attention is shown
 
 
+@opt.decode_options("search", "sampling", "scoring", "batching")
 def translate(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TEXT", help="What to translate; standard input if nothing", show_default=False),
+        typer.Argument(metavar="TEXT", help="What to translate; standard input if omitted", show_default=False),
     ] = None,
     run: opt.Runs = None,
     input_: Annotated[
@@ -36,38 +37,17 @@ def translate(
             rich_help_panel=_INPUT,
         ),
     ] = None,
-    split_sentences: opt.SplitSentences = False,
     prefix: Annotated[
-        str | None, typer.Option(help="What each translation begins with", rich_help_panel=_DEMANDS)
+        str | None, typer.Option(help="What each translation begins with", rich_help_panel=_CONSTRAINTS)
     ] = None,
     must: Annotated[
         list[str] | None,
-        typer.Option(help="A phrase that each translation holds; may be given again", rich_help_panel=_DEMANDS),
+        typer.Option(help="A phrase that must occur; may be repeated", rich_help_panel=_CONSTRAINTS),
     ] = None,
     ban: Annotated[
         list[str] | None,
-        typer.Option(help="A phrase that no translation holds; may be given again", rich_help_panel=_DEMANDS),
+        typer.Option(help="A phrase that must not occur; may be repeated", rich_help_panel=_CONSTRAINTS),
     ] = None,
-    beam: opt.Beam = None,
-    length_penalty: opt.LengthPenalty = None,
-    n_best: opt.NBest = None,
-    coverage_penalty: opt.CoveragePenalty = None,
-    beam_groups: opt.BeamGroups = None,
-    diversity: opt.Diversity = None,
-    min_length: opt.MinLength = None,
-    repetition_penalty: opt.RepetitionPenalty = None,
-    no_repeat_ngram: opt.NoRepeatNgram = None,
-    sample: opt.Sample = False,
-    temperature: opt.Temperature = None,
-    top_k: opt.TopK = None,
-    top_p: opt.TopP = None,
-    min_p: opt.MinP = None,
-    typical_p: opt.TypicalP = None,
-    seed: opt.Seed = None,
-    mbr: opt.Mbr = None,
-    max_length_a: opt.MaxLengthA = None,
-    max_length_b: opt.MaxLengthB = None,
-    batch_tokens: opt.BatchTokens = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Print each token as soon as it is certain", rich_help_panel=_SHOWN)
     ] = False,
@@ -79,18 +59,24 @@ def translate(
         bool,
         typer.Option(
             "--align",
-            help="Add ||| and for each token the source token most looked at: 0-0 1-2",
+            help="Add ||| and for each token the source token with the greatest attention: 0-0 1-2",
             rich_help_panel=_SHOWN,
         ),
     ] = False,
     layer: Annotated[
         int | None,
-        typer.Option(help="Whose attention, from 0; the last if none", rich_help_panel=_SHOWN, show_default=False),
+        typer.Option(
+            help="The layer whose attention is used; default: the last",
+            rich_help_panel=_SHOWN,
+            show_default=False,
+        ),
     ] = None,
     head: Annotated[
         int | None,
         typer.Option(
-            help="Whose attention, from 0; the mean of all if none", rich_help_panel=_SHOWN, show_default=False
+            help="The head whose attention is used; default: the mean",
+            rich_help_panel=_SHOWN,
+            show_default=False,
         ),
     ] = None,
     as_json: Annotated[
@@ -99,6 +85,8 @@ def translate(
     precision: opt.Precision = None,
     workers: opt.Workers = 1,
     device: opt.Device = "auto",
+    *,
+    decode: dict[str, Any],
 ) -> None:
     """Translate the TEXTs, a file, or standard input line by line: as many lines come out as went in.
 
@@ -107,99 +95,95 @@ def translate(
     [bold]glassformer translate --run runs/first < in.txt > out.txt[/bold]
     [bold]glassformer translate --input in.txt.gz --run runs/first --run runs/second > out.txt[/bold]
     """
-    places = opt.chosen_runs(run)
-    _check_shown(
-        stream=stream, attention=attention, align=align, as_json=as_json, n_best=n_best, workers=workers,
-        parts=(layer, head),
+    places = opt.runs_or_bundled(run)
+    _check_output_options(
+        stream=stream, attention=attention, align=align, as_json=as_json, n_best=decode.get("n_best", 1),
+        workers=workers, parts=(layer, head),
     )  # fmt: skip
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")
     from glassformer.decoding import Request, Translator, translate_together
     from glassformer.world import join_world
 
-    given = {
-        "beam": beam, "length_penalty": length_penalty, "n_best": n_best,
-        "coverage_penalty": coverage_penalty, "beam_groups": beam_groups, "diversity": diversity,
-        "min_length": min_length, "repetition_penalty": repetition_penalty, "no_repeat_ngram": no_repeat_ngram,
-        "sample": sample,
-        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "typical_p": typical_p,
-        "seed": seed, "mbr": mbr, "split_sentences": split_sentences,
-        "max_length_a": max_length_a, "max_length_b": max_length_b, "batch_tokens": batch_tokens,
-    }  # fmt: skip
-    demanded = Request("", prefix or "", tuple(must or ()), tuple(ban or ()))
-    lines = [from_shell(text) for text in texts] if texts else stdin_lines()
-    requests = read_requests(lines if input_ is None else input_, demanded)
+    constraints = Request("", prefix or "", tuple(must or ()), tuple(ban or ()))
+    lines = [from_shell(text) for text in texts] if texts else read_stdin()
+    requests = read_requests(lines if input_ is None else input_, constraints)
     chunk = 1 if input_ is None and sys.stdin.isatty() else _CHUNK
     with join_world() as world:
         if stream and world.size > 1:
             raise ConfigError(
-                f"--stream: found with {world.size} processes, expected one: it prints one growing text."
+                f"--stream: found with {world.size} processes, expected one, because it prints the text as it grows."
             )
         place = world.device(device)
         with Translator.load(places, device=place, precision=precision, workers=workers) as translator:
-            chosen = opt.decode_options(translator.config, given)
+            options = translator.config.updated(decode)
             if stream:
                 for number, request in enumerate(requests):
-                    _print_pieces(translator.stream(request, chosen, start=number))
+                    _print_pieces(translator.stream(request, options, start=number))
                 return
-            seen = attention or align
-            shown_of = input_ if world.is_first else None
-            found = translate_together(translator, requests, chosen, world, attention=seen, chunk=chunk)
-            for number, translation in enumerate(_with_progress(found, shown_of), start=1):
+            translations = translate_together(
+                translator, requests, options, world, attention=attention or align, chunk=chunk
+            )
+            file = input_ if world.is_first else None
+            for number, translation in enumerate(_with_progress(translations, file), start=1):
                 _print_translation(
                     translation, attention=attention, align=align, as_json=as_json, parts=(layer, head)
                 )
                 if not as_json:
-                    _warn_of_loss(number, translation)
+                    _warn(number, translation)
 
 
-def _check_shown(
+def _check_output_options(
     *,
     stream: bool,
     attention: bool,
     align: bool,
     as_json: bool,
-    n_best: int | None,
+    n_best: int,
     workers: int,
     parts: _Parts,
 ) -> None:
     others = {
-        "--json": as_json, "--attention": attention, "--align": align, "--n-best": (n_best or 1) > 1,
+        "--json": as_json, "--attention": attention, "--align": align, "--n-best": n_best > 1,
         "--workers": workers > 1,
     }  # fmt: skip
     given = [name for name, is_given in others.items() if is_given]
     if stream and given:
-        raise ConfigError(f"--stream: found with {', '.join(given)}, expected alone: it prints one growing text.")
+        raise ConfigError(
+            f"--stream: found with {', '.join(given)}, expected alone, because it prints the text as it grows."
+        )
     if parts != (None, None) and not (attention or align):
         raise ConfigError(
-            "--layer, --head: found without --attention or --align, whose attention they choose. Add one."
+            "--layer, --head: found without --attention or --align, for which they choose the attention. Add one."
         )
 
 
 def _with_progress(items: Iterable[Item], path: Path | None) -> Iterable[Item]:
-    """The items, with a bar on standard error while they come from a file and the terminal shows nothing else."""
+    """The items, with a progress bar on standard error for a file, if standard output is not a terminal."""
     if path is None or not path.is_file() or not sys.stderr.isatty() or sys.stdout.isatty():
         return items
     from rich.progress import track
 
-    from glassformer.cli.console import Console
+    from glassformer.cli.streams import Console
 
     return track(items, total=count_lines(path), console=Console(stderr=True), description="translating")
 
 
 def _print_pieces(pieces: Iterator[str]) -> None:
     for piece in pieces:
-        sys.stdout.write(in_one_line(piece))
+        sys.stdout.write(piece_in_one_line(piece))
         sys.stdout.flush()
     typer.echo()
 
 
-def _warn_of_loss(number: int, translation: "Translation") -> None:
-    """On standard error, what --json has as flags: a text that was cut, phrases that do not occur."""
+def _warn(number: int, translation: "Translation") -> None:
+    """Warn of a text that was cut and of phrases that do not occur, which --json shows as fields."""
     if translation.source_truncated:
         typer.echo(f"warning: text {number}: is longer than the model takes; its end was not translated.", err=True)
     if unmet := translation.hypotheses[0].unmet:
-        typer.echo(f"warning: text {number}: does not hold {', '.join(map(repr, unmet))}, as demanded.", err=True)
+        typer.echo(
+            f"warning: text {number}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True
+        )
 
 
 def _print_translation(
@@ -219,9 +203,9 @@ def _print_translation(
         line += f" ||| {pharaoh(translation.links(layer, head) or ())}".rstrip()
     typer.echo(line)
     if attention:
-        from glassformer.cli.console import Console
-        from glassformer.explain.heatmap import print_attention
+        from glassformer.cli.streams import Console
+        from glassformer.explain.render.heatmap import print_attention
 
-        # Standard output keeps a line for each line.
+        # Standard output has one line for each input line.
         print_attention(translation, Console(stderr=True), layer=layer, head=head)
     sys.stdout.flush()

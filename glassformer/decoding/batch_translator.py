@@ -1,119 +1,81 @@
-"""From sources to hypotheses: the models, the search and the target's tokenizer, joined, one batch at a time.
-
-Knows nothing of how texts become sources.
-"""
+"""From segments to hypotheses, a batch at a time: the engine's candidates, detokenized and ranked."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.batching import copies, output_limit, padded
+from glassformer.config import DecodeConfig
+from glassformer.decoding.batching import output_limit
 from glassformer.decoding.candidates import Candidate
-from glassformer.decoding.engine import Found, Job, Searcher
-from glassformer.decoding.mbr import chrf_utility, least_risk
-from glassformer.decoding.segments import Part
-from glassformer.decoding.streaming import GrowingText, Shared
-from glassformer.decoding.teacher_forcing import forced_token_log_probs
+from glassformer.decoding.engine import Engine, SearchJob
+from glassformer.decoding.mbr import chrf_utility, mbr_rank
+from glassformer.decoding.segments import Segment
+from glassformer.decoding.streaming import StreamingDetokenizer
 from glassformer.decoding.translation import Hypothesis
-from glassformer.decoding.worker_pool import WorkerPool
-from glassformer.model import Transformer
-from glassformer.model.linears import Precision
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.trace import is_tracing
 
 
-class Writer:
-    """One model, or several that decide together, and the tokenizer of what they write."""
+class BatchTranslator:
+    """An engine and the tokenizer of its outputs."""
 
-    def __init__(
-        self,
-        models: Sequence[Transformer],
-        tokenizer: Tokenizer,
-        precision: Precision | None = None,
-        workers: int = 1,
-    ) -> None:
-        self.workers = workers
-        self._searcher = Searcher(models, precision)
-        self._pool = WorkerPool(models, precision, workers) if workers > 1 else None
+    def __init__(self, engine: Engine, tokenizer: Tokenizer) -> None:
+        self.engine = engine
         self._tokenizer = tokenizer
-        shortest = min(model.config.max_length for model in models)
-        self.config: ModelConfig = replace(models[0].config, max_length=shortest)
-        """That of the first model, with the greatest length that all of them take."""
 
-    def write(
-        self, batches: Sequence[Sequence[Part]], options: DecodeConfig, *, attention: bool
+    def translate(
+        self, batches: Sequence[Sequence[Segment]], options: DecodeConfig, *, attention: bool
     ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
-        """The hypotheses of each part of each batch, best first, with the batch's number; in any order.
+        """The hypotheses of each segment of each batch, best first, with the batch's number; in any order.
 
-        With ``attention`` the best has that of the first model.
+        With ``attention`` the best hypothesis has the cross-attention of the first model.
         """
-        # The best of all samples is known only once they have texts.
-        jobs = [self._job(parts, options, attention=attention and not options.mbr) for parts in batches]
-        for number, found in self._searched(jobs):
-            job = jobs[number]
-            hypotheses = [self._hypotheses(candidates, options) for candidates in found.candidates]
-            seen = found.attention
+        # Which sample is best is known only after they were detokenized and compared.
+        jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
+        for number, result in self.engine.search(jobs):
+            hypotheses = [self._hypotheses(candidates, options) for candidates in result.candidates]
+            weights = result.attention
             if attention and options.mbr:
-                seen = self._searcher.attention(job, [best.ids for best, *_ in hypotheses])
+                weights = self.engine.attention(jobs[number], [best.ids for best, *_ in hypotheses])
             yield (
                 number,
                 [
-                    [replace(best, attention=weights), *others]
-                    for (best, *others), weights in zip(hypotheses, seen, strict=True)
+                    [replace(best, attention=of_best), *others]
+                    for (best, *others), of_best in zip(hypotheses, weights, strict=True)
                 ],
             )
 
-    def close(self) -> None:
-        """End the worker processes, if there are any."""
-        if self._pool is not None:
-            self._pool.close()
-
-    def _searched(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Found]]:
-        """What came of each job, with its number; beside each other where there are workers and no trace records."""
-        if self._pool is not None and len(jobs) > 1 and not is_tracing():
-            return self._pool.search(jobs)
-        return enumerate(map(self._searcher.search, jobs))
-
-    def pieces(self, part: Part, options: DecodeConfig) -> Iterator[str]:
+    def stream(self, segment: Segment, options: DecodeConfig) -> Iterator[str]:
         """The best hypothesis's text in pieces, each as soon as it is certain."""
-        text, shared = GrowingText(self._tokenizer), Shared()
-        with self._searcher.ready():
-            search = self._searcher.watched(self._job([part], options, attention=False))
+        detokenizer = StreamingDetokenizer(self._tokenizer)
+        steps = self.engine.stream(self._job([segment], options, attention=False))
         while True:
-            # Nothing of ours stays switched while the caller has the piece.
-            with self._searcher.ready():
-                try:
-                    certain = shared.after(next(search))
-                except StopIteration as end:
-                    best = self._hypotheses(end.value[0], options)[0]
-                    break
-            yield text.upto(certain)
-        yield text.end(best.ids)
+            try:
+                certain = next(steps)
+            except StopIteration as end:
+                best = self._hypotheses(end.value, options)[0]
+                break
+            yield detokenizer.put(certain)
+        yield detokenizer.end(best.ids)
 
-    def token_log_probs(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
-        """The log-probability of each id of each target, given its source."""
-        models = self._searcher.models
-        with self._searcher.ready():
-            src_ids = padded(sources, self.config.pad_id, next(models[0].parameters()).device)
-            return forced_token_log_probs(models, src_ids, targets)
-
-    def _job(self, parts: Sequence[Part], options: DecodeConfig, *, attention: bool) -> Job:
-        return Job(
-            sources=[part.source.ids for part in parts],
-            limits=[output_limit(part.source, self.config, options, len(part.demands.prefix)) for part in parts],
-            positions=[part.position for part in parts],
-            options=replace(options, n_best=copies(options), mbr=0) if options.mbr else options,
-            demands=[part.demands for part in parts],
+    def _job(self, segments: Sequence[Segment], options: DecodeConfig, *, attention: bool) -> SearchJob:
+        config = self.engine.config
+        return SearchJob(
+            sources=[segment.source.ids for segment in segments],
+            limits=[
+                output_limit(segment.source, config, options, len(segment.constraints.prefix)) for segment in segments
+            ],
+            sample_keys=[segment.sample_key for segment in segments],
+            options=replace(options, n_best=options.rows_per_source, mbr=0) if options.mbr else options,
+            constraints=[segment.constraints for segment in segments],
             attention=attention,
         )
 
     def _hypotheses(self, candidates: Sequence[Candidate], options: DecodeConfig) -> list[Hypothesis]:
-        """The candidates with their texts, best first: as they are ranked, or by least risk."""
-        made = [self._hypothesis(candidate) for candidate in candidates]
+        """The candidates with their texts, best first: in the engine's order, or by minimum Bayes risk."""
+        hypotheses = [self._hypothesis(candidate) for candidate in candidates]
         if not options.mbr:
-            return made
-        best = least_risk([one.text for one in made], options.n_best, chrf_utility())
-        return [replace(made[place], utility=utility) for place, utility in best]
+            return hypotheses
+        best = mbr_rank([hypothesis.text for hypothesis in hypotheses], options.n_best, chrf_utility())
+        return [replace(hypotheses[index], utility=utility) for index, utility in best]
 
     def _hypothesis(self, candidate: Candidate) -> Hypothesis:
         return Hypothesis(

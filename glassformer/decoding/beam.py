@@ -1,15 +1,12 @@
-"""Where a beam search stands: its living and ended hypotheses, and the continuations that it chooses from.
+"""The state of a beam search, and the choice of a step: which candidates are considered, and their outcomes.
 
-Frozen, and all sentences of a batch at once. What only some searches need is None in the others: ``sums`` where no
-rule tells what ranks from what the model says, ``covered`` where no score asks for it. Knows nothing of models.
+Frozen values, for all sentences of a batch at once. What only some searches need is None in the others: ``sums``
+without processors, ``covered`` without a coverage penalty.
 
-The choice of a step: which continuations of the living hypotheses are looked at, in which order, and their fates.
-
-By their sums alone; or, where sequences are required, by banks; or, in a diverse search, group after group, each
-away from what the groups before it chose. Diverse beam search is Vijayakumar et al. 2016 (arXiv 1610.02424) with
-their Hamming diversity: at each step λ is subtracted for each time that an earlier group of the sentence chose the
-token at this step. What is subtracted decides this choice alone; sums and scores stay what the model and the rules
-make them. Knows nothing of models.
+Candidates are ordered by their sums; with required phrases, by banks (``constraints``); in a diverse search, group
+after group, each discouraged from what earlier groups chose. Diverse beam search is Vijayakumar et al. 2016
+(arXiv 1610.02424) with Hamming diversity: λ is subtracted for each time that an earlier group of the sentence chose
+the token at this step. The subtraction affects this choice alone, not the sums and scores.
 """
 
 import math
@@ -22,9 +19,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidates import best_of_beams, length_penalty
-from glassformer.decoding.constraints import Demanded, banked
-from glassformer.decoding.filters import has_rules, ruled
+from glassformer.decoding.candidates import length_penalty
+from glassformer.decoding.constraints import ConstraintBatch, allocate_candidates
+from glassformer.decoding.filters import has_processors, process_log_probs
 from glassformer.trace import note
 
 _STATE_AXES = {
@@ -34,32 +31,32 @@ _STATE_AXES = {
     "covered": "batch beam src",
 }  # fmt: skip
 
-DROPPED, LIVES, ENDS = range(3)
+DROPPED, LIVE, FINISHED = range(3)
 
 
 @dataclass(frozen=True)
 class SearchState:
-    """The hypotheses of the sentences that are not done, after ``step`` generated ids (bos is none of them).
+    """The hypotheses of the sentences that are not done, after ``step`` generated ids (bos is not counted).
 
-    In a diverse search each group of a sentence is searched as a sentence is, and ``sentences`` counts groups.
-    Places without a hypothesis have log_prob and score -inf.
+    In a diverse search each group is searched like a sentence of its own, and ``sentences`` counts groups. Slots
+    without a hypothesis have log_prob and score -inf.
     """
 
     sentences: Tensor  # (sentences)              the source's row in the batch, or row · groups + group
     limits: Tensor  # (sentences)                 most ids, eos included
     last_penalty: Tensor  # (sentences)           the length penalty at that limit
-    ids: Tensor  # (sentences beam step)          living hypotheses, best first
+    ids: Tensor  # (sentences beam step)          live hypotheses, best first
     log_probs: Tensor  # (sentences beam)         by the model's own distribution
-    ended: Tensor  # (sentences)                  how many have ended so far, kept below or not
-    ended_ids: Tensor  # (sentences n_best step)  the best of them, best first, padded behind eos
+    ended: Tensor  # (sentences)                  how many have finished so far
+    ended_ids: Tensor  # (sentences n_best step)  the best of them, best first, padded after eos
     ended_log_probs: Tensor  # (sentences n_best)
     ended_scores: Tensor  # (sentences n_best)
-    sums: Tensor | None = None  # (sentences beam)         of the log-probabilities that the rules left; ranks
-    covered: Tensor | None = None  # (sentences beam src)  attention that each source position has had; padding 1
+    sums: Tensor | None = None  # (sentences beam)         of the processed log-probabilities
+    covered: Tensor | None = None  # (sentences beam src)  attention that each source position received; padding 1
 
     @property
     def step(self) -> int:
-        """Ids that each living hypothesis has."""
+        """The number of ids of each live hypothesis."""
         return self.ids.shape[2]
 
     @property
@@ -75,23 +72,23 @@ class SearchState:
         )
 
     def note(self) -> None:
-        """Show in a trace where the search stands."""
+        """Record the state in a trace."""
         for name, axes in _STATE_AXES.items():
             value = getattr(self, name)
             if value is not None:
                 note(f"search.{name}", value, axes)
 
 
-def closed_up(living: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
-    """The sentences that live on; the last take the places of others, so that as few as can be are moved."""
-    places = living.nonzero().flatten()
-    kept = torch.arange(len(places), device=living.device)
-    free = (~living[: len(places)]).nonzero().flatten()
-    kept[free] = places[len(places) - len(free) :]
+def fill_gaps(live: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
+    """The rows that stay, the last ones in the places of those that go, so that as few rows as possible move."""
+    rows = live.nonzero().flatten()
+    kept = torch.arange(len(rows), device=live.device)
+    free = (~live[: len(rows)]).nonzero().flatten()
+    kept[free] = rows[len(rows) - len(free) :]
     return kept
 
 
-def start(
+def start_state(
     limits: Sequence[int],
     options: DecodeConfig,
     device: torch.device,
@@ -99,7 +96,7 @@ def start(
     has_sums: bool = False,
     covered: Float[Tensor, "sentences src"] | None = None,
 ) -> SearchState:
-    """One living hypothesis for each sentence, which is empty and certain; none has ended."""
+    """One live hypothesis for each sentence, empty and with probability 1; none has finished."""
     batch = len(limits)
     penalties = [length_penalty(limit, options.length_penalty) for limit in limits]
     nothing = torch.full((batch, options.n_best), -math.inf, device=device)
@@ -120,85 +117,85 @@ def start(
 
 @dataclass(frozen=True)
 class Continuations:
-    """The continuations that are looked at, in the order in which they take places: from which, with which id."""
+    """The candidates of a step, in the order in which they take slots: the parent hypothesis and the next id."""
 
     log_probs: Tensor  # (sentences candidates)
-    parents: Tensor  # (sentences candidates)     place in the beam before
+    parents: Tensor  # (sentences candidates)     slot of the hypothesis that it continues
     ids: Tensor  # (sentences candidates)
     sums: Tensor | None = None  # (sentences candidates)  as in the state
-    keys: Tensor | None = None  # (sentences candidates)  by which they were ordered, where it is not by sums
+    keys: Tensor | None = None  # (sentences candidates)  by which they were ordered, if not by sums
 
     @property
     def ranking(self) -> Float[Tensor, "sentences candidates"]:
-        """The sums by which they are ranked; -inf where there is none."""
+        """The sums by which they are ranked; -inf marks none."""
         return self.log_probs if self.sums is None else self.sums
 
     def at(self, ranks: Int[Tensor, "sentences chosen"]) -> Self:
-        """Those at the given ranks of each sentence."""
+        """The candidates at the given ranks of each sentence."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: value.gather(1, ranks) for name, value in values.items() if value is not None})
 
     def note(self) -> None:
-        """Show them in a trace."""
+        """Record them in a trace."""
         for name in ("keys", "sums", "log_probs", "parents", "ids"):
             value = getattr(self, name)
             if value is not None:
                 note(f"search.candidate_{name}", value, "batch candidate")
 
-    def prefixed(self, prefixes: Int[Tensor, "sentences beam step"]) -> Int[Tensor, "sentences candidates longer"]:
-        """All ids of each: those of its parent, and its own."""
+    def append_to(self, prefixes: Int[Tensor, "sentences beam step"]) -> Int[Tensor, "sentences candidates longer"]:
+        """All ids of each candidate: those of its parent, and its own."""
         index = self.parents[:, :, None].expand(-1, -1, prefixes.shape[2])
         return torch.cat([prefixes.gather(1, index), self.ids[:, :, None]], dim=2)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What stays the same from step to step: the options of one group, and what is demanded of each sentence."""
+    """What stays the same from step to step: the options of one group, and the constraints of each source."""
 
     options: DecodeConfig
     config: ModelConfig
     groups: int
-    demanded: Demanded | None
+    constraints: ConstraintBatch | None
 
     @classmethod
-    def of(cls, options: DecodeConfig, config: ModelConfig, demanded: Demanded | None) -> Self:
-        """A diverse search keeps all that ends in each group, so that what is asked of it changes no choice."""
+    def of(cls, options: DecodeConfig, config: ModelConfig, constraints: ConstraintBatch | None) -> Self:
+        """In a diverse search each group keeps all that finish, so that n_best affects no choice."""
         groups = options.beam_groups
         if groups > 1:
             beam = options.beam // groups
             options = replace(options, beam=beam, n_best=beam, beam_groups=1)
-        return cls(options, config, groups, demanded)
+        return cls(options, config, groups, constraints)
 
     @property
-    def has_rules(self) -> bool:
-        """Whether what ranks is not what the model says."""
-        return has_rules(self.options, self.demanded)
+    def has_processors(self) -> bool:
+        """Whether hypotheses are ranked by other log-probabilities than the model's."""
+        return has_processors(self.options, self.constraints)
 
     @property
     def requires(self) -> bool:
-        """Whether sequences must occur in some output."""
-        return self.demanded is not None and self.demanded.required.numel() > 0
+        """Whether some output must contain phrases."""
+        return self.constraints is not None and self.constraints.required.numel() > 0
 
-    def demanded_of(self, state: SearchState) -> Demanded | None:
-        """What is demanded, a row for each sentence of the state."""
-        return None if self.demanded is None else self.demanded.select(state.sentences // self.groups)
+    def constraints_of(self, state: SearchState) -> ConstraintBatch | None:
+        """The constraints, a row for each sentence of the state."""
+        return None if self.constraints is None else self.constraints.select(state.sentences // self.groups)
 
 
 @dataclass(frozen=True)
-class Said:
-    """What is said of the next ids: by the model, by the rules where there are any, and where it was looked."""
+class NextLogProbs:
+    """The log-probabilities of the next ids, the same after processing if there are processors, and the attention."""
 
     log_probs: Tensor  # (sentences beam vocab)
-    ruled: Tensor | None = None  # (sentences beam vocab)
+    processed: Tensor | None = None  # (sentences beam vocab)
     attention: Tensor | None = None  # (sentences beam src)
 
     @classmethod
-    def at(cls, state: SearchState, log_probs: Tensor, attention: Tensor | None, plan: Plan) -> Self:
-        """From what the decoder gives for the rows of the state."""
+    def of(cls, state: SearchState, log_probs: Tensor, attention: Tensor | None, plan: Plan) -> Self:
+        """From the decoder's outputs for the rows of the state."""
         shape = state.log_probs.shape
         left = None
-        if plan.has_rules:
-            left = rules_leave(log_probs, state, plan)
+        if plan.has_processors:
+            left = process_beam(log_probs, state, plan)
             note("search.ruled_log_probs", left, "batch vocab")
         return cls(
             log_probs.view(*shape, -1),
@@ -207,53 +204,53 @@ class Said:
         )
 
 
-def rules_leave(log_probs: Float[Tensor, "rows vocab"], state: SearchState, plan: Plan) -> Tensor:
-    """What the rules make of the model's distributions, a row for each living hypothesis."""
-    demanded, places = plan.demanded_of(state), state.ids.shape[1]
-    if demanded is not None:
+def process_beam(log_probs: Float[Tensor, "rows vocab"], state: SearchState, plan: Plan) -> Tensor:
+    """The processed log-probabilities, a row for each live hypothesis."""
+    constraints, places = plan.constraints_of(state), state.ids.shape[1]
+    if constraints is not None:
         rows = torch.arange(len(log_probs), device=log_probs.device) // places
-        demanded = demanded.select(rows)
-    return ruled(log_probs, state.ids.flatten(0, 1), plan.options, demanded, plan.config)
+        constraints = constraints.select(rows)
+    return process_log_probs(log_probs, state.ids.flatten(0, 1), plan.options, constraints, plan.config)
 
 
-def continuations(state: SearchState, said: Said, plan: Plan) -> Continuations:
-    """The ``2 beam`` continuations of each sentence that are looked at, or all where there are fewer."""
-    left, keys = said.log_probs if said.ruled is None else said.ruled, None
+def expand_beam(state: SearchState, next_log_probs: NextLogProbs, plan: Plan) -> Continuations:
+    """The ``2 beam`` candidates of each sentence, or all where there are fewer."""
+    left, keys = next_log_probs.log_probs if next_log_probs.processed is None else next_log_probs.processed, None
     if plan.groups == 1 and not plan.requires:
-        index = best_of_beams(state.ranking, left, 2 * plan.options.beam)
+        index = top_k_of_beams(state.ranking, left, 2 * plan.options.beam)
     elif plan.groups == 1:
-        index = _in_order(state.ranking[:, :, None] + left, state, plan)
+        index = _order_candidates(state.ranking[:, :, None] + left, state, plan)
     else:
-        keys, index = _group_after_group(state.ranking[:, :, None] + left, state, plan)
-    return _taken(state, said, index, keys)
+        keys, index = _expand_groups(state.ranking[:, :, None] + left, state, plan)
+    return _gather(state, next_log_probs, index, keys)
 
 
-def _taken(state: SearchState, said: Said, index: Tensor, keys: Tensor | None) -> Continuations:
-    """The continuations at places in beam · vocab."""
-    vocab = said.log_probs.shape[2]
+def _gather(state: SearchState, next_log_probs: NextLogProbs, index: Tensor, keys: Tensor | None) -> Continuations:
+    """The candidates at indices into beam · vocab."""
+    vocab = next_log_probs.log_probs.shape[2]
     parents = index // vocab
     return Continuations(
-        log_probs=state.log_probs.gather(1, parents) + said.log_probs.flatten(1).gather(1, index),
+        log_probs=state.log_probs.gather(1, parents) + next_log_probs.log_probs.flatten(1).gather(1, index),
         parents=parents,
         ids=index % vocab,
         sums=None
-        if said.ruled is None
-        else state.ranking.gather(1, parents) + said.ruled.flatten(1).gather(1, index),
+        if next_log_probs.processed is None
+        else state.ranking.gather(1, parents) + next_log_probs.processed.flatten(1).gather(1, index),
         keys=keys,
     )
 
 
-def _in_order(keys: Tensor, state: SearchState, plan: Plan) -> Int[Tensor, "sentences candidates"]:
-    """The places in beam · vocab of the continuations to look at."""
-    demanded, beam = plan.demanded_of(state), plan.options.beam
-    if demanded is not None and demanded.required.numel():
-        return banked(keys, state.ids, demanded.required, plan.config.pad_id, beam)
+def _order_candidates(keys: Tensor, state: SearchState, plan: Plan) -> Int[Tensor, "sentences candidates"]:
+    """The indices into beam · vocab of the candidates, in order."""
+    constraints, beam = plan.constraints_of(state), plan.options.beam
+    if constraints is not None and constraints.required.numel():
+        return allocate_candidates(keys, state.ids, constraints.required, plan.config.pad_id, beam)
     flat = keys.flatten(1)
     return flat.topk(min(2 * beam, flat.shape[1]), dim=1).indices
 
 
-def _group_after_group(sums: Tensor, state: SearchState, plan: Plan) -> tuple[Tensor, Tensor]:
-    """The keys and the places of all groups, each less what the groups before it chose."""
+def _expand_groups(sums: Tensor, state: SearchState, plan: Plan) -> tuple[Tensor, Tensor]:
+    """The keys and indices of all groups' candidates, each group discouraged from what earlier ones chose."""
     vocab, beam = sums.shape[2], plan.options.beam
     chosen = sums.new_zeros(int(state.sentences.max()) // plan.groups + 1, vocab)
     index = torch.empty(len(sums), min(2 * beam, sums[0].numel()), dtype=torch.int64, device=sums.device)
@@ -261,19 +258,19 @@ def _group_after_group(sums: Tensor, state: SearchState, plan: Plan) -> tuple[Te
     for group in range(plan.groups):
         rows = (state.sentences % plan.groups == group).nonzero().flatten()
         of_sentence = state.sentences[rows] // plan.groups
-        lessened = sums[rows] - plan.options.diversity * chosen[of_sentence][:, None]
-        places = _in_order(lessened, state.select(rows), plan)
-        found = lessened.flatten(1).gather(1, places)
+        discouraged = sums[rows] - plan.options.diversity * chosen[of_sentence][:, None]
+        places = _order_candidates(discouraged, state.select(rows), plan)
+        found = discouraged.flatten(1).gather(1, places)
         index[rows], keys[rows] = places, found
         is_chosen = outcomes(found, places % vocab == plan.config.eos_id, beam) > DROPPED
         chosen.index_put_((of_sentence[:, None], places % vocab), is_chosen.to(sums.dtype), accumulate=True)
     return keys, index
 
 
-def living_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:
-    """The first ``beam`` continuations that do not end; with places of others behind them where there are fewer.
+def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:
+    """The ranks of the first ``beam`` candidates that are not eos, followed by others where there are fewer.
 
-    At most one continuation of each parent is eos, so that the first two beams hold a beam of others.
+    At most one candidate of each parent is eos, so that ``2 beam`` candidates contain ``beam`` others.
     """
     return is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
 
@@ -281,15 +278,55 @@ def living_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int
 def outcomes(
     ranking: Float[Tensor, "sentences candidates"], is_eos: Bool[Tensor, "sentences candidates"], beam: int
 ) -> Int[Tensor, "sentences candidates"]:
-    """What becomes of each continuation: ``DROPPED``, ``LIVES`` or ``ENDS``."""
-    ranks = living_ranks(is_eos, beam)
+    """The outcome of each candidate: ``DROPPED``, ``LIVE`` or ``FINISHED``."""
+    ranks = live_ranks(is_eos, beam)
     lives = torch.zeros_like(is_eos).scatter(1, ranks, True) & ~is_eos
-    found = torch.where(lives, LIVES, DROPPED)
-    found[:, :beam][is_eos[:, :beam]] = ENDS
+    found = torch.where(lives, LIVE, DROPPED)
+    found[:, :beam][is_eos[:, :beam]] = FINISHED
     return found.masked_fill(ranking == -math.inf, DROPPED)
 
 
-def note_choice(best: Continuations, is_eos: Tensor, beam: int) -> None:
-    """Show in a trace what was looked at, and what became of it."""
+def note_candidates(best: Continuations, is_eos: Tensor, beam: int) -> None:
+    """Record the candidates and their outcomes in a trace."""
     best.note()
     note("search.candidate_outcomes", lambda: outcomes(best.ranking, is_eos, beam), "batch candidate")
+
+
+_BLOCK = 64
+
+
+def top_k(values: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "rows best"], Int[Tensor, "rows best"]]:
+    """The ``count`` greatest of each row, greatest first, and their indices; all where there are fewer.
+
+    ``torch.topk`` orders rows of a whole vocabulary. The greatest ``count`` are in the ``count`` blocks with the
+    greatest maxima, which one cheap pass finds.
+    """
+    rows, n = values.shape
+    whole = n - n % _BLOCK
+    if whole // _BLOCK <= 2 * count:
+        found = values.topk(min(count, n), dim=1)
+        return found.values, found.indices
+    blocks = values[:, :whole].view(rows, -1, _BLOCK)
+    chosen = blocks.amax(dim=2).topk(count, dim=1).indices
+    within = torch.arange(_BLOCK, device=values.device)
+    indices = torch.cat(
+        [
+            (chosen[:, :, None] * _BLOCK + within).flatten(1),
+            torch.arange(whole, n, device=values.device).expand(rows, -1),
+        ],
+        dim=1,
+    )
+    found = values.gather(1, indices).topk(count, dim=1)
+    return found.values, indices.gather(1, found.indices)
+
+
+def top_k_of_beams(
+    ranking: Float[Tensor, "sentences beam"], log_probs: Float[Tensor, "sentences beam vocab"], count: int
+) -> Int[Tensor, "sentences best"]:
+    """Indices into beam · vocab of the ``count`` greatest sums, found among the greatest of each hypothesis."""
+    sentences, beam, vocab = log_probs.shape
+    values, ids = top_k(log_probs.flatten(0, 1), min(count, vocab))
+    sums = ranking[:, :, None] + values.view(sentences, beam, -1)
+    found = sums.flatten(1).topk(min(count, sums[0].numel()), dim=1).indices
+    indices = torch.arange(beam, device=ids.device)[:, None] * vocab + ids.view(sentences, beam, -1)
+    return indices.flatten(1).gather(1, found)

@@ -1,102 +1,68 @@
-"""One batch's search, from ids to candidates: the models, made ready, and the steps that suit the options.
+"""The engine protocol: what translating asks of whatever runs a model, from source ids to candidates.
 
-What a worker process is given to do and what it gives back. Knows nothing of text.
+``TorchEngine`` runs the models of this package; another engine needs no more than these methods. This module and all
+others between the shell and an engine import no PyTorch.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Float
 
-from glassformer.config import DecodeConfig
-from glassformer.decoding.batching import padded
-from glassformer.decoding.beam import SearchState
-from glassformer.decoding.beam_search import beam_steps
-from glassformer.decoding.candidates import Candidate, finished
-from glassformer.decoding.constraints import Demands
-from glassformer.decoding.greedy import greedy_search, is_greedy
-from glassformer.decoding.sampling import SampleState, sample_steps
-from glassformer.decoding.steps import DecoderSteps, EnsembleSteps, IncrementalSteps, Steps
-from glassformer.decoding.teacher_forcing import forced_attention
-from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
-from glassformer.model.linears import Precision
-from glassformer.model.prepared import prepared
-from glassformer.trace import is_tracing
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding.candidates import Candidate
+from glassformer.decoding.request import Constraints
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Job:
-    """A batch: source ids, most ids of each output, each source's place in the whole input, and what is asked."""
+class SearchJob:
+    """A batch to translate, with one entry of each list for each source."""
 
     sources: Sequence[Sequence[int]]
+    """Source ids, eos included."""
     limits: Sequence[int]
-    positions: Sequence[int]
+    """The maximum length of each output."""
+    sample_keys: Sequence[int]
+    """What the random numbers of sampling follow from, beside the seed."""
     options: DecodeConfig
-    demands: Sequence[Demands] | None = None
+    constraints: Sequence[Constraints] | None = None
     attention: bool = False
+    """Whether the cross-attention of each best candidate is wanted."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What came of it: candidates of each source, and the cross-attention of its best one where that was wanted."""
+class SearchResult:
+    """The candidates of each source, best first, and the cross-attention of the best where it was wanted."""
 
     candidates: list[list[Candidate]]
-    attention: Sequence[Float[Tensor, "layers heads tgt src"] | None]
+    attention: "Sequence[Float[Tensor, 'layers heads tgt src'] | None]"
 
 
-class Searcher:
-    """Models that decide together, on their device, in the precision that they translate with."""
+class Engine(Protocol):
+    """Runs a model, or an ensemble. Its options, ids and results are plain values."""
 
-    def __init__(self, models: Sequence[Transformer], precision: Precision | None = None) -> None:
-        """With a precision the models are copied and made ready; raises ``ConfigError`` where it has no kernel."""
-        self.models = [model if precision is None else prepared(model, precision) for model in models]
+    config: ModelConfig
+    """The model's configuration; of an ensemble the first model's, with the shortest maximum length."""
+    workers: int
+    """The processes that share the batches of one call of ``search``."""
 
-    def search(self, job: Job) -> Found:
-        """The candidates of a batch; raises what ``beam_search`` and ``sample`` raise."""
-        with self.ready():
-            if is_greedy(job.options, job.demands) and not is_tracing():
-                candidates = greedy_search(self._steps(job), job.limits, job.options)
-            else:
-                candidates = finished(self.watched(job))
-        outputs = [of_source[0].ids for of_source in candidates]
-        return Found(candidates, self.attention(job, outputs) if job.attention else [None] * len(outputs))
+    def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
+        """The result of each job with the job's number, in any order."""
 
-    def attention(self, job: Job, outputs: Sequence[list[int]]) -> list[Float[Tensor, "layers heads tgt src"]]:
-        """The cross-attention with which the first model writes each source's output."""
-        with self.ready(), torch.inference_mode(False), torch.no_grad():
-            return forced_attention(self.models[0], self._src_ids(job), outputs)
+    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Candidate]]:
+        """For a job of one source: the ids that are certain after each step; returns the candidates."""
 
-    def watched(self, job: Job) -> Generator[SearchState | SampleState, None, list[list[Candidate]]]:
-        """The search of a batch, step by step; to be carried out while the models are ``ready``."""
-        steps = self._steps(job)
-        if job.options.sample:
-            return sample_steps(steps, job.limits, job.options, job.positions, job.demands)
-        return beam_steps(steps, job.limits, job.options, job.demands)
+    def attention(
+        self, job: SearchJob, outputs: Sequence[Sequence[int]]
+    ) -> "list[Float[Tensor, 'layers heads tgt src']]":
+        """The cross-attention with which the first model writes each given output."""
 
-    def ready(self) -> ExitStack:
-        """All models in evaluation mode, and no gradients, for the length of a block."""
-        with ExitStack() as stack:
-            # Inference mode costs less; a trace is of tensors that its reader may compute with.
-            stack.enter_context(torch.no_grad() if is_tracing() else torch.inference_mode())
-            for model in self.models:
-                stack.enter_context(evaluating(model))
-            return stack.pop_all()
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """The log-probability of each id of each target, given its source."""
 
-    def _src_ids(self, job: Job) -> Int[Tensor, "batch src"]:
-        model = self.models[0]
-        return padded(job.sources, model.config.pad_id, model.src_embedding.tokens.weight.device)
-
-    def _steps(self, job: Job) -> Steps:
-        """The plain walk where a trace records it or the cache is not wanted; else what takes least time."""
-        src_ids, options = self._src_ids(job), job.options
-        plain = is_tracing() or not options.cache
-        abreast = not options.sample and options.beam_groups == 1
-        members: list[Steps] = [
-            DecoderSteps.of(model, src_ids, options) if plain else IncrementalSteps(model, src_ids, abreast=abreast)
-            for model in self.models
-        ]
-        return members[0] if len(members) == 1 else EnsembleSteps(members)
+    def close(self) -> None:
+        """Release what the engine holds, such as worker processes."""

@@ -1,8 +1,7 @@
-"""Minimum Bayes risk: of what was drawn, the output that agrees most with all that was drawn.
+"""Minimum Bayes risk decoding: the sample that agrees most with all samples.
 
-Eikema and Aziz 2020 (arXiv 2005.10283): samples show what the model believes, and the best output is the one with
-the greatest expected utility under that belief. The utility is chrF (Popović 2015) of sacrebleu, from 0 to 100.
-Knows nothing of models.
+Eikema and Aziz 2020 (arXiv 2005.10283): samples represent the model's distribution, and the best output is the one
+with the greatest expected utility under it. The utility is sacrebleu's chrF (Popović 2015), from 0 to 100.
 """
 
 from collections import Counter
@@ -12,7 +11,7 @@ Utility = Callable[[str, str], float]
 
 
 def chrf_utility() -> Utility:
-    """How well a text agrees with another that is taken for its reference: sentence chrF."""
+    """The sentence chrF of a text with another one as its reference."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
@@ -20,7 +19,7 @@ def chrf_utility() -> Utility:
 
 
 def expected_utilities(texts: Sequence[str], utility: Utility) -> dict[str, float]:
-    """Of each distinct text the mean utility against all ``texts``, itself included; in the order of first sight.
+    """The mean utility of each distinct text against all ``texts``, itself included; in the order of appearance.
 
     Equal texts are compared once: u distinct texts cost u² calls of ``utility``, some 0.1 ms each for a sentence,
     so that 50 samples that all differ cost a quarter of a second.
@@ -32,10 +31,10 @@ def expected_utilities(texts: Sequence[str], utility: Utility) -> dict[str, floa
     }
 
 
-def least_risk(texts: Sequence[str], n_best: int, utility: Utility) -> list[tuple[int, float]]:
-    """The ``n_best`` distinct texts of greatest expected utility: where each stands first, and its utility.
+def mbr_rank(texts: Sequence[str], n_best: int, utility: Utility) -> list[tuple[int, float]]:
+    """The ``n_best`` distinct texts of greatest expected utility: the index of each, and its utility.
 
-    Of equal utility the one that stands first; fewer come back where fewer differ.
+    Of equal utility the first one wins; fewer are returned if fewer differ.
     """
     utilities = expected_utilities(texts, utility)
     best = sorted(utilities, key=utilities.__getitem__, reverse=True)[:n_best]

@@ -1,8 +1,7 @@
-"""Sampling: each next id drawn from the model's distribution, filtered.
+"""Sampling: each next id is drawn from the model's distribution, processed and filtered.
 
-Each draw has its own stream of random numbers, which follows from the seed, the source's position in the whole
-input and the number of the sample: neighbours in the batch and the order of batches change nothing. Knows
-nothing of text.
+Each sample has its own stream of random numbers, seeded by the seed, the source's key and the number of the sample.
+The other sources of the batch and the order of batches change nothing.
 """
 
 import math
@@ -16,9 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidates import Candidate, finished, length_penalty, nothing_allowed, ranked
-from glassformer.decoding.constraints import Demanded, Demands
-from glassformer.decoding.filters import filtered, has_rules, ruled
+from glassformer.decoding.candidates import Candidate, length_penalty, no_token_allowed, rank_candidates, run_to_end
+from glassformer.decoding.constraints import ConstraintBatch
+from glassformer.decoding.filters import filter_log_probs, has_processors, process_log_probs
+from glassformer.decoding.request import Constraints
 from glassformer.decoding.steps import Steps
 from glassformer.errors import InputError
 from glassformer.trace import note
@@ -26,21 +26,21 @@ from glassformer.trace import note
 
 @dataclass(frozen=True)
 class SampleState:
-    """The samples that are not done, after ``step`` drawn ids."""
+    """The samples that are not done, after ``step`` ids."""
 
-    samples: Tensor  # (rows)             number of the sample: the source's row · n_best + which of its samples
-    limits: Tensor  # (rows)              most ids, eos included
+    samples: Tensor  # (rows)             the source's row · n_best + the number of its sample
+    limits: Tensor  # (rows)              maximum length, eos included
     uniforms: Tensor  # (rows longest)    one number from [0, 1) for each step, float64
     ids: Tensor  # (rows step)
     log_probs: Tensor  # (rows)           by the model's own distribution, not the filtered one
 
     @property
     def step(self) -> int:
-        """Ids drawn in each row."""
+        """The number of ids in each row."""
         return self.ids.shape[1]
 
     def select(self, rows: Int[Tensor, "kept"]) -> Self:
-        """The state of some of the rows."""
+        """The state of some rows."""
         return type(self)(*(getattr(self, field.name).index_select(0, rows) for field in fields(self)))
 
 
@@ -48,41 +48,41 @@ def sample(
     steps: Steps,
     limits: Sequence[int],
     options: DecodeConfig,
-    positions: Sequence[int],
-    demands: Sequence[Demands] | None = None,
+    sample_keys: Sequence[int],
+    constraints: Sequence[Constraints] | None = None,
 ) -> list[list[Candidate]]:
-    """``n_best`` samples for each source, complete ones first, each kind by score; equal ones may occur.
+    """``n_best`` samples of each source, complete ones first, then by score; there may be equal ones.
 
-    ``steps`` stand at the start, with a row for each source; ``limits`` are the most ids, eos included, of each
-    output; ``positions`` says where in the whole input each source stands, which decides its random numbers;
-    ``demands`` are one for each source. Raises ``InputError`` for demands that no output can meet, or for
-    sequences that must occur, which only a search can see to.
+    ``steps`` are at the start, with a row for each source; ``limits`` are the maximum lengths of the outputs in ids,
+    eos included; ``sample_keys`` seed the random numbers of each source; ``constraints`` has one entry for each
+    source. Raises ``InputError`` for constraints that no output can meet, and for required phrases, which only a
+    search can produce.
     """
-    return finished(sample_steps(steps, limits, options, positions, demands))
+    return run_to_end(sample_steps(steps, limits, options, sample_keys, constraints))
 
 
 def sample_steps(
     steps: Steps,
     limits: Sequence[int],
     options: DecodeConfig,
-    positions: Sequence[int],
-    demands: Sequence[Demands] | None = None,
+    sample_keys: Sequence[int],
+    constraints: Sequence[Constraints] | None = None,
 ) -> Generator[SampleState, None, list[list[Candidate]]]:
-    """``sample``, handing out the state after each step, in which those that are done are still there."""
+    """``sample`` that yields the state after each step, before the samples that are done are removed."""
     eos_id = steps.config.eos_id
-    _refuse_required(demands)
-    demanded = Demanded.of(demands, len(limits), steps.config, steps.device)
-    if demanded is not None:
-        demanded.note()
-    state = _start(limits, options, positions, steps.device)
+    _refuse_required(constraints)
+    constraint_batch = ConstraintBatch.of(constraints, len(limits), steps.config, steps.device)
+    if constraint_batch is not None:
+        constraint_batch.note()
+    state = _start(limits, options, sample_keys, steps.device)
     note("search.limits", state.limits, "batch")
     steps.select(state.samples // options.n_best)
     last_ids = torch.full_like(state.samples, steps.config.bos_id)
     found: list[list[Candidate]] = [[] for _ in limits]
     while len(state.samples):
         log_probs = steps.next_log_probs(last_ids)
-        left = rules_leave(log_probs, state, options, demanded, steps.config)
-        state = advance(state, log_probs, left, options)
+        processed = process_samples(log_probs, state, options, constraint_batch, steps.config)
+        state = advance(state, log_probs, processed, options)
         yield state
         done = (state.ids[:, -1] == eos_id) | (state.step >= state.limits)
         _note(state, done)
@@ -94,26 +94,26 @@ def sample_steps(
             state = state.select(keep)
             steps.select(keep)
         last_ids = state.ids[:, -1]
-    return [ranked(candidates, options.n_best) for candidates in found]
+    return [rank_candidates(candidates, options.n_best) for candidates in found]
 
 
-def _refuse_required(demands: Sequence[Demands] | None) -> None:
-    for place, one in enumerate(demands or ()):
+def _refuse_required(constraints: Sequence[Constraints] | None) -> None:
+    for place, one in enumerate(constraints or ()):
         if one.required:
             raise InputError(
-                f"demands[{place}].required: found {len(one.required)} with sampling, expected none, because a draw "
-                "cannot be led to them. Search instead: sample=False."
+                f"constraints[{place}].required: found {len(one.required)} with sampling, expected none, because "
+                "sampling cannot be made to produce them. Search instead: sample=False."
             )
 
 
 def _start(
-    limits: Sequence[int], options: DecodeConfig, positions: Sequence[int], device: torch.device
+    limits: Sequence[int], options: DecodeConfig, sample_keys: Sequence[int], device: torch.device
 ) -> SampleState:
-    """``n_best`` rows for each source, in which nothing is drawn yet."""
+    """``n_best`` empty rows for each source."""
     longest = max(limits, default=0)
     streams = [
-        _uniforms(options.seed, position, number, longest)
-        for position in positions
+        _uniforms(options.seed, sample_key, number, longest)
+        for sample_key in sample_keys
         for number in range(options.n_best)
     ]
     rows = len(streams)
@@ -126,38 +126,38 @@ def _start(
     )
 
 
-def _uniforms(seed: int, position: int, number: int, count: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    return np.random.Generator(np.random.PCG64([seed, position, number])).random(count)
+def _uniforms(seed: int, sample_key: int, number: int, count: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    return np.random.Generator(np.random.PCG64([seed, sample_key, number])).random(count)
 
 
-def rules_leave(
+def process_samples(
     log_probs: Float[Tensor, "rows vocab"],
     state: SampleState,
     options: DecodeConfig,
-    demanded: Demanded | None,
+    constraint_batch: ConstraintBatch | None,
     config: ModelConfig,
 ) -> Float[Tensor, "rows vocab"]:
-    """What the rules make of the model's distributions; raises ``InputError`` where they leave a sample nothing."""
-    if not has_rules(options, demanded):
+    """The processed log-probabilities; raises ``InputError`` if they allow a sample no token."""
+    if not has_processors(options, constraint_batch):
         return log_probs
-    if demanded is not None:
-        demanded = demanded.select(state.samples // options.n_best)
-    left = ruled(log_probs, state.ids, options, demanded, config)
-    note("search.ruled_log_probs", left, "batch vocab")
-    if bool((left == -math.inf).all(dim=1).any()):
-        raise nothing_allowed()
-    return left
+    if constraint_batch is not None:
+        constraint_batch = constraint_batch.select(state.samples // options.n_best)
+    processed = process_log_probs(log_probs, state.ids, options, constraint_batch, config)
+    note("search.ruled_log_probs", processed, "batch vocab")
+    if bool((processed == -math.inf).all(dim=1).any()):
+        raise no_token_allowed()
+    return processed
 
 
 def advance(
     state: SampleState,
     log_probs: Float[Tensor, "rows vocab"],
-    left: Float[Tensor, "rows vocab"],
+    processed: Float[Tensor, "rows vocab"],
     options: DecodeConfig,
 ) -> SampleState:
-    """The state one drawn id later; ``left`` is what the rules made of ``log_probs``."""
-    choice, uniforms = filtered(left, options), state.uniforms[:, state.step]
-    ids = drawn(choice, uniforms)
+    """The state after one more id; ``processed`` are the processed ``log_probs``."""
+    choice, uniforms = filter_log_probs(processed, options), state.uniforms[:, state.step]
+    ids = draw_ids(choice, uniforms)
     note("search.filtered_log_probs", choice, "batch vocab")
     note("search.uniforms", uniforms, "batch")
     note("search.drawn_ids", ids, "batch")
@@ -170,18 +170,18 @@ def advance(
     )
 
 
-def drawn(log_probs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, "rows"]) -> Int[Tensor, "rows"]:
-    """The id at which the cumulated probability of each row passes its number from [0, 1)."""
+def draw_ids(log_probs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, "rows"]) -> Int[Tensor, "rows"]:
+    """The id at which the cumulative probability of each row exceeds its number from [0, 1)."""
     # In double precision, so that rounding neither favours the last ids nor reaches one of probability 0.
-    cumulated = log_probs.double().exp().cumsum(dim=1)
-    passed = uniforms[:, None] * cumulated[:, -1:]
-    ids = torch.searchsorted(cumulated, passed, right=True).squeeze(1)
-    # Only where log_probs are not numbers; ``ranked`` tells of it.
+    cumulative = log_probs.double().exp().cumsum(dim=1)
+    passed = uniforms[:, None] * cumulative[:, -1:]
+    ids = torch.searchsorted(cumulative, passed, right=True).squeeze(1)
+    # Out of range only if log_probs are NaN, which ``rank_candidates`` reports.
     return ids.clamp(max=log_probs.shape[1] - 1)
 
 
 def _note(state: SampleState, done: Tensor) -> None:
-    """Show in a trace where the samples stand."""
+    """Record the samples in a trace."""
     note("search.sampled_ids", state.ids, "batch tgt")
     note("search.sampled_log_probs", state.log_probs, "batch")
     note("search.done", done, "batch")

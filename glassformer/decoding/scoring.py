@@ -1,4 +1,4 @@
-"""What a model thinks of a text that is already there. Knows nothing of how it is computed."""
+"""The score of a given target."""
 
 import math
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from glassformer.decoding.candidates import length_penalty
 
 @dataclass(frozen=True)
 class Scored:
-    """A target as it was scored; ``tokens`` end with eos."""
+    """A given target with its log-probabilities; ``tokens`` end with eos."""
 
     text: str
     tokens: list[str]
     token_log_probs: list[float]
-    """Natural logarithm of the probability of each token, given the source and those before it."""
+    """Natural logarithm of the probability of each token, given the source and the tokens before it."""
     log_prob: float
-    """Their sum: that of the whole target."""
+    """Their sum."""
     score: float
-    """``log_prob`` divided by the length penalty, as hypotheses of a search are scored."""
+    """``log_prob`` divided by the length penalty, like the score of a hypothesis."""
     source_truncated: bool = False
-    """Whether tokens at the end of the source were left out, because the model takes no more."""
+    """Whether tokens at the end of the source were cut off, because the model takes no more."""
 
     @classmethod
     def of(
@@ -33,14 +33,14 @@ class Scored:
         *,
         source_truncated: bool = False,
     ) -> Self:
-        """From the log-probabilities of the tokens; ``alpha`` is that of the length penalty."""
+        """From the tokens' log-probabilities; ``alpha`` is that of the length penalty."""
         log_prob = math.fsum(token_log_probs)
         score = log_prob / length_penalty(len(tokens), alpha)
         return cls(text, list(tokens), list(token_log_probs), log_prob, score, source_truncated)
 
     @property
     def perplexity(self) -> float:
-        """exp(-log_prob / tokens): as unsure as among so many equally probable tokens."""
+        """exp(-log_prob / tokens)."""
         return math.exp(min(-self.log_prob / len(self.tokens), 700.0))
 
     def to_mapping(self) -> dict[str, Any]:

@@ -26,8 +26,15 @@ from torch import Tensor
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
-from glassformer.model.incremental import IncrementalDecoder
-from glassformer.trace import hearing, note
+from glassformer.model.cache import BeamCache, DecoderCache, RowOrder
+from glassformer.model.masks import Mask
+from glassformer.trace import hearing, is_tracing, note
+
+
+def pad_ids(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Int[Tensor, "batch longest"]:
+    """The rows as one int64 tensor, with ``pad_id`` to the right of the shorter ones."""
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], dtype=torch.int64, device=device)
 
 
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
@@ -94,7 +101,7 @@ class AttendingSteps(Steps, Protocol):
         ...
 
 
-def attending(steps: Steps) -> AttendingSteps:
+def require_attention(steps: Steps) -> AttendingSteps:
     """The same steps, known to tell where they look; raises ``ConfigError`` when they do not."""
     if not isinstance(steps, AttendingSteps):
         raise ConfigError(
@@ -105,10 +112,10 @@ def attending(steps: Steps) -> AttendingSteps:
 
 
 class DecoderSteps:
-    """The plain ``Steps``: a batch on its way through the decoder of one model.
+    """A batch on its way through the decoder of one model, each hypothesis a row.
 
-    With ``cached=False`` every step decodes all positions again: the plain walk, which the cache must equal.
-    ``attends`` keeps where each step looked, for ``attention``.
+    With ``cached=False`` every step decodes all positions again, which the cache must equal. ``attends`` keeps where
+    each step looked, for ``attention``.
     """
 
     fills_gaps = False
@@ -121,8 +128,9 @@ class DecoderSteps:
             f"decoder.layers.{model.config.n_decoder_layers - 1}.cross_attention"
         )
         self._weights: list[Tensor] = []
-        self._memory, self._memory_mask = model.encode(src_ids)
-        self._cache = model.new_cache() if cached else None
+        self._memory, src_mask = _encode(model, src_ids)
+        self._memory_mask = Mask.of(src_mask)
+        self._cache = self._new_cache() if cached else None
         self._prefix = src_ids.new_empty(len(src_ids), 0)
 
     @classmethod
@@ -146,36 +154,43 @@ class DecoderSteps:
         if self._cache is None:
             read = self._prefix = torch.cat([self._prefix, read], dim=1)
         note("search.tgt_in_ids", read, "batch tgt")
-        if self._attends:
-            with hearing(self._last_attention, "weights") as self._weights:
-                logits = self._model.decode(read, self._memory, self._memory_mask, self._cache)
-        else:
-            logits = self._model.decode(read, self._memory, self._memory_mask, self._cache)
-        log_probs = token_log_probs(logits[:, -1], self._model.config)
+        log_probs = token_log_probs(self._decode(read)[:, -1], self._model.config)
         note("search.next_log_probs", log_probs, "batch vocab")
         return log_probs
+
+    def _new_cache(self) -> DecoderCache:
+        return self._model.new_cache()
+
+    def _decode(self, read: Int[Tensor, "batch tgt"]) -> Float[Tensor, "batch tgt vocab"]:
+        if not self._attends:
+            return self._model.decode(read, self._memory, self._memory_mask, self._cache)
+        with hearing(self._last_attention, "weights") as self._weights:
+            return self._model.decode(read, self._memory, self._memory_mask, self._cache)
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
         """Which source positions of each row are no padding."""
-        return self._memory_mask[:, 0, 0]
+        return self._memory_mask.visible[:, 0, 0]
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """Where the last step looked; raises ``ConfigError`` when its weights were not kept."""
+        attention = mean_of_heads(self._last_weights())
+        note("search.attention", attention, "batch src")
+        return attention
+
+    def _last_weights(self) -> Float[Tensor, "batch heads tgt src"]:
         if not self._weights:
             raise ConfigError(
                 "decode.coverage_penalty: the attention weights of the last step are not there, expected them for "
                 "the score. Make the steps with attends=True, and call model.use_fused_attention without in_traces."
             )
-        attention = mean_of_heads(self._weights[-1])
-        note("search.attention", attention, "batch src")
-        return attention
+        return self._weights[-1]
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
         note("search.rows", rows, "batch")
         self._memory = self._memory.index_select(0, rows)
-        self._memory_mask = self._memory_mask.index_select(0, rows)
+        self._memory_mask = self._memory_mask.reorder(rows)
         self._prefix = self._prefix.index_select(0, rows)
         if self._cache is not None:
             self._cache.reorder(rows)
@@ -187,6 +202,51 @@ class DecoderSteps:
         if self._cache is not None:
             for layer in self._cache.layers:
                 layer.self_attention.reorder(rows)
+
+
+class BeamSteps(DecoderSteps):
+    """The same with the hypotheses of a source as slots of one row: following a search copies no keys.
+
+    For a search in which every source has equally many hypotheses, and the rows of a source stand together.
+    """
+
+    fills_gaps = True
+
+    _cache: BeamCache
+
+    def _new_cache(self) -> BeamCache:
+        return self._model.new_beam_cache()
+
+    def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
+        """What may follow once ``ids`` stand at the next position of each row."""
+        logits = self._decode(ids.view(len(self._memory), -1))
+        return token_log_probs(logits.flatten(0, 1), self._model.config)
+
+    @property
+    def source_mask(self) -> Bool[Tensor, "rows src"]:
+        """Which source positions of each row are no padding."""
+        return super().source_mask.repeat_interleave(self._cache.slots, dim=0)
+
+    def attention(self) -> Float[Tensor, "rows src"]:
+        """Where the last step looked; raises ``ConfigError`` when its weights were not kept."""
+        return self._last_weights().float().mean(dim=1).flatten(0, 1)
+
+    def select(self, rows: Int[Tensor, "new_rows"]) -> None:
+        """Row i becomes what row ``rows[i]`` was; each source keeps no row or as many as the others, together."""
+        if not len(rows):
+            return
+        slots, before = self._cache.slots, len(self._memory)
+        sources: Tensor = torch.unique_consecutive(rows // slots)
+        if len(sources) < before:
+            order = RowOrder(sources, before)
+            self._memory = order.of(self._memory)
+            self._memory_mask = self._memory_mask.reorder(sources)
+            self._cache.reorder_sources(order)
+        self._cache.reorder((rows % slots).view(len(sources), -1))
+
+    def exchange(self, rows: Int[Tensor, "rows"]) -> None:
+        """The same for as many rows, each of which stays with its source."""
+        self._cache.reorder((rows % self._cache.slots).view(len(self._memory), -1))
 
 
 def mean_log_probs(log_probs: Float[Tensor, "models ..."]) -> Float[Tensor, "..."]:
@@ -222,11 +282,11 @@ class EnsembleSteps:
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
         """Which source positions of each row are no padding."""
-        return attending(self._members[0]).source_mask
+        return require_attention(self._members[0]).source_mask
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """The mean of where the models looked at the last step."""
-        return torch.stack([attending(member).attention() for member in self._members]).mean(dim=0)
+        return torch.stack([require_attention(member).attention() for member in self._members]).mean(dim=0)
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was, in each model."""
@@ -239,76 +299,12 @@ class EnsembleSteps:
             member.exchange(rows)
 
 
-class IncrementalSteps:
-    """A batch of sources on their way through the decoder.
-
-    ``abreast`` holds the hypotheses of a source as columns of one row: for a search in which every source keeps
-    equally many, so that following it copies no key and no value. Else each hypothesis is a row of its own.
-    """
-
-    fills_gaps = True
-
-    def __init__(self, model: Transformer, src_ids: Int[Tensor, "sources src"], *, abreast: bool) -> None:
-        self._model, self._is_abreast = model, abreast
-        memory, self._memory_mask = _encoded(model, src_ids)
-        self._decoder = IncrementalDecoder(model, memory, self._memory_mask)
-
-    @property
-    def config(self) -> ModelConfig:
-        """The model's configuration."""
-        return self._model.config
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self._memory_mask.device
-
-    def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """What may follow once ``ids`` stand at the next position of each row."""
-        return token_log_probs(self._decoder(ids), self._model.config)
-
-    @property
-    def source_mask(self) -> Bool[Tensor, "rows src"]:
-        """Which source positions of each row are no padding."""
-        return self._memory_mask[:, 0, 0].repeat_interleave(self._decoder.abreast, dim=0)
-
-    def attention(self) -> Float[Tensor, "rows src"]:
-        """Where the last step looked."""
-        return self._decoder.looked.float().mean(dim=1)
-
-    def select(self, rows: Int[Tensor, "new_rows"]) -> None:
-        """Row i becomes what row ``rows[i]`` was; abreast of each source all or as many, and those together."""
-        if not len(rows):
-            return
-        if not self._is_abreast:
-            self._reorder(rows)
-            return
-        width = self._decoder.abreast
-        sources: Tensor = torch.unique_consecutive(rows // width)
-        parents = (rows % width).view(len(sources), -1)
-        if len(sources) < len(self._memory_mask):
-            self._reorder(sources)
-        self._decoder.follow(parents)
-
-    def exchange(self, rows: Int[Tensor, "rows"]) -> None:
-        """The same for as many rows, each of which stays with its source."""
-        if self._is_abreast:
-            width = self._decoder.abreast
-            self._decoder.follow((rows % width).view(-1, width))
-        else:
-            self._decoder.exchange(rows)
-
-    def _reorder(self, sources: Int[Tensor, "new_sources"]) -> None:
-        self._memory_mask = self._memory_mask.index_select(0, sources)
-        self._decoder.reorder(sources)
-
-
-def _encoded(
+def _encode(
     model: Transformer, src_ids: Int[Tensor, "sources src"]
 ) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
     """What ``encode`` returns; on a CPU of some sources at a time, so that what lies between stays in its cache."""
     at_once = max(1, _POSITIONS // max(1, src_ids.shape[1]))
-    if src_ids.device.type != "cpu" or len(src_ids) <= at_once:
+    if src_ids.device.type != "cpu" or len(src_ids) <= at_once or is_tracing():
         return model.encode(src_ids)
     memories, masks = zip(*map(model.encode, torch.split(src_ids, at_once)), strict=True)
     return torch.cat(memories), torch.cat(masks)

@@ -1,12 +1,7 @@
-"""A search that is watched while it goes on: what is certain of its best output, step by step.
+"""Streaming: the prefix of a translation that is already certain, and its text.
 
-Certain is the beginning that all hypotheses of the source share, those that live and those that have ended. Knows
-nothing of text.
-
-Text that grows token by token: what of it is certain, whatever comes next.
-
-A byte-level token may end in the midst of a character. What is there of it is held back until the character is
-whole, or until nothing more comes. Knows nothing of models.
+A prefix is certain once all hypotheses of the source share it, live and finished ones. A byte-level token may end in
+the middle of a character: the detokenizer holds back an incomplete character until it is whole, or the output ends.
 """
 
 import math
@@ -19,15 +14,15 @@ from glassformer.decoding.sampling import SampleState
 from glassformer.text.tokenizer import Tokenizer
 
 
-class Shared:
-    """The ids that all hypotheses of one source begin with, kept up with the states of its search."""
+class CertainPrefix:
+    """The ids that all hypotheses of one source begin with, updated with each state of its search."""
 
     def __init__(self) -> None:
         self._hypotheses: dict[int, list[list[int]]] = {}
 
-    def after(self, state: SearchState | SampleState) -> list[int]:
-        """The shared ids after a step; behind eos there may be padding."""
-        # Groups and samples that are done leave the state; what they came to still counts.
+    def update(self, state: SearchState | SampleState) -> list[int]:
+        """The shared ids after a step; after eos there may be padding."""
+        # Groups and samples that are done leave the state; their outputs still count.
         self._hypotheses |= _of_samples(state) if isinstance(state, SampleState) else _of_beams(state)
         every = [ids for hypotheses in self._hypotheses.values() for ids in hypotheses]
         differs = (len(set(ids)) > 1 for ids in zip(*every, strict=False))
@@ -41,7 +36,7 @@ def _of_samples(state: SampleState) -> dict[int, list[list[int]]]:
 
 
 def _of_beams(state: SearchState) -> dict[int, list[list[int]]]:
-    """Of those that have ended the kept are enough: one that fell behind them never becomes the best again."""
+    """Of the finished ones the n_best suffice: another one never becomes the best again."""
     ids = torch.cat([state.ids, state.ended_ids], dim=1)
     exists = torch.cat([state.ranking, state.ended_scores], dim=1) > -math.inf
     return {number: ids[place, exists[place]].tolist() for place, number in enumerate(state.sentences.tolist())}
@@ -50,23 +45,23 @@ def _of_beams(state: SearchState) -> dict[int, list[list[int]]]:
 _BROKEN = "\ufffd"
 
 
-class GrowingText:
-    """Gives the text of growing ids in pieces; joined they are ``tokenizer.to_text`` of all ids."""
+class StreamingDetokenizer:
+    """Returns the text of growing ids in pieces; joined, they are ``tokenizer.to_text`` of all ids."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._given = ""
+        self._returned = ""
 
-    def upto(self, ids: Sequence[int]) -> str:
-        """What ``ids`` add to the text that was given so far; they begin with the ids of the call before."""
-        # What looks broken at the end may be the beginning of a character; no text before it can change any more.
-        return self._beyond(self._tokenizer.to_text(ids).rstrip(_BROKEN))
+    def put(self, ids: Sequence[int]) -> str:
+        """The text that ``ids`` add to the previous pieces; they begin with the ids of the previous call."""
+        # A broken character at the end may still be completed; the text before it cannot change any more.
+        return self._rest(self._tokenizer.to_text(ids).rstrip(_BROKEN))
 
     def end(self, ids: Sequence[int]) -> str:
-        """What is left, once ``ids`` are all."""
-        return self._beyond(self._tokenizer.to_text(ids))
+        """The rest of the text, once ``ids`` are complete."""
+        return self._rest(self._tokenizer.to_text(ids))
 
-    def _beyond(self, text: str) -> str:
-        piece = text[len(self._given) :]
-        self._given += piece
+    def _rest(self, text: str) -> str:
+        piece = text[len(self._returned) :]
+        self._returned += piece
         return piece

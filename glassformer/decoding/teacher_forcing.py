@@ -1,7 +1,6 @@
-"""Teacher forcing: what the model thinks of outputs that are already there. Section 3.1, "shifted right".
+"""Teacher forcing: one pass over given outputs. Section 3.1, "shifted right".
 
-One pass over all positions gives each id's log-probability, or the attention with which it was written. Knows
-nothing of text.
+It gives the log-probability of each id, or the attention with which the model writes it.
 """
 
 from collections.abc import Sequence
@@ -10,8 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glassformer.decoding.batching import padded
-from glassformer.decoding.steps import mean_log_probs, token_log_probs
+from glassformer.decoding.steps import mean_log_probs, pad_ids, token_log_probs
 from glassformer.model import Transformer
 from glassformer.trace import tracing
 
@@ -19,16 +17,16 @@ from glassformer.trace import tracing
 def forced_token_log_probs(
     models: Sequence[Transformer], src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
 ) -> list[list[float]]:
-    """The log-probability of each id of each source's output; of several models that of their mean probability."""
-    out_ids = padded(outputs, models[0].config.pad_id, src_ids.device)
-    log_probs = mean_log_probs(torch.stack([_of_ids(model, src_ids, out_ids) for model in models]))
+    """The log-probability of each id of each source's output; of an ensemble that of the mean probability."""
+    out_ids = pad_ids(outputs, models[0].config.pad_id, src_ids.device)
+    log_probs = mean_log_probs(torch.stack([_log_probs_of(model, src_ids, out_ids) for model in models]))
     return [row[: len(output)] for row, output in zip(log_probs.tolist(), outputs, strict=True)]
 
 
-def _of_ids(
+def _log_probs_of(
     model: Transformer, src_ids: Int[Tensor, "batch src"], out_ids: Int[Tensor, "batch tgt"]
 ) -> Float[Tensor, "batch tgt"]:
-    log_probs = token_log_probs(model(src_ids, _shifted_right(out_ids, model)), model.config)
+    log_probs = token_log_probs(model(src_ids, _shift_right(out_ids, model)), model.config)
     return log_probs.gather(2, out_ids[:, :, None]).squeeze(2)
 
 
@@ -36,19 +34,19 @@ def forced_attention(
     model: Transformer, src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
 ) -> list[Float[Tensor, "layers heads tgt src"]]:
     """The cross-attention weights of each source's output, without the padding of either, on the CPU."""
-    out_ids = padded(outputs, model.config.pad_id, src_ids.device)
+    out_ids = pad_ids(outputs, model.config.pad_id, src_ids.device)
     with tracing(model, only="decoder.layers.*.cross_attention.weights") as trace:
-        model(src_ids, _shifted_right(out_ids, model))
+        model(src_ids, _shift_right(out_ids, model))
     weights = torch.stack([step.value for step in trace], dim=1).cpu()
     src_lengths = (src_ids != model.config.pad_id).sum(dim=1).tolist()
-    # Cloned, so that keeping one does not keep the whole batch.
+    # Clones, because a view would keep the whole batch in memory.
     return [
         row[:, :, : len(output), :src_length].clone()
         for row, output, src_length in zip(weights, outputs, src_lengths, strict=True)
     ]
 
 
-def _shifted_right(out_ids: Int[Tensor, "batch tgt"], model: Transformer) -> Int[Tensor, "batch tgt"]:
-    """What the decoder reads to write ``out_ids``: bos, then all but the last."""
+def _shift_right(out_ids: Int[Tensor, "batch tgt"], model: Transformer) -> Int[Tensor, "batch tgt"]:
+    """The decoder's input for ``out_ids``: bos, then all but the last id."""
     first = out_ids.new_full((len(out_ids), 1), model.config.bos_id)
     return torch.cat([first, out_ids[:, :-1]], dim=1)

@@ -1,21 +1,23 @@
-"""What a translation is: the source as the model read it, and the hypotheses for it, best first."""
+"""Translations: the source as the model read it, and its hypotheses, best first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
-from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _END = CONTROL_TOKENS[EOS_ID]  # no other token has this label
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output. ``ids`` and ``tokens`` end with eos, unless ``truncated`` says that the limit cut it short."""
+    """One output. ``ids`` and ``tokens`` end with eos, unless ``truncated`` says that it reached the length limit."""
 
     text: str
     tokens: list[str]
@@ -25,14 +27,14 @@ class Hypothesis:
     score: float
     """``log_prob`` divided by the length penalty; it ranks the hypotheses."""
     truncated: bool
-    attention: Float[Tensor, "layers heads tgt src"] | None = field(default=None, compare=False, repr=False)
-    """Cross-attention weights, on the CPU: row i is where the decoder looked when it wrote ``tokens[i]``."""
+    attention: "Float[Tensor, 'layers heads tgt src'] | None" = field(default=None, compare=False, repr=False)
+    """Cross-attention weights, on the CPU: row i has those with which the decoder wrote ``tokens[i]``."""
     utility: float | None = None
-    """Mean chrF against all samples, by which minimum Bayes risk ranks; None without it."""
+    """Mean chrF against all samples, by which minimum Bayes risk ranks; None otherwise."""
     unmet: tuple[str, ...] = ()
-    """What was demanded and does not occur."""
+    """The required phrases that do not occur."""
 
-    def alignment(self, layer: int | None = None, head: int | None = None) -> Float[Tensor, "tgt src"] | None:
+    def alignment(self, layer: int | None = None, head: int | None = None) -> "Float[Tensor, 'tgt src'] | None":
         """The cross-attention of a layer and a head, from 0; each row sums to 1. None without attention.
 
         Without ``layer`` it is the last one, without ``head`` the mean of all heads. Raises ``InputError`` for one
@@ -41,18 +43,18 @@ class Hypothesis:
         if self.attention is None:
             return None
         layers, heads = self.attention.shape[:2]
-        of_layer = self.attention[layers - 1 if layer is None else _within("layer", layer, layers)]
-        return of_layer.mean(dim=0) if head is None else of_layer[_within("head", head, heads)]
+        of_layer = self.attention[layers - 1 if layer is None else _check_index("layer", layer, layers)]
+        return of_layer.mean(dim=0) if head is None else of_layer[_check_index("head", head, heads)]
 
     def aligned(self, layer: int | None = None, head: int | None = None) -> list[int] | None:
-        """For each token the place of the source token with the greatest weight, as ``alignment`` has it."""
+        """For each token the index of the source token with the greatest weight in ``alignment``."""
         soft = self.alignment(layer, head)
         if soft is None:
             return None
         return soft.argmax(dim=1).tolist() if soft.shape[1] else []
 
     def to_mapping(self, *, attention: bool = True) -> dict[str, Any]:
-        """Plain values, ready for JSON; those that were not asked for are not there."""
+        """Plain values, ready for JSON; utility, unmet phrases and attention only where there are some."""
         values = {
             "text": self.text, "tokens": self.tokens, "ids": self.ids, "log_prob": self.log_prob,
             "score": self.score, "truncated": self.truncated,
@@ -66,7 +68,7 @@ class Hypothesis:
         return values
 
 
-def _within(name: str, number: int, count: int) -> int:
+def _check_index(name: str, number: int, count: int) -> int:
     if not 0 <= number < count:
         raise InputError(f"{name}: found {number}, expected 0 to {count - 1}: the model has {count}.")
     return number
@@ -77,13 +79,13 @@ EMPTY = Hypothesis(text="", tokens=[], ids=[], log_prob=0.0, score=0.0, truncate
 
 @dataclass(frozen=True)
 class Translation:
-    """The outputs for one source; at least one. For a source without anything to translate it is empty."""
+    """The hypotheses for one source, at least one. For a blank source it is empty."""
 
     source: str
     source_tokens: list[str]
-    """What the model read, eos included; ``attention``'s last axis. Empty when the model was not asked."""
+    """The tokens that the model read, eos included: the last axis of ``attention``. Empty for a blank source."""
     source_truncated: bool
-    """Whether tokens at the end were left out, because the model takes no more."""
+    """Whether tokens at the end were cut off, because the model takes no more."""
     hypotheses: list[Hypothesis]
 
     @property
@@ -92,10 +94,9 @@ class Translation:
         return self.hypotheses[0].text
 
     def links(self, layer: int | None = None, head: int | None = None) -> list[tuple[int, int]] | None:
-        """Which source token each token of the best hypothesis was written from: places in both lists of tokens.
+        """Pairs of source and target token indices: ``aligned`` of the best hypothesis, without end tokens.
 
-        ``aligned`` without the ends of sentences: </s> has no link, nor has a token that looked most at </s>. None
-        without attention.
+        A token whose greatest weight is on </s> has no link. None without attention.
         """
         best = self.hypotheses[0]
         aligned = best.aligned(layer, head)
@@ -110,7 +111,7 @@ class Translation:
     def to_mapping(
         self, *, attention: bool = True, layer: int | None = None, head: int | None = None
     ) -> dict[str, Any]:
-        """Plain values, ready for JSON; with attention, or its links alone, where it was asked for."""
+        """Plain values, ready for JSON; with the attention if ``attention``, and with the links if there are some."""
         values = {
             "source": self.source,
             "source_tokens": self.source_tokens,
@@ -122,5 +123,5 @@ class Translation:
 
 
 def pharaoh(links: Sequence[tuple[int, int]]) -> str:
-    """Links as word aligners and translation tools write them: source-target, with spaces between."""
+    """Links in the Pharaoh format of word aligners: source-target, separated by spaces."""
     return " ".join(f"{source}-{target}" for source, target in links)

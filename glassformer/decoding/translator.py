@@ -1,11 +1,6 @@
-"""From texts to translations: the tokenizers, the model or several, and the search, joined.
+"""The translator: tokenizers and an engine, from texts to translations and from targets to scores.
 
-Texts are sorted by length and translated in batches; results come back in the order of the texts, as many as
-there were. Knows nothing of files or servers.
-
-Runs that translate together, loaded: their models, and the one vocabulary that they share.
-
-Knows nothing of how models are made to decide together.
+Texts are sorted by length and translated in batches; the results are in the order of the texts.
 """
 
 from collections import Counter
@@ -13,81 +8,59 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig
-from glassformer.decoding.batch_translator import Writer
+from glassformer.decoding.batch_translator import BatchTranslator
 from glassformer.decoding.batching import (
     check_pairs,
     check_texts,
     check_tokenizers,
-    copies,
-    in_batches,
+    plan_decoding,
     read_sources,
     refuse_one_str,
 )
-from glassformer.decoding.request import Request, requests_of
+from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
-from glassformer.decoding.segments import Part, joined, parts_of
-from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
-from glassformer.decoding.worker_pool import checked_workers
+from glassformer.decoding.segments import Segment, join_segments, split_requests
+from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.errors import InputError, RunError, TokenizerError
-from glassformer.model import Transformer
-from glassformer.model.linears import read_precision
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.tokenizer import Tokenizer
 
-
-def load_together(directories: Sequence[str | Path], device: str) -> list[LoadedRun]:
-    """Each run, on ``device``; raises ``RunError`` for none, ``TokenizerError`` for runs of other vocabularies."""
-    if not directories:
-        raise RunError("run: found none, expected at least one run directory. Name one.")
-    runs = [RunDirectory(Path(directory)).load(device) for directory in directories]
-    for directory, run in zip(directories[1:], runs[1:], strict=True):
-        _check_same_tokenizers(directories[0], runs[0], directory, run)
-    return runs
-
-
-def _check_same_tokenizers(first: str | Path, expected: LoadedRun, second: str | Path, found: LoadedRun) -> None:
-    for side in ("src", "tgt"):
-        one, other = (getattr(run, f"{side}_tokenizer") for run in (expected, found))
-        if one.digest != other.digest:
-            raise TokenizerError(
-                f"{second}/tokenizer.{side}.json: is not the tokenizer of {first}, expected the same: runs decide "
-                "together about ids, which must mean the same to all. Train them on one text with one vocabulary."
-            )
-
-
-__all__ = ["Hypothesis", "Request", "Scored", "Translation", "Translator"]
+if TYPE_CHECKING:
+    from glassformer.decoding.engine import Engine
+    from glassformer.model import Transformer
 
 Progress = Callable[[int], None]
 
 
 class Translator:
-    """A model with its tokenizers; ``config`` holds the options of every call that brings none of its own.
+    """A model with its tokenizers; ``config`` holds the default options of all methods.
 
-    With ``others`` it is an ensemble: each next id follows from the mean of all models' probabilities. Models are
-    used where they are, on their device. One in training mode is put into evaluation mode for the length of a call.
+    With ``others`` it is an ensemble, which uses the mean of all models' probabilities. The models stay on their
+    device; one in training mode is put into evaluation mode for the duration of a call.
 
-    ``precision`` (float32, bf16, int8) makes copies of the models that translate faster, ``workers`` processes that
-    search beside each other; leave them as a ``with`` block or by ``close``. A walk looks at the models themselves.
+    ``precision`` (float32, bf16, int8) makes converted copies of the models, which translate faster; ``workers``
+    starts processes that share the batches, which ``close`` or the end of a ``with`` block ends. Walks and traces use
+    the models themselves.
     """
 
     def __init__(
         self,
-        model: Transformer,
+        model: "Transformer",
         src_tokenizer: Tokenizer,
         tgt_tokenizer: Tokenizer,
         config: DecodeConfig,
         *,
-        others: Sequence[Transformer] = (),
+        others: "Sequence[Transformer]" = (),
         precision: str | None = None,
         workers: int = 1,
     ) -> None:
-        """Raises ``TokenizerError`` when a tokenizer has other sizes or control ids than a model.
+        """Raises ``TokenizerError`` if a tokenizer and a model differ in vocabulary size or control ids.
 
-        ``ConfigError`` for a precision that there is not, here or at all, or for no workers.
+        Raises ``ConfigError`` for a precision that is unknown or not available here, or for less than one worker.
         """
         self.model = model
         self.models = (model, *others)
@@ -96,7 +69,8 @@ class Translator:
         self.config = config
         for member in self.models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
-        self._writer = Writer(self.models, tgt_tokenizer, read_precision(precision), checked_workers(workers))
+        self._batches = BatchTranslator(_torch_engine(self.models, precision, workers), tgt_tokenizer)
+        self._config = self._batches.engine.config
 
     @classmethod
     def load(
@@ -107,12 +81,12 @@ class Translator:
         precision: str | None = None,
         workers: int = 1,
     ) -> Self:
-        """From a run directory, or an ensemble from several, on ``device``: auto, cpu, cuda, cuda:1 ...
+        """Load a run directory, or several as an ensemble, on ``device``: auto, cpu, cuda, cuda:1 ...
 
-        Where none is named it is the small English-German model that ships with the package.
-        An ensemble takes its options from the first run. Raises ``TokenizerError`` for runs of other vocabularies.
+        The default is the small English-German model that comes with the package. An ensemble takes its options from
+        the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
         """
-        runs = load_together([directory] if isinstance(directory, str | Path) else directory, device)
+        runs = load_ensemble([directory] if isinstance(directory, str | Path) else directory, device)
         first = runs[0]
         return cls(
             first.model,
@@ -125,8 +99,8 @@ class Translator:
         )
 
     def close(self) -> None:
-        """End the worker processes; without any there is nothing to do."""
-        self._writer.close()
+        """End the worker processes, if there are any."""
+        self._batches.engine.close()
 
     def __enter__(self) -> Self:
         return self
@@ -145,17 +119,17 @@ class Translator:
         attention: bool = False,
         progress: Progress | None = None,
     ) -> list[Translation]:
-        """One translation for each text, in their order; a blank text gives an empty one.
+        """One translation for each text, in order; a blank text gives an empty one.
 
-        ``prefixes`` are what each output begins with, ``constraints`` the phrases that each must hold, ``banned`` the
-        phrases that none may hold. ``attention`` adds the cross-attention weights to each best hypothesis, of an
-        ensemble those of the first model. ``progress`` is called after each batch with the number of texts done so
+        ``prefixes`` are what each output begins with, ``constraints`` the phrases that each must contain, ``banned``
+        the phrases that none may contain. ``attention`` adds the cross-attention weights to each best hypothesis, of
+        an ensemble those of the first model. ``progress`` is called after each batch with the number of texts done so
         far. A text with more tokens than the model takes is cut and flagged ``source_truncated``. Raises
-        ``InputError`` when ``texts`` is not a list of str, or for what cannot be demanded.
+        ``InputError`` if ``texts`` is not a list of str, or for constraints that cannot be tokenized.
         """
         check_texts("texts", texts)
-        requests = requests_of(texts, prefixes, constraints, banned)
-        return self._translated(requests, 0, self._checked(options), attention, progress)
+        requests = make_requests(texts, prefixes, constraints, banned)
+        return self._translate(requests, 0, self._options(options), attention, progress)
 
     def translate_stream(
         self,
@@ -166,67 +140,67 @@ class Translator:
         chunk: int = 1000,
         start: int = 0,
     ) -> Iterator[Translation]:
-        """``translate`` for texts without end: ``chunk`` of them are read, translated and handed on at a time.
+        """``translate`` for any number of texts: ``chunk`` of them are read, translated and yielded at a time.
 
-        In place of a text a ``Request`` may stand, with what is demanded of its translation. ``start`` is the number
-        of the first text in the whole input, of which these are a part: sampling draws by it.
+        A ``Request`` gives a text with its constraints. ``start`` is the number of the first text in the whole input,
+        if these are a part of it: the random numbers of sampling follow from it.
         """
         refuse_one_str("texts", texts)
         if chunk < 1:
             raise InputError(f"chunk: found {chunk}, expected 1 or more texts to read at a time.")
         remaining = iter(texts)
-        while taken := list(islice(remaining, chunk)):
-            check_texts("texts", [one.text if isinstance(one, Request) else one for one in taken])
-            requests = [one if isinstance(one, Request) else Request(one) for one in taken]
-            yield from self._translated(requests, start, self._checked(options), attention, None)
-            start += len(taken)
+        while texts_read := list(islice(remaining, chunk)):
+            check_texts("texts", [one.text if isinstance(one, Request) else one for one in texts_read])
+            requests = [one if isinstance(one, Request) else Request(one) for one in texts_read]
+            yield from self._translate(requests, start, self._options(options), attention, None)
+            start += len(texts_read)
 
     def stream(self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0) -> Iterator[str]:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
-        Greedy search and sampling give each token, a beam what all its hypotheses share. A character is given when
-        it is whole. ``start`` is the text's number in the whole input: sampling draws by it. Raises ``InputError`` as
-        ``translate`` does.
+        Greedy search and sampling yield each token, a beam search what all its hypotheses share. A character is
+        yielded when it is complete. ``start`` is the text's number in the whole input, from which the random numbers
+        of sampling follow. Raises ``InputError`` as ``translate`` does.
         """
-        options = self._checked(options)
+        options = self._options(options)
         request = text if isinstance(text, Request) else Request(text)
         check_texts("text", [request.text])
-        for part in self._parts([request], start, options):
-            if not part.source.is_empty:
-                yield from self._writer.pieces(part, options)
-            yield part.gap
+        for segment in self._segments([request], start, options):
+            if not segment.source.is_empty:
+                yield from self._batches.stream(segment, options)
+            yield segment.gap
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability (natural logarithm) of each target, eos included, given its source.
 
-        Raises ``InputError`` when there are not as many of both, or a target is longer than the model takes.
+        Raises ``InputError`` unless there is one target for each source, none longer than the model takes.
         """
         return [one.log_prob for one in self.scored(sources, targets)]
 
     def scored(
         self, sources: Sequence[str], targets: Sequence[str], options: DecodeConfig | None = None, *, start: int = 0
     ) -> list[Scored]:
-        """``score`` with what it is made of, each token's log-probability, and with the length penalty's score.
+        """``score`` in detail: each token's log-probability, and the score with the length penalty.
 
-        ``start`` is the number of the first pair in the whole input, by which messages name one.
+        ``start`` is the number of the first pair in the whole input, for error messages.
         """
-        options = self._checked(options)
-        src = read_sources(sources, self.src_tokenizer, self._writer.config, "sources")
-        tgt = read_sources(targets, self.tgt_tokenizer, self._writer.config, "targets")
-        check_pairs(src, tgt, self._writer.config, start)
+        options = self._options(options)
+        src = read_sources(sources, self.src_tokenizer, self._config, "sources")
+        tgt = read_sources(targets, self.tgt_tokenizer, self._config, "targets")
+        check_pairs(src, tgt, self._config, start)
         lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
         log_probs: list[list[float]] = [[] for _ in src]
-        for batch in in_batches(lengths, range(len(src)), 1, options.batch_tokens):
-            ids = ([side[place].ids for place in batch] for side in (src, tgt))
-            for place, found in zip(batch, self._writer.token_log_probs(*ids), strict=True):
-                log_probs[place] = found
+        for batch in plan_decoding(lengths, range(len(src)), 1, options.batch_tokens):
+            src_ids, tgt_ids = ([side[number].ids for number in batch] for side in (src, tgt))
+            for number, token_log_probs in zip(batch, self._batches.engine.score(src_ids, tgt_ids), strict=True):
+                log_probs[number] = token_log_probs
         tokens = [self.tgt_tokenizer.to_tokens(target.ids) for target in tgt]
         return [
-            Scored.of(target.text, labels, found, options.length_penalty, source_truncated=source.truncated)
-            for source, target, labels, found in zip(src, tgt, tokens, log_probs, strict=True)
+            Scored.of(target.text, labels, of_tokens, options.length_penalty, source_truncated=source.truncated)
+            for source, target, labels, of_tokens in zip(src, tgt, tokens, log_probs, strict=True)
         ]
 
-    def _checked(self, options: DecodeConfig | None) -> DecodeConfig:
+    def _options(self, options: DecodeConfig | None) -> DecodeConfig:
         options = self.config if options is None else options
         if not isinstance(options, DecodeConfig):
             raise InputError(
@@ -234,10 +208,10 @@ class Translator:
             )
         return options
 
-    def _parts(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[Part]:
-        return parts_of(requests, start, options, self._writer.config, (self.src_tokenizer, self.tgt_tokenizer))
+    def _segments(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[Segment]:
+        return split_requests(requests, start, options, self._config, (self.src_tokenizer, self.tgt_tokenizer))
 
-    def _translated(
+    def _translate(
         self,
         requests: Sequence[Request],
         start: int,
@@ -246,19 +220,49 @@ class Translator:
         progress: Progress | None,
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
-        parts = self._parts(requests, start, options)
-        results = [Translation(part.source.text, [], part.source.truncated, [EMPTY]) for part in parts]
-        places = [place for place, part in enumerate(parts) if not part.source.is_empty]
-        to_do = Counter(parts[place].request for place in places)
-        lengths = [len(part.source.ids) for part in parts]
-        batches = in_batches(lengths, places, copies(options), options.batch_tokens, self._writer.workers)
-        in_parts = [[parts[place] for place in batch] for batch in batches]
-        for number, written in self._writer.write(in_parts, options, attention=attention):
-            batch = batches[number]
-            for place, hypotheses in zip(batch, written, strict=True):
-                tokens = self.src_tokenizer.to_tokens(parts[place].source.ids)
-                results[place] = replace(results[place], source_tokens=tokens, hypotheses=hypotheses)
-            to_do -= Counter(parts[place].request for place in batch)
+        segments = self._segments(requests, start, options)
+        results = [Translation(segment.source.text, [], segment.source.truncated, [EMPTY]) for segment in segments]
+        numbers = [number for number, segment in enumerate(segments) if not segment.source.is_empty]
+        remaining = Counter(segments[number].request for number in numbers)
+        lengths = [len(segment.source.ids) for segment in segments]
+        workers = self._batches.engine.workers
+        plan = plan_decoding(lengths, numbers, options.rows_per_source, options.batch_tokens, workers)
+        batches = [[segments[number] for number in batch] for batch in plan]
+        for batch_number, of_batch in self._batches.translate(batches, options, attention=attention):
+            for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
+                tokens = self.src_tokenizer.to_tokens(segments[number].source.ids)
+                results[number] = replace(results[number], source_tokens=tokens, hypotheses=hypotheses)
+            remaining -= Counter(segment.request for segment in batches[batch_number])
             if progress is not None:
-                progress(len(requests) - len(to_do))
-        return list(joined(requests, parts, results))
+                progress(len(requests) - len(remaining))
+        return list(join_segments(requests, segments, results))
+
+
+def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int) -> "Engine":
+    from glassformer.decoding.torch_engine import TorchEngine
+    from glassformer.decoding.worker_pool import WorkerPool
+    from glassformer.model.linears import read_precision
+
+    if workers == 1:
+        return TorchEngine(models, read_precision(precision))
+    return WorkerPool(models, read_precision(precision), workers)
+
+
+def load_ensemble(directories: Sequence[str | Path], device: str) -> list[LoadedRun]:
+    """Each run, on ``device``; raises ``RunError`` for none, ``TokenizerError`` if their tokenizers differ."""
+    if not directories:
+        raise RunError("run: found none, expected at least one run directory. Name one.")
+    runs = [RunDirectory(Path(directory)).load(device) for directory in directories]
+    for directory, run in zip(directories[1:], runs[1:], strict=True):
+        _check_same_tokenizers(directories[0], runs[0], directory, run)
+    return runs
+
+
+def _check_same_tokenizers(first: str | Path, expected: LoadedRun, second: str | Path, found: LoadedRun) -> None:
+    for side in ("src", "tgt"):
+        one, other = (getattr(run, f"{side}_tokenizer") for run in (expected, found))
+        if one.digest != other.digest:
+            raise TokenizerError(
+                f"{second}/tokenizer.{side}.json: is not the tokenizer of {first}, expected the same: in an "
+                "ensemble an id must have one meaning. Train the runs on one text with one vocabulary."
+            )

@@ -1,11 +1,8 @@
-"""Worker processes that search beside each other, each with its own copy of the work and one share of the cores.
+"""Several processes that translate together: workers of one machine, or the processes of ``torchrun``.
 
-Two processes of one thread translate more than one of two threads: small products do not divide well. The weights
-stand in memory once, shared by all, except those that a precision rounds or lays out anew. Knows nothing of text.
-
-One input translated by all processes of a world: the first deals texts out, and has what comes of them in order.
-
-Some texts for each process are held at a time, so that a file may be of any size. Knows nothing of models.
+Two processes with one thread translate more than one process with two: small products do not divide well. Workers
+share the weights in memory, except those that a precision converts. Under ``torchrun`` the first process distributes
+the texts, a chunk for each process at a time, so that a file may be of any size, and collects the translations.
 """
 
 import os
@@ -21,49 +18,59 @@ from torch import multiprocessing
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.candidates import Candidate
-from glassformer.decoding.engine import Found, Job, Searcher
+from glassformer.decoding.engine import SearchJob, SearchResult
 from glassformer.decoding.request import Request
+from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, WorkerError
 from glassformer.model import Transformer
 from glassformer.model.linears import Precision
+from glassformer.trace import is_tracing
 from glassformer.world import World
 
 if TYPE_CHECKING:
     from glassformer.decoding.translator import Translator
 
-_Sent = tuple[list[list[Candidate]], list[NDArray[Any] | None]]
+_Pickled = tuple[list[list[Candidate]], list[NDArray[Any] | None]]
 
 
-class WorkerPool:
-    """``workers`` processes, started at the first job and kept until ``close``."""
+class WorkerPool(TorchEngine):
+    """An engine whose batches are shared by ``workers`` processes, started at the first job, ended by ``close``."""
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None, workers: int) -> None:
-        threads = max(1, cores() // workers)
+        """Raises ``ConfigError`` for less than one worker, or a precision that is not available here."""
+        if workers < 1:
+            raise ConfigError(f"workers: found {workers}, expected 1 or more. Here {cores()} would use every core.")
+        super().__init__(models, precision)
+        self.workers = workers
         self._executor = ProcessPoolExecutor(
             workers,
             mp_context=multiprocessing.get_context("spawn"),
-            initializer=_begin,
-            initargs=(list(models), precision, threads),
+            initializer=_start_worker,
+            initargs=(list(models), precision, max(1, cores() // workers)),
         )
 
-    def search(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Found]]:
-        """What came of each job, with its number, in the order in which they end.
+    def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
+        """The result of each job with the job's number, in the order in which they end.
 
-        Raises what a search raises, or ``WorkerError`` when a worker process ends before its work does.
+        One job, or one that a trace records, is done by this process. Raises what a search raises, or ``WorkerError``
+        when a worker process ends before its work does.
         """
-        futures: dict[Future[_Sent], int] = {}
+        if self.workers == 1 or len(jobs) <= 1 or is_tracing():
+            yield from super().search(jobs)
+            return
+        futures: dict[Future[_Pickled], int] = {}
         try:
-            for at, job in enumerate(jobs):  # which fails, too, where the end of a worker is known already
-                futures[self._executor.submit(_search, job)] = at
+            for number, job in enumerate(jobs):  # submitting raises, too, if a worker is already known to have ended
+                futures[self._executor.submit(_run, job)] = number
             for future in as_completed(futures):
                 candidates, attention = future.result()
                 weights = [None if one is None else torch.from_numpy(one) for one in attention]
-                yield futures[future], Found(candidates, weights)
+                yield futures[future], SearchResult(candidates, weights)
         except BrokenProcessPool as error:
             raise WorkerError(
                 "workers: a worker process ended before its work did: killed, out of memory, or the script that "
-                'starts workers does not keep its own start behind `if __name__ == "__main__":`. Do that, or use '
+                'starts workers does not guard its start by `if __name__ == "__main__":`. Do that, or use '
                 "fewer workers or smaller decode.batch_tokens."
             ) from error
         finally:
@@ -71,15 +78,8 @@ class WorkerPool:
                 future.cancel()
 
     def close(self) -> None:
-        """End the processes once what they do is done."""
+        """End the processes after their current jobs."""
         self._executor.shutdown(cancel_futures=True)
-
-
-def checked_workers(workers: int) -> int:
-    """The number of workers; raises ``ConfigError`` for less than one."""
-    if workers < 1:
-        raise ConfigError(f"workers: found {workers}, expected 1 or more. Here {cores()} would use every core.")
-    return workers
 
 
 def cores() -> int:
@@ -87,21 +87,21 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_searchers: list[Searcher] = []  # in a worker process the one that it was begun with; elsewhere none
+_engines: list[TorchEngine] = []  # in a worker process its engine; empty elsewhere
 
 
-def _begin(models: list[Transformer], precision: Precision | None, threads: int) -> None:
+def _start_worker(models: list[Transformer], precision: Precision | None, threads: int) -> None:
     torch.set_num_threads(threads)
-    _searchers.append(Searcher(models, precision))
+    _engines.append(TorchEngine(models, precision))
 
 
-def _search(job: Job) -> _Sent:
-    """What was found; attention as arrays, for a tensor comes back in shared memory, with an open file for each."""
-    found = _searchers[0].search(job)
-    return found.candidates, [None if one is None else one.numpy() for one in found.attention]
+def _run(job: SearchJob) -> _Pickled:
+    """The job's result; attention as arrays, because each tensor would come back with an open file."""
+    result = _engines[0].run(job)
+    return result.candidates, [None if one is None else one.numpy() for one in result.attention]
 
 
-_Share = tuple[int, list[Request]]  # the number of its first text in the whole input, and the texts
+_Share = tuple[int, list[Request]]  # the number of the first request in the whole input, and the requests
 
 
 def translate_together(
@@ -113,12 +113,11 @@ def translate_together(
     attention: bool = False,
     chunk: int = 1000,
 ) -> Iterator[Translation]:
-    """``Translator.translate_stream`` by all processes, each ``chunk`` texts in turn.
+    """``Translator.translate_stream`` by all processes of ``world``, each ``chunk`` texts at a time.
 
-    All call it together. The first one alone reads ``requests`` and is handed every translation, in their order;
-    the others are handed none.
+    All processes call it. Only the first one reads ``requests`` and yields the translations, in order.
     """
-    rounds = _dealt(requests, chunk, world.size)
+    rounds = _deal(requests, chunk, world.size)
     while (share := world.scatter(lambda: next(rounds, None))) is not None:
         start, texts = share
         done = list(translator.translate_stream(texts, options, attention=attention, chunk=chunk, start=start))
@@ -126,9 +125,9 @@ def translate_together(
             yield from translations
 
 
-def _dealt(requests: Iterable[Request], chunk: int, processes: int) -> Iterator[list[_Share]]:
-    """Round after round, a share for each process."""
+def _deal(requests: Iterable[Request], chunk: int, processes: int) -> Iterator[list[_Share]]:
+    """In each round a share for each process."""
     remaining, start = iter(requests), 0
-    while taken := list(islice(remaining, chunk * processes)):
-        yield [(start + first, taken[first : first + chunk]) for first in range(0, chunk * processes, chunk)]
-        start += len(taken)
+    while requests_read := list(islice(remaining, chunk * processes)):
+        yield [(start + first, requests_read[first : first + chunk]) for first in range(0, chunk * processes, chunk)]
+        start += len(requests_read)

@@ -1,11 +1,13 @@
 """The model explained: what each tensor of a run is, how big, and what is in it; on the terminal and as JSON."""
 
-from glassformer.explain.heatmap import print_attention, print_heatmap
-from glassformer.explain.notation import resolved_axes, symbols
-from glassformer.explain.story import Story, story_of
+from glassformer.explain.addresses import resolved_axes, symbols
+from glassformer.explain.render.heatmap import print_attention, print_heatmap
+from glassformer.explain.render.terminal import print_walk
 from glassformer.explain.summary import SummaryRow, print_summary, summary_rows
-from glassformer.explain.terminal import print_walk
-from glassformer.explain.walk import Walk, WalkStep, walk
+from glassformer.explain.tap_entries import Story, story_of
+from glassformer.explain.walk import Walk
+from glassformer.explain.walk_data import WalkStep
+from glassformer.explain.walk_kinds import walk
 
 __all__ = [
     "Story",

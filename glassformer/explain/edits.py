@@ -1,10 +1,10 @@
 """Edits written as text, for the command line: what to replace, where, by what.
 
-    decoder.layers.0.cross_attention.weights[heads=2]=0     silence head 2
-    *.self_attention.heads[heads=0,query=3]=mean            its mean over sentences and positions instead
+    decoder.layers.0.cross_attention.weights[heads=2]=0     ablate head 2
+    *.self_attention.heads[heads=0,query=3]=mean            replace it by its mean over sentences and positions
     src_mask[key=4]=false                                   hide source position 4
-    src_embedding.tokens.weight[row=▁dog]=0                 forget a word
-    tgt_embedding.positions.table=0                         forget all order
+    src_embedding.tokens.weight[row=▁dog]=0                 remove a word's vector
+    tgt_embedding.positions.table=0                         remove all positions
     encoder.memory=@saved/trace                             patch in what another trace recorded
 
 Axes are the words of the trace or of the tap (``src`` or its ``key``, ``query``, ``position``); a weight has ``row``
@@ -24,12 +24,12 @@ from torch import Tensor
 
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError, nearest
-from glassformer.explain.walk import Walk, WalkStep
+from glassformer.explain.walk_data import WalkData, WalkStep
 from glassformer.text import Tokenizer
 from glassformer.trace import Trace
 from glassformer.trace.taps import Edit
 
-_CELLS = r'(?>"[^"]*"|[^\]])*+'  # never looked at twice
+_CELLS = r'(?>"[^"]*"|[^\]])*+'  # possessive: no backtracking
 _FORM = re.compile(rf"(?P<address>[^\[\]=]+)(?:\[(?P<cells>{_CELLS})\])?=(?P<value>.+)", re.DOTALL)
 _CELL = re.compile(r'\s*(?P<word>\w+)\s*=\s*(?P<index>"[^"]*"|[^,]*)\s*(?:,|$)', re.DOTALL)
 _AVERAGED = ("batch", "src", "tgt")
@@ -38,18 +38,18 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class _Place:
-    """What an address stands for: its axis words, the tap's own for them, the tokens along those that have some."""
+    """One address: its axis words, the words that its tap uses, and the tokens along the axes that have tokens."""
 
     axes: tuple[str, ...]
     tap_axes: tuple[str, ...]
     labels: Mapping[str, Sequence[str]]
 
 
-def parse_edits(specs: Sequence[str], plain: Walk, translator: Translator) -> dict[str, Edit]:
-    """The edits of ``specs``, one for each address that they meet, for ``walk`` or ``tracing``.
+def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -> dict[str, Edit]:
+    """The edits of ``specs``, one for each address that they match, for ``walk`` or ``tracing``.
 
-    ``plain`` is the walk without edits, from which axes and tokens are known. Raises ``TraceError`` for what cannot
-    be read, an address that nothing has, an axis that it lacks, an index or a token outside of it.
+    ``plain`` is the walk without edits; it tells the axes and tokens. Raises ``TraceError`` for text that cannot be
+    read, an unknown address or axis, and an index or a token that the axis does not have.
     """
     places = _places(plain, translator)
     edits: dict[str, Edit] = {}
@@ -66,26 +66,26 @@ def parse_edits(specs: Sequence[str], plain: Walk, translator: Translator) -> di
             raise TraceError(f"--edit {pattern}: no such tap or weight.{nearest(pattern, places)}")
         value = found["value"].strip()
         other = load(value[1:]) if value.startswith("@") else None
-        if other is not None:  # of many addresses, those that it has
+        if other is not None:  # of several addresses, those that the trace has
             addresses = [address for address in addresses if address in other] or addresses[:1]
         for address in addresses:
             place = places[address]
             cells = _cells(address, place, found["cells"] or "")
-            patch = None if other is None else partial(_patched, address, cells, other)
+            patch = None if other is None else partial(_patch, address, cells, other)
             edit = patch or _edit(address, place, cells, value, plain)
-            edits[address] = partial(_both, edits[address], edit) if address in edits else edit
+            edits[address] = partial(_chain, edits[address], edit) if address in edits else edit
     return edits
 
 
-def _both(first: Edit, second: Edit, value: Tensor) -> Tensor:
+def _chain(first: Edit, second: Edit, value: Tensor) -> Tensor:
     return second(first(value))
 
 
-def _places(plain: Walk, translator: Translator) -> dict[str, _Place]:
+def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
     """Every address that may be edited: the taps of the walk, and the model's weights and tables."""
     model = translator.model
     tap_axes = {step.address: step.axes for step in plain.trace}
-    if "src_mask" in tap_axes:  # which every attention reads along its keys
+    if "src_mask" in tap_axes:  # every attention reads it along its keys
         tap_axes["src_mask"] = (*tap_axes["src_mask"][:-1], "key")
     places = {
         step.address: _Place(step.axes, tap_axes[step.address], _tokens(plain, step))
@@ -105,7 +105,7 @@ def _is_tap(step: WalkStep) -> bool:
     return step.address.partition(".")[0] not in ("text", "choice")
 
 
-def _tokens(plain: Walk, step: WalkStep) -> dict[str, Sequence[str]]:
+def _tokens(plain: WalkData, step: WalkStep) -> dict[str, Sequence[str]]:
     return {word: tokens for word, tokens in zip(step.axes, plain.labels(step, 0), strict=True) if tokens is not None}
 
 
@@ -119,7 +119,7 @@ def _row_tokens(name: str, translator: Translator) -> dict[str, Sequence[str]]:
 
 
 def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
-    """The range along each axis that the text between brackets chooses; all of it where it names none."""
+    """The range along each axis that the text between the brackets selects; by default all of it."""
     chosen: dict[int, slice] = {}
     at = 0
     while at < len(text.rstrip()):
@@ -128,14 +128,14 @@ def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
             raise TraceError(f"--edit {address}: found {text[at:]!r} between the brackets, expected AXIS=INDEX,...")
         word, axis = found["word"], _axis(address, place, found["word"])
         if axis in chosen:
-            raise TraceError(f"--edit {address}: chooses along {word} twice. Give a range, or two edits.")
+            raise TraceError(f"--edit {address}: selects along {word} twice. Give a range, or two edits.")
         chosen[axis] = _range(address, word, found["index"].strip(), place.labels.get(place.axes[axis], ()))
         at = found.end()
     return tuple(chosen.get(axis, slice(None)) for axis in range(len(place.axes)))
 
 
 def _axis(address: str, place: _Place, word: str) -> int:
-    """Which axis a word names: the tap's own word for it, or the trace's, which is the first of two alike."""
+    """The axis that a word names, in the tap's own words or in those of the walk; of equal words the first."""
     for axes in (place.tap_axes, place.axes):
         if word in axes:
             return axes.index(word)
@@ -158,21 +158,21 @@ def _range(address: str, word: str, index: str, labels: Sequence[str]) -> slice:
     raise TraceError(f"--edit {address}: {word}={index!r}, expected an index such as 0, a range such as 2:5{tokens}")
 
 
-def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str, plain: Walk) -> Edit:
+def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str, plain: WalkData) -> Edit:
     if value == "mean":
         averaged = [at for at, word in enumerate(place.axes[:-1]) if word in _AVERAGED]
-        return partial(_averaged, address, cells, averaged, _real(place.axes, plain))
+        return partial(_fill_with_mean, address, cells, averaged, _token_mask(place.axes, plain))
     try:
         number = _TRUTH[value] if value in _TRUTH else float(value)
     except ValueError:
         raise TraceError(
             f"--edit {address}: found value {value!r}, expected a number, true, false, mean, or @DIR of a trace."
         ) from None
-    return partial(_filled, address, cells, number)
+    return partial(_fill, address, cells, number)
 
 
-def _real(axes: tuple[str, ...], plain: Walk) -> Tensor:
-    """1 where the sentences have a token and 0 where they are padded, stretched to be multiplied along the axes."""
+def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
+    """1 where the sentences have a token and 0 where they are padded, ready to be broadcast along the axes."""
     ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
     real = torch.ones((1,) * len(axes))
     for at, word in enumerate(axes[:-1]):
@@ -183,14 +183,14 @@ def _real(axes: tuple[str, ...], plain: Walk) -> Tensor:
     return real
 
 
-def _filled(address: str, cells: tuple[slice, ...], number: float, value: Tensor) -> Tensor:
+def _fill(address: str, cells: tuple[slice, ...], number: float, value: Tensor) -> Tensor:
     _check_inside(address, cells, value)
     value[cells] = number
     return value
 
 
-def _averaged(address: str, cells: tuple[slice, ...], axes: list[int], real: Tensor, value: Tensor) -> Tensor:
-    """The mean over what is no padding, so that more padding does not change it."""
+def _fill_with_mean(address: str, cells: tuple[slice, ...], axes: list[int], real: Tensor, value: Tensor) -> Tensor:
+    """Replace by the mean without padding, so that more padding does not change it."""
     _check_inside(address, cells, value)
     if not axes or not value.is_floating_point():
         raise TraceError(f"--edit {address}: has no mean over sentences and positions. Give a number.")
@@ -200,13 +200,13 @@ def _averaged(address: str, cells: tuple[slice, ...], axes: list[int], real: Ten
     return value
 
 
-def _patched(address: str, cells: tuple[slice, ...], other: Trace, value: Tensor) -> Tensor:
+def _patch(address: str, cells: tuple[slice, ...], other: Trace, value: Tensor) -> Tensor:
     _check_inside(address, cells, value)
     patch = other[address].to(value.device)
     if patch.shape != value.shape:
         raise TraceError(
             f"--edit {address}: the saved trace holds {tuple(patch.shape)}, this one {tuple(value.shape)}. "
-            "Save one of sentences with as many tokens, in as many rows."
+            "Save a trace of sentences with as many rows and tokens."
         )
     value[cells] = patch[cells].to(value.dtype)
     return value
@@ -217,5 +217,5 @@ def _check_inside(address: str, cells: tuple[slice, ...], value: Tensor) -> None
         size = value.shape[at]
         if len(range(*chosen.indices(size))) == 0 or (chosen.stop or 0) > size:
             raise TraceError(
-                f"--edit {address}: chooses {chosen.start}:{chosen.stop} of axis {at}, which has {size}."
+                f"--edit {address}: selects {chosen.start}:{chosen.stop} of axis {at}, which has {size} entries."
             )

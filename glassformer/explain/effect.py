@@ -1,4 +1,4 @@
-"""What an edit does: the next-token distribution at each position, before and after. Knows no edit."""
+"""What an edit does: the next-token distribution at each position, before and after."""
 
 import math
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from rich.text import Text
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.explain.plain import clipped, printable
-from glassformer.explain.walk import Walk
+from glassformer.explain.render.plain import clip_text, printable
+from glassformer.explain.walk_data import WalkData
 from glassformer.text import Tokenizer
 
 _PROBABILITIES = "output_projection.probabilities"
@@ -21,7 +21,7 @@ _TOKEN_WIDTH = 12
 
 @dataclass(frozen=True)
 class Change:
-    """One target position of one sentence: what was likeliest to follow, and what is now.
+    """One target position of one sentence: the likeliest next token before the edit and after it.
 
     ``divergence`` is KL(before ‖ after) in nats: how much of the distribution the edit moved.
     """
@@ -35,13 +35,13 @@ class Change:
     divergence: float
 
 
-def changes(plain: Walk, edited: Walk, tokenizer: Tokenizer) -> list[Change]:
-    """The change at each real target position of two walks over the same sentences, one of them edited.
+def changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[Change]:
+    """The change at each target position, without padding, of two walks over the same sentences, one of them edited.
 
-    Raises ``TraceError`` when the walks do not read the same target.
+    Raises ``TraceError`` when the two walks read different targets.
     """
     if plain.sentences.tgt_in_tokens != edited.sentences.tgt_in_tokens:
-        raise TraceError("effect: the two walks read other targets, expected the same. Force them with targets.")
+        raise TraceError("effect: the two walks read different targets, expected the same. Force them with targets.")
     before, after = (walk.trace[_PROBABILITIES].cpu() for walk in (plain, edited))
     found = []
     for sentence, ids in enumerate(plain.sentences.batch.tgt_out_ids.tolist()):
@@ -64,8 +64,8 @@ def _change(cell: tuple[int, int], read: str, before: Tensor, after: Tensor, tok
     )  # fmt: skip
 
 
-def print_effect(found: list[Change], plain: Walk, console: Console) -> None:
-    """A table for each sentence; a position whose likeliest token is another one is marked."""
+def print_effect(found: list[Change], plain: WalkData, console: Console) -> None:
+    """Print a table for each sentence; positions whose likeliest token changes are marked."""
     for sentence, source in enumerate(plain.sentences.sources):
         rows = [change for change in found if change.sentence == sentence]
         console.print()
@@ -96,11 +96,11 @@ def _table(rows: list[Change]) -> Table:
 
 
 def _cells(change: Change) -> Iterator[str]:
-    yield clipped(change.read, _TOKEN_WIDTH)
-    yield clipped(change.before[0], _TOKEN_WIDTH)
+    yield clip_text(change.read, _TOKEN_WIDTH)
+    yield clip_text(change.before[0], _TOKEN_WIDTH)
     yield f"{change.before[1]:.3f}"
     yield f"{change.before_now:.3f}"
-    yield clipped(change.after[0], _TOKEN_WIDTH) + (" ←" if change.before[0] != change.after[0] else "")
+    yield clip_text(change.after[0], _TOKEN_WIDTH) + (" ←" if change.before[0] != change.after[0] else "")
     yield f"{change.after[1]:.3f}"
     yield _nats(change.divergence)
 

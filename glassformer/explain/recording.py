@@ -1,4 +1,4 @@
-"""One recorded pass of the model: in evaluation mode, without gradients, left as it was found. Knows no text."""
+"""One recorded pass of the model, in evaluation mode and without gradients."""
 
 from collections.abc import Mapping
 
@@ -7,12 +7,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from glassformer.model import Transformer
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.trace import Trace, tracing
 from glassformer.trace.taps import Edit
 
 
-def recorded_pass(
+def record_pass(
     model: Transformer,
     src_ids: Int[Tensor, "batch src"],
     tgt_in_ids: Int[Tensor, "batch tgt"],
@@ -20,7 +20,10 @@ def recorded_pass(
     *,
     edits: Mapping[str, Edit] | None = None,
 ) -> Trace:
-    """The steps whose addresses match ``only`` of one pass with teacher forcing, where the model is."""
+    """The steps of one pass with teacher forcing whose addresses match ``only``.
+
+    The pass runs on the model's device; the model's mode is the same afterwards.
+    """
     device = next(model.parameters()).device
     with torch.no_grad(), evaluating(model), tracing(model, edits, only) as trace:
         model(src_ids.to(device), tgt_in_ids.to(device))

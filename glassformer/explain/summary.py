@@ -1,7 +1,7 @@
-"""The model module by module: what comes out of each, and how many parameters it holds.
+"""The model module by module: the output of each, and how many parameters it has.
 
-Output shapes are those of a recorded pass of the same configuration on torch's meta device, which holds no numbers,
-and a matrix that several modules share is counted once. Knows no text.
+Output shapes come from a recorded pass of the same configuration on torch's meta device, which holds no numbers. A
+matrix that several modules share is counted once.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,13 @@ from rich.text import Text
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
-from glassformer.explain.notation import symbols
-from glassformer.explain.plain import symbols_text
-from glassformer.explain.recording import recorded_pass
-from glassformer.explain.stages import layer_of
+from glassformer.explain.addresses import layer_of, symbols
+from glassformer.explain.recording import record_pass
+from glassformer.explain.render.plain import symbols_text
 from glassformer.model import Transformer
 from glassformer.trace import Step
 
-# A module without a tap of its own, by the tap of the module around it that is its output or has its shape.
+# Modules without taps of their own, by the tap of the enclosing module that has their output's shape.
 _UNTAPPED = {
     "embedded": "tokens",
     "position_vectors": "positions",
@@ -35,7 +34,7 @@ _UNTAPPED = {
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One module. ``parameters`` are those of no other row; ``shared`` says that it uses a matrix counted above."""
+    """One module. ``parameters`` are counted in no other row; ``shared``: it also uses a matrix counted above."""
 
     path: str
     kind: str
@@ -48,8 +47,8 @@ class SummaryRow:
 def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
     """A row for each module that names its output, the whole model first, in the order of computation.
 
-    The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``: as many as the model takes
-    if not given, or if it takes no more. The rows' parameters add up to the model's.
+    The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``; by default, and at most, the
+    longest that the model takes. The parameters of the rows add up to those of the model.
     """
     outputs = _outputs(model.config, n_src, n_tgt)
     counted: set[int] = set()
@@ -66,13 +65,13 @@ def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None
 
 
 def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[str, Step]:
-    """The last step of each module, in the order in which they end; the whole model's is that of its last module."""
+    """The last step of each module, in the order of these steps; the model's own is that of its last module."""
     with torch.device("meta"):
         twin = Transformer(config)
     src_ids = _some_ids(min(n_src or config.max_length, config.max_length), config.src_vocab)
     tgt_in_ids = _some_ids(min(n_tgt or config.max_length, config.max_length), config.tgt_vocab)
     outputs: dict[str, Step] = {}
-    for step in recorded_pass(twin, src_ids, tgt_in_ids):
+    for step in record_pass(twin, src_ids, tgt_in_ids):
         path, _, name = step.address.rpartition(".")
         ended = [f"{path}.{_UNTAPPED[name]}", path] if name in _UNTAPPED else [path]
         for module in ended:
@@ -82,7 +81,7 @@ def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[
 
 
 def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, nn.Module]]:
-    """The modules with an output, each before those inside it, and side by side in the order in which they end."""
+    """The modules with an output, each before those inside it, and siblings in the order of their last steps."""
     places = {path: place for place, path in enumerate(outputs)}
 
     def place(path: str) -> list[int]:
@@ -95,12 +94,12 @@ def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, n
 
 
 def _some_ids(length: int, vocab: int) -> Tensor:
-    """Ids that differ, without touching the random generator; the shapes do not depend on them."""
+    """Some ids, without the random generator; the shapes do not depend on them."""
     return (torch.arange(length) % vocab)[None]
 
 
 def _own_parameters(module: nn.Module, path: str, outputs: dict[str, Step]) -> list[nn.Parameter]:
-    """The parameters of a module and of those inside it that have no row of their own."""
+    """The parameters of a module and of the modules inside it that have no row."""
     own = list(module.parameters(recurse=False))
     for name, child in module.named_children():
         inner = f"{path}.{name}".lstrip(".")
@@ -117,7 +116,7 @@ def print_summary(
     n_tgt: int | None = None,
     all_layers: bool = False,
 ) -> None:
-    """Print a row for each module and the totals; layers after a stack's first are folded unless ``all_layers``."""
+    """Print a row for each module and the totals; later layers of a stack are folded unless ``all_layers``."""
     rows = summary_rows(model, n_src, n_tgt)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     for heading in ("module", "kind", "output", "shape"):
@@ -151,7 +150,7 @@ def _lines(rows: list[SummaryRow], *, all_layers: bool) -> Iterator[tuple[str, .
 
 
 def _folded_stack(row: SummaryRow) -> str:
-    """The stack of a layer that is not its first; empty for all other modules."""
+    """The stack of a layer after its first; empty for all other modules."""
     layer = layer_of(row.path)
     return layer[0] if layer is not None and layer[1] > 0 else ""
 
@@ -164,7 +163,7 @@ def _folded_line(rows: list[SummaryRow]) -> tuple[str, ...]:
 
 
 def _cells(row: SummaryRow, paths: list[str]) -> tuple[str, ...]:
-    """The module under those that it lies in, indented, and what the row says of it."""
+    """The module, indented below those that contain it, and the rest of its row."""
     outer = [path for path in paths if path and row.path.startswith(f"{path}.")]
     name = row.path.removeprefix(f"{outer[-1]}.") if outer else row.path or "model"
     count = f"{row.parameters:,}" if row.parameters else ""

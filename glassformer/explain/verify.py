@@ -2,65 +2,88 @@
 
 A step is exact when all its bits agree, close when every number agrees to 1e-6 (absolute, or relative where it is
 greater than one; a mean relative to the greatest of its summands, whose rounding it keeps), given when it is an input
-of the pass, and off otherwise. What is no number follows from what is none. Knows no renderer.
+of the pass, and off otherwise. NaN follows from NaN. Most equations are stated anew in ``tap_entries``; the others
+call the search's own function, and the report counts both.
+
+For a pass with a forced target nothing is hidden either: a dispatch mode records each operation that torch carries
+out, and the step that comes next. Each equation is then computed under the same mode: it must need exactly the
+operations that the model carried out. Operations that only move numbers or number positions do not count, nor do
+those that only ask: whether ids are valid, what a mask hides, which type a number has.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.config import DecodeConfig
-from glassformer.errors import TraceError
-from glassformer.explain.equations import EQUATIONS, GIVEN, SCALES, Record, Scope, Setting
-from glassformer.explain.story import kind_of
-from glassformer.explain.walk import Walk
+from glassformer.explain.addresses import kind_of
+from glassformer.explain.tap_entries import Check, PassContext, Record, Scope, entry_of
+from glassformer.explain.walk_data import WalkData
 from glassformer.model import Transformer
-from glassformer.trace import Step
+from glassformer.model.inference import evaluating
+from glassformer.trace import Step, Trace, tracing
 
 TOLERANCE = 1e-6
 
+_REPORTED = 5
+_MOVES = {
+    "alias", "arange", "as_strided", "cat", "clone", "contiguous", "copy_", "detach", "empty", "empty_like", "expand",
+    "flatten", "index_select", "lift_fresh", "new_empty", "permute", "reshape", "select", "slice", "split", "squeeze",
+    "stack", "t", "transpose", "unbind", "unsqueeze", "view", "_reshape_alias", "_to_copy", "_unsafe_view",
+}  # fmt: skip
+_QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_dense"}
+
 
 @dataclass(frozen=True)
-class Checked:
-    """One step held against its equation: ``exact``, ``close``, ``given`` or ``off``.
+class StepCheck:
+    """One step compared with its equation: ``result`` is ``exact``, ``close``, ``given`` or ``off``.
 
-    ``error`` is the greatest difference, at ``cell``, as a share of the number there where that is above one, of a
-    mean's greatest summand where that is.
+    ``check`` says how it was recomputed. ``error`` is the greatest difference, at ``cell``, relative to the number
+    there where that is above one, and to the greatest summand of a mean.
     """
 
     address: str
     call: int
-    kind: str
+    check: Check
+    result: str
     error: float = 0.0
     cell: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Every step of a trace, checked, in order."""
+    """The checks of every step of a trace, in order."""
 
-    steps: tuple[Checked, ...]
+    steps: tuple[StepCheck, ...]
 
-    def count(self, kind: str) -> int:
-        """How many steps are of one kind."""
-        return sum(step.kind == kind for step in self.steps)
+    def count(self, result: str) -> int:
+        """How many steps have one result."""
+        return sum(step.result == result for step in self.steps)
+
+    def count_checks(self, check: Check) -> int:
+        """How many steps were checked in one way."""
+        return sum(step.check == check for step in self.steps)
 
     @property
-    def checked(self) -> int:
-        """Steps that were recomputed."""
+    def n_recomputed(self) -> int:
+        """How many steps were recomputed."""
         return len(self.steps) - self.count("given")
 
     @property
-    def reproduced(self) -> int:
-        """Recomputed steps that agree."""
+    def n_reproduced(self) -> int:
+        """How many recomputed steps agree."""
         return self.count("exact") + self.count("close")
 
     @property
     def holds(self) -> bool:
         """Whether every recomputed step agrees."""
-        return self.checked == self.reproduced
+        return self.n_recomputed == self.n_reproduced
 
     @property
     def largest_error(self) -> float:
@@ -68,61 +91,56 @@ class Verification:
         return max((step.error for step in self.steps), default=0.0)
 
     @property
-    def off(self) -> tuple[Checked, ...]:
-        """The steps that do not agree, first first."""
-        return tuple(step for step in self.steps if step.kind == "off")
+    def off(self) -> tuple[StepCheck, ...]:
+        """The steps that do not agree, in order."""
+        return tuple(step for step in self.steps if step.result == "off")
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The counts, ready for JSON."""
+        checks = {str(check): self.count_checks(check) for check in Check}
+        results = {result: self.count(result) for result in ("exact", "close", "off")}
+        return {"holds": self.holds, **checks, **results, "largest_error": self.largest_error}
 
     def __str__(self) -> str:
-        counts = f"{self.checked:,} steps recomputed, {self.reproduced:,} reproduced"
+        counts = f"{self.n_recomputed:,} steps recomputed, {self.n_reproduced:,} reproduced"
         exact, given = self.count("exact"), self.count("given")
         return f"{counts} ({exact:,} bit for bit), largest error {self.largest_error:.1e}; {given:,} given."
 
 
-def verify_walk(walk: Walk, model: Transformer) -> Verification:
+def verify_walk(walk: WalkData, model: Transformer) -> Verification:
     """Recompute every step of a walk that was made with ``model``; see ``verify``."""
     device = next(model.parameters()).device
-    derived = {"text.src_ids": walk.sentences.derived_src_ids.to(device)}
-    setting = Setting(model, walk.decode or DecodeConfig(), walk.train, derived)
-    return verify([replace(step, value=step.value.to(device)) for step in walk.trace], setting)
+    derived_ids = {"text.src_ids": walk.sentences.derived_src_ids.to(device)}
+    context = PassContext(model, walk.decode or DecodeConfig(), walk.train, derived_ids)
+    return verify([replace(step, value=step.value.to(device)) for step in walk.trace], context)
 
 
-def verify(steps: Sequence[Step], setting: Setting) -> Verification:
+def verify(steps: Sequence[Step], context: PassContext) -> Verification:
     """Recompute every step of a whole trace.
 
-    Raises ``TraceError`` when a step has no equation, or an equation lacks a step because only some were recorded.
+    Raises ``TraceError`` when a tap has no entry, or an equation lacks a step because only some were recorded.
     """
-    record = Record(steps, setting)
+    record = Record(steps, context)
     with torch.no_grad():
-        return Verification(tuple(_checked(Scope(record, place)) for place in range(len(steps))))
+        return Verification(tuple(_check(Scope(record, place)) for place in range(len(steps))))
 
 
-def _checked(scope: Scope) -> Checked:
-    step = scope.step
-    computed = recompute(scope)
+def _check(scope: Scope) -> StepCheck:
+    step, entry = scope.step, entry_of(scope.step.address)
+    check, computed = entry.recompute(scope)
     if computed is None:
-        return Checked(step.address, step.call, "given")
+        return StepCheck(step.address, step.call, check, "given")
     if computed.shape != step.value.shape:
-        return Checked(step.address, step.call, "off", float("inf"))
+        return StepCheck(step.address, step.call, check, "off", float("inf"))
     if torch.equal(computed, step.value):
-        return Checked(step.address, step.call, "exact")
+        return StepCheck(step.address, step.call, check, "exact")
     size = computed.double().abs()
-    if (scale := SCALES.get(kind_of(step.address), {}).get(step.name)) is not None:
-        size = torch.maximum(size, scale(scope).double())
+    if entry.error_scale is not None:
+        size = torch.maximum(size, entry.error_scale(scope).double())
     size = size.nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
     both_nan = step.value.isnan() & computed.isnan()
     error, cell = largest_difference(*((value / size).masked_fill(both_nan, 0.0) for value in (step.value, computed)))
-    return Checked(step.address, step.call, "close" if error <= TOLERANCE else "off", error, cell)
-
-
-def recompute(scope: Scope) -> Tensor | None:
-    """What the step's equation makes of the steps before it; None where the step is given."""
-    kind, name = kind_of(scope.step.address), scope.step.name
-    equation = EQUATIONS.get(kind, {}).get(name)
-    if equation is not None:
-        return equation(scope)
-    if name not in GIVEN.get(kind, ()):
-        raise TraceError(f"{scope.step.address}: has no equation. Every tap needs one, as it needs a story.")
-    return None
+    return StepCheck(step.address, step.call, check, "close" if error <= TOLERANCE else "off", error, cell)
 
 
 def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int, ...]]:
@@ -134,3 +152,150 @@ def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int,
     place = int(difference.argmax())
     cell = torch.unravel_index(torch.tensor(place), difference.shape)
     return float(difference.flatten()[place]), tuple(int(index) for index in cell)
+
+
+class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
+    """Counts the operations that compute, under the number of steps that ``trace`` held when each was done."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own is untyped
+        self.trace = trace
+        self.before: dict[int, Counter[str]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Carry the operation out and count it."""
+        name = func.overloadpacket.__name__
+        if name not in _MOVES | _QUESTIONS:
+            self.before.setdefault(len(self.trace), Counter())[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class StepOperations:
+    """The operations that led to one step: those that the model carried out, and those that its equation needs."""
+
+    address: str
+    done: Counter[str]
+    stated: Counter[str]
+
+    @property
+    def agree(self) -> bool:
+        """Whether they are the same operations, each as often."""
+        return self.done == self.stated
+
+
+@dataclass(frozen=True)
+class OperationAudit:
+    """The operations of each recorded step; ``left_over`` are those after the last step, which no tap shows."""
+
+    steps: tuple[StepOperations, ...]
+    left_over: Counter[str]
+
+    @property
+    def n_operations(self) -> int:
+        """How many operations the model carried out."""
+        return sum(step.done.total() for step in self.steps) + self.left_over.total()
+
+    @property
+    def n_accounted(self) -> int:
+        """How many of them the equations state."""
+        return sum((step.done & step.stated).total() for step in self.steps)
+
+    @property
+    def mismatches(self) -> tuple[StepOperations, ...]:
+        """The steps whose equation states other operations than were carried out."""
+        return tuple(step for step in self.steps if not step.agree)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every operation is accounted for, and no equation states one that was not carried out."""
+        return not self.mismatches and not self.left_over
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_operations:,} operations carried out, {self.n_accounted:,} stated by the equations of the taps."
+        )
+
+
+def audit_operations(
+    model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
+) -> OperationAudit:
+    """Run one pass with teacher forcing and account for every operation.
+
+    Values that the computation itself does not need, such as the probabilities, are not shown in this pass.
+    """
+    device = next(model.parameters()).device
+    src_ids, tgt_in_ids = src_ids.to(device), tgt_in_ids.to(device)
+    with torch.no_grad(), evaluating(model), tracing(model, shown=False) as trace, OperationLog(trace) as log:
+        model(src_ids, tgt_in_ids)
+    given = [Step("text.src_ids", ("batch", "src"), src_ids), Step("text.tgt_in_ids", ("batch", "tgt"), tgt_in_ids)]
+    record = Record([*given, *trace], PassContext(model))
+    steps = []
+    for place, step in enumerate(trace):
+        with torch.no_grad(), OperationLog(Trace()) as stated:
+            entry_of(step.address).recompute(Scope(record, place + len(given)))
+        steps.append(StepOperations(step.address, log.before.get(place, Counter()), stated.before.get(0, Counter())))
+    return OperationAudit(tuple(steps), log.before.get(len(trace), Counter()))
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The verification of every step; for a walk with a forced target also the audit of the model's operations."""
+
+    verification: Verification
+    audit: OperationAudit | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every step follows, and no operation is hidden."""
+        return self.verification.holds and (self.audit is None or self.audit.complete)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The counts, ready for JSON; ``operations`` and ``accounted`` are null where they were not counted."""
+        audit = self.audit
+        counts = {"operations": audit and audit.n_operations, "accounted": audit and audit.n_accounted}
+        return {**self.verification.to_mapping(), "holds": self.holds, **counts}
+
+    def lines(self) -> Iterator[str]:
+        """The report: by kind of module, then the totals, then whatever does not follow."""
+        yield from _lines_by_kind(self.verification.steps)
+        yield str(self.verification)
+        yield from _check_lines(self.verification)
+        for step in self.verification.off[:_REPORTED]:
+            yield f"does not follow: {step.address}, call {step.call}: off by {step.error:.3g} at {step.cell}"
+        if self.audit is not None:
+            yield str(self.audit)
+            for entry in self.audit.mismatches[:_REPORTED]:
+                yield f"does not agree: {entry.address}: carried out {dict(entry.done)}, stated {dict(entry.stated)}"
+        yield "Everything follows." if self.holds else "Not everything follows."
+
+
+def prove(walk: WalkData, model: Transformer) -> Proof:
+    """Verify a whole walk that was made with ``model``."""
+    batch = walk.sentences.batch
+    forced = walk.kind == "forced"
+    audit = audit_operations(model, batch.src_ids, batch.tgt_in_ids) if forced else None
+    return Proof(verify_walk(walk, model), audit)
+
+
+def _lines_by_kind(steps: tuple[StepCheck, ...]) -> Iterator[str]:
+    """One line for each kind of module: steps recomputed, exact among them, largest error."""
+    kinds = list(dict.fromkeys(kind_of(step.address) for step in steps))
+    width = max(map(len, kinds), default=0)
+    yield f"{'':{width}}  recomputed  exact  off  largest error"
+    for kind in kinds:
+        own = [step for step in steps if kind_of(step.address) == kind]
+        count = Counter(step.result for step in own)
+        recomputed = len(own) - count["given"]
+        if recomputed:
+            error = max(step.error for step in own)
+            yield f"{kind:{width}}  {recomputed:10,}  {count['exact']:5,}  {count['off']:3}  {error:.1e}"
+
+
+def _check_lines(verification: Verification) -> Iterator[str]:
+    """How many steps were recomputed by an equation stated anew, how many by the search's own function, and which."""
+    independent, repeated = (verification.count_checks(check) for check in (Check.INDEPENDENT, Check.REPEATED))
+    yield f"{independent:,} of them independently, {repeated:,} by the search's own function."
+    names = sorted({step.address for step in verification.steps if step.check == Check.REPEATED})
+    if names:
+        yield f"by the search's own function: {', '.join(names)}"

@@ -7,6 +7,31 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from glassformer.model.masks import Mask, causal_mask
+from glassformer.model.positions import Positions
+
+
+class RowOrder:
+    """New rows from old ones; where only places of dropped rows are filled, no other row is moved."""
+
+    def __init__(self, rows: Int[Tensor, "new"], before: int) -> None:
+        self._rows, self._moved = rows, None
+        if len(rows) <= before:
+            to = (rows != torch.arange(len(rows), device=rows.device)).nonzero().flatten()
+            taken = rows.index_select(0, to)
+            if bool((taken >= len(rows)).all()):
+                self._moved = to, taken
+
+    def of(self, values: Tensor, filled: int | None = None) -> Tensor:
+        """``values`` in the new order, of which axis 2 is filled so far; they may be written over."""
+        if self._moved is None:
+            return values.index_select(0, self._rows)
+        to, taken = self._moved
+        if len(to):
+            part = values if filled is None else values.narrow(2, 0, filled)
+            part.index_copy_(0, to, part.index_select(0, taken))
+        return values.narrow(0, 0, len(self._rows))
+
 
 class AttentionCache:
     """Keys (batch heads key d_k) and values (batch heads key d_v) of one attention.
@@ -43,6 +68,8 @@ class AttentionCache:
 
     def append(self, k: Float[Tensor, "batch heads new d_k"], v: Float[Tensor, "batch heads new d_v"]) -> None:
         """Take new positions behind the old ones."""
+        if not self.grows:
+            k, v = k.contiguous(), v.contiguous()  # laid out once, not at each step that reads them
         new = self.length + k.shape[2]
         self._k = _written(self._k, k, self.length, new)
         self._v = _written(self._v, v, self.length, new)
@@ -53,9 +80,14 @@ class AttentionCache:
         if self._k is not None and self._v is not None:
             self._k, self._v = self._k.index_select(0, rows), self._v.index_select(0, rows)
 
+    def apply(self, order: RowOrder) -> None:
+        """The same in an order that may write over the buffers."""
+        if self._k is not None and self._v is not None:
+            self._k, self._v = order.of(self._k, self.length), order.of(self._v, self.length)
+
     def _filled(self, buffer: Tensor | None) -> Tensor:
         assert buffer is not None, "an empty cache has no keys"
-        return buffer[:, :, : self.length]
+        return buffer if buffer.shape[2] == self.length else buffer.narrow(2, 0, self.length)
 
 
 def _written(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tensor:
@@ -67,7 +99,7 @@ def _written(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tenso
         grown = buffer.new_empty(*buffer.shape[:2], 2 * stop, buffer.shape[3])
         grown[:, :, :start] = buffer[:, :, :start]
         buffer = grown
-    buffer[:, :, start:stop] = new
+    buffer.narrow(2, start, new.shape[2]).copy_(new)
     return buffer
 
 
@@ -80,7 +112,9 @@ class LayerCache:
 
 
 class DecoderCache:
-    """The caches of all decoder layers; ``length`` target positions have been decoded."""
+    """The caches of all decoder layers, with a row for each hypothesis; ``length`` target positions are decoded."""
+
+    mask_axes = "one one query key"
 
     def __init__(self, n_layers: int) -> None:
         self.layers = [LayerCache() for _ in range(n_layers)]
@@ -95,8 +129,73 @@ class DecoderCache:
         """Sentences whose keys and values are held, or None before the first step."""
         return self.layers[0].self_attention.rows
 
+    def length_with(self, n_new: int) -> int:
+        """Target positions once ``n_new`` columns are decoded, too."""
+        return self.length + n_new
+
+    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
+        """Where ``n_new`` columns of ids that are decoded next stand, and the keys that each of them sees."""
+        return follow_on(self.length, n_new, device)
+
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
         """Follow a search: row i becomes what row ``rows[i]`` was, in every layer."""
         for layer in self.layers:
             layer.self_attention.reorder(rows)
             layer.cross_attention.reorder(rows)
+
+
+def follow_on(start: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
+    """The positions from ``start`` on, one for each new column, and the causal mask."""
+    keys = torch.arange(start + n_new, device=device)
+    visible = causal_mask(n_new, start + n_new, device)
+    return Positions(keys[start:], keys), Mask.without_empty_rows(visible, hides=n_new > 1)
+
+
+class BeamCache(DecoderCache):
+    """A row for each source, whose hypotheses are slots: columns that stand at one position.
+
+    Each hypothesis sees the keys that it descends from, so that a search that reorders changes a mask and copies no
+    keys. A source's memory is held once.
+    """
+
+    mask_axes = "batch one query key"
+
+    def __init__(self, n_layers: int) -> None:
+        super().__init__(n_layers)
+        self.slots = 1
+        self._steps = 0
+        self._positions: Tensor | None = None  # of each key
+        self._lineage: Tensor | None = None  # (batch slots key): what each hypothesis sees; None while it sees all
+
+    def length_with(self, n_new: int) -> int:
+        """Target positions after one more step: all columns of a step stand at one."""
+        return self._steps + 1
+
+    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
+        """Where a column for each slot stands, and the keys that each of them sees."""
+        queries = torch.full((n_new,), self._steps, device=device)
+        self._positions = queries if self._positions is None else torch.cat([self._positions, queries])
+        self._steps += 1
+        positions = Positions(queries, self._positions)
+        if self._lineage is None:
+            visible = torch.ones(batch, 1, 1, len(self._positions), dtype=torch.bool, device=device)
+            return positions, Mask.without_empty_rows(visible, hides=False)
+        itself = torch.eye(n_new, dtype=torch.bool, device=device).expand(batch, -1, -1)
+        self._lineage = torch.cat([self._lineage, itself], dim=2)
+        return positions, Mask.without_empty_rows(self._lineage[:, None], hides=True)
+
+    def reorder(self, parents: Int[Tensor, "batch slots"]) -> None:
+        """Hypothesis i of each source now continues what hypothesis ``parents[i]`` of it was."""
+        if self._lineage is None and parents.shape[1] > 1:
+            self._lineage = torch.ones(len(parents), 1, self.length, dtype=torch.bool, device=parents.device)
+        if self._lineage is not None:
+            self._lineage = self._lineage.gather(1, parents[:, :, None].expand(-1, -1, self._lineage.shape[2]))
+        self.slots = parents.shape[1]
+
+    def reorder_sources(self, order: RowOrder) -> None:
+        """The sources' rows in another order; the buffers may be written over."""
+        if self._lineage is not None:
+            self._lineage = order.of(self._lineage)
+        for layer in self.layers:
+            layer.self_attention.apply(order)
+            layer.cross_attention.apply(order)

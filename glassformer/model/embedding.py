@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -28,14 +29,18 @@ class Embedding(nn.Module):
             self.positions = LearnedPositions(config)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, ids: Int[Tensor, "batch position"], start: int = 0) -> Float[Tensor, "batch position d_model"]:
-        """The vectors that enter the first layer; the first of the ids stands at ``start``."""
+    def forward(
+        self, ids: Int[Tensor, "batch position"], positions: Int[Tensor, "position"] | None = None
+    ) -> Float[Tensor, "batch position d_model"]:
+        """The vectors that enter the first layer; each column of ids stands at its ``positions``, or at 0, 1, ..."""
         x = self.tokens(ids)
         x = tap(self, "embedded", x, "batch position d_model")
         x = x * self.scale
         x = tap(self, "scaled", x, "batch position d_model")
         if self.positions is not None:
-            vectors = self.positions(start, start + ids.shape[1])
+            if positions is None:
+                positions = torch.arange(ids.shape[1], device=ids.device)
+            vectors = self.positions(positions)
             vectors = tap(self, "position_vectors", vectors, "position d_model")
             x = x + vectors
             x = tap(self, "with_positions", x, "batch position d_model")

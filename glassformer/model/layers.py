@@ -3,14 +3,15 @@
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.cache import LayerCache
+from glassformer.model.masks import Mask
 from glassformer.model.norm import AddAndNorm
-from glassformer.model.packing import Packed
+from glassformer.model.positions import Positions
 from glassformer.trace import tap
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -53,11 +54,11 @@ class EncoderLayer(nn.Module):
         self.feed_forward_add_norm = AddAndNorm(config)
 
     def forward(
-        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"] | Packed | None
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Mask, positions: Positions | None = None
     ) -> Float[Tensor, "batch src d_model"]:
         """One pass through the left half of figure 1."""
         query = self.self_attention_add_norm.before(x)
-        x = self.self_attention_add_norm.after(x, self.self_attention(query, query, src_mask))
+        x = self.self_attention_add_norm.after(x, self.self_attention(query, query, src_mask, positions))
         inner = self.feed_forward_add_norm.before(x)
         x = self.feed_forward_add_norm.after(x, self.feed_forward(inner))
         return tap(self, "output", x, "batch src d_model")
@@ -75,20 +76,23 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_add_norm = AddAndNorm(config)
 
-    def forward(
+    def forward(  # noqa: PLR0917  # the stream, what it reads, and the layout
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Bool[Tensor, "#batch 1 tgt tgt_so_far"] | Packed | None,
-        memory_mask: Bool[Tensor, "batch 1 1 src"] | Packed | None,
+        causal_mask: Mask,
+        memory_mask: Mask,
+        positions: Positions | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """One pass through the right half of figure 1."""
         self_cache, cross_cache = (cache.self_attention, cache.cross_attention) if cache else (None, None)
         query = self.self_attention_add_norm.before(x)
-        x = self.self_attention_add_norm.after(x, self.self_attention(query, query, causal_mask, self_cache))
+        attended = self.self_attention(query, query, causal_mask, positions, self_cache)
+        x = self.self_attention_add_norm.after(x, attended)
         query = self.cross_attention_add_norm.before(x)
-        x = self.cross_attention_add_norm.after(x, self.cross_attention(query, memory, memory_mask, cross_cache))
+        attended = self.cross_attention(query, memory, memory_mask, None, cross_cache)
+        x = self.cross_attention_add_norm.after(x, attended)
         inner = self.feed_forward_add_norm.before(x)
         x = self.feed_forward_add_norm.after(x, self.feed_forward(inner))
         return tap(self, "output", x, "batch tgt d_model")

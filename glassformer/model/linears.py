@@ -7,6 +7,7 @@ the whole batch instead.
 
 import warnings
 from enum import StrEnum
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -45,9 +46,10 @@ class Float32Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*axes into"]) -> Float[Tensor, "*axes out"]:
         """x Wᵀ + b."""
-        if self.bias is None:
-            return x @ self.weight
-        return torch.addmm(self.bias, x.flatten(0, -2), self.weight).view(*x.shape[:-1], -1)
+        # self.weight takes longer, and a step of a search asks for it some twenty times.
+        weight, bias = cast(tuple[Tensor, Tensor | None], self._buffers.values())
+        product = x @ weight
+        return product if bias is None else product.add_(bias)
 
 
 class Bf16Linear(nn.Module):
@@ -109,11 +111,30 @@ class Int8Linear(nn.Module):
         product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             x / greatest, 1 / steps, zero, self._packed
         )
-        if self.bias is None:
+        bias = self._buffers["bias"]
+        if bias is None:
             return product.mul_(greatest)
-        return torch.addcmul(self.bias, product, greatest, out=product)
+        return torch.addcmul(bias, product, greatest, out=product)
 
 
+def least_int8_weights() -> int:
+    """From how many weights on int8 pays on this processor, for batches and for single sentences.
+
+    With VNNI it pays for smaller matrices, so that int8 results differ between processors.
+    ``benchmarks/linears.py`` measures it.
+    """
+    return _LEAST_WITH_VNNI if _has_vnni() else _LEAST_WITHOUT_VNNI
+
+
+def _has_vnni() -> bool:
+    """Whether PyTorch says so. It has no public function for that: where it cannot say, the answer is no."""
+    try:
+        return bool(torch.cpu._is_vnni_supported())
+    except (AttributeError, RuntimeError):
+        return False
+
+
+_LEAST_WITH_VNNI, _LEAST_WITHOUT_VNNI = 2**17, 2**18
 _WEIGHT_LIMIT = 63  # two products of a byte and such a weight are at most 2 · 255 · 63 < 2^15
 LINEARS: dict[Precision, type[Float32Linear | Bf16Linear | Int8Linear]] = {
     Precision.FLOAT32: Float32Linear, Precision.BF16: Bf16Linear, Precision.INT8: Int8Linear,

@@ -1,15 +1,53 @@
-"""The two masks: bool, True = may attend, broadcastable to (batch, heads, query, key). Born here alone.
+"""Masks: which keys each query may attend to. bool, True = may attend, broadcastable to (batch, heads, query, key).
 
-They are applied in one place, ``attention.masked``. A mask that someone else made is held here to the same rule,
+They are made here alone and applied in one place, ``attention.mask_scores``. A mask that a caller made is checked
 once, at the model's door. Section 3.2.3 of the paper.
 """
+
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from glassformer.errors import InputError
+from glassformer.model.packing import Packing
 from glassformer.trace import is_tracing
+
+
+class Mask(NamedTuple):
+    """A mask, and what is known of it, so that the layers need not look at its values.
+
+    ``hides`` is False where every key is visible to every query: then nothing is applied, and the result is the
+    same, bit for bit. ``has_empty_rows`` is False where each query may attend to some key. ``packing`` says where
+    the queries and keys of a batch without padding stand; the mask itself is always that of the padded batch.
+    """
+
+    visible: Bool[Tensor, "#batch #heads #query #key"]
+    hides: bool = True
+    has_empty_rows: bool = True
+    packing: Packing | None = None
+
+    @classmethod
+    def of(cls, visible: Bool[Tensor, "#batch #heads #query #key"]) -> "Mask":
+        """Look at the values once: not on a GPU, where that costs a wait, nor in a graph, which takes any mask.
+
+        Nor while a trace records, which shows how the mask is applied. Then it is applied whatever it holds.
+        """
+        if torch.compiler.is_compiling() or is_tracing() or visible.device.type != "cpu":
+            return cls(visible)
+        if bool(visible.all()):
+            return cls(visible, hides=False, has_empty_rows=False)
+        return cls(visible, has_empty_rows=not bool(visible.any(dim=-1).all()))
+
+    @classmethod
+    def without_empty_rows(cls, visible: Bool[Tensor, "#batch #heads #query #key"], *, hides: bool) -> "Mask":
+        """A mask whose maker knows so much of it that nobody need look."""
+        return cls(visible) if is_tracing() else cls(visible, hides, has_empty_rows=False)
+
+    def reorder(self, rows: Int[Tensor, "new_batch"]) -> "Mask":
+        """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
+        return self._replace(visible=self.visible.index_select(0, rows))
 
 
 def padding_mask(ids: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, "batch 1 1 key"]:
@@ -19,17 +57,8 @@ def padding_mask(ids: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, "ba
 
 def causal_mask(n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "1 1 query key"]:
     """True where a query may look: at itself and before. The last query stands at the last key."""
-    return torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
-
-
-def unless_all(mask: Bool[Tensor, "#batch 1 #query #key"]) -> Bool[Tensor, "#batch 1 #query #key"] | None:
-    """The mask, or None where it hides nothing, so that nobody need apply it: the result is the same, bit for bit.
-
-    While a trace records, and where looking would cost a wait, the mask stays.
-    """
-    if torch.compiler.is_compiling() or is_tracing() or mask.device.type != "cpu":
-        return mask
-    return None if bool(mask.all()) else mask
+    visible = torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool, device=device)
+    return visible if n_queries == 1 else visible.tril(n_keys - n_queries)
 
 
 def check_mask(name: str, mask: object, sizes: tuple[int, int, int, int]) -> None:

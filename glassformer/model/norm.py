@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
 from glassformer.model.dropout import Dropout
-from glassformer.trace import show, tap
+from glassformer.trace import is_tracing, show, tap
 
 
 class LayerNorm(nn.Module):
@@ -24,11 +24,14 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         """``x`` with each position's vector centred, brought to unit variance, scaled by gain, moved by bias."""
-        x = x.to(self.gain.dtype)  # under bf16 the statistics stay in float32
-        output, mean, inverse_deviation = torch.native_layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
-        show(self, "mean", lambda: mean.squeeze(-1), "batch position")
-        show(self, "variance", lambda: (inverse_deviation**-2 - self.eps).squeeze(-1), "batch position")
-        show(self, "normalised", lambda: (x - mean) * inverse_deviation, "batch position d_model")
+        gain = self.gain
+        if x.dtype != gain.dtype:
+            x = x.to(gain.dtype)  # under bf16 the statistics stay in float32
+        output, mean, inverse_deviation = torch.native_layer_norm(x, gain.shape, gain, self.bias, self.eps)
+        if is_tracing():
+            show(self, "mean", lambda: mean.squeeze(-1), "batch position")
+            show(self, "variance", lambda: (inverse_deviation**-2 - self.eps).squeeze(-1), "batch position")
+            show(self, "normalised", lambda: (x - mean) * inverse_deviation, "batch position d_model")
         return tap(self, "output", output, "batch position d_model")
 
 

@@ -5,7 +5,7 @@ Attention acts on sentences: it copies its rows into the padded form and back. K
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-class Rows:
+class PackedRows:
     """Where the ``kept`` positions of a padded batch stand once the others are left out; at least one is kept."""
 
     def __init__(self, kept: Bool[Tensor, "batch position"]) -> None:
@@ -22,53 +22,47 @@ class Rows:
         self._cells = flat.nonzero().squeeze(1)  # of each row, among (batch position)
         self._left_out = (~flat).nonzero().squeeze(1)
         self._rows = (flat.cumsum(0) - 1).clamp_(min=0)  # of each cell; one that is left out has another's
-        self._moves: dict[tuple[int, int], _Moves] = {}
+        self._moves: dict[int, _Moves] = {}
 
     def pack(self, x: Float[Tensor, "batch position width"]) -> Float[Tensor, "one row width"]:
         """The rows of ``x``."""
         return x.flatten(0, 1).index_select(0, self._cells)[None]
 
-    def heads(
-        self, x: Float[Tensor, "one row width"], n_heads: int, parts: int = 1
-    ) -> Float[Tensor, "part batch heads position d"]:
-        """Each row cut into ``parts``, each part into heads, and all laid into the padded form.
+    def pad_heads(self, x: Float[Tensor, "one row heads d"]) -> Float[Tensor, "batch heads position d"]:
+        """The heads of each row at its place in the padded batch.
 
         Where a position was left out stands another's vector: as a key a mask must hide it, and as a query
-        ``joined`` drops it.
+        ``pack_heads`` drops it.
         """
-        moves = self._moves_of(n_heads, parts)
-        vectors = x.reshape(-1, x.shape[-1] // (n_heads * parts))
-        return _moved(vectors, moves.out, moves.back, None).view(parts, self.batch, n_heads, self.positions, -1)
+        moves = self._moves_of(x.shape[2])
+        heads = _moved(x.flatten(0, 2), moves.out, moves.back, None)
+        return heads.view(self.batch, x.shape[2], self.positions, x.shape[3])
 
-    def joined(self, heads: Float[Tensor, "batch heads position d"]) -> Float[Tensor, "one row width"]:
-        """The heads of each row side by side."""
-        moves = self._moves_of(heads.shape[1], 1)
-        vectors = heads.reshape(-1, heads.shape[-1])
-        return _moved(vectors, moves.back, moves.out, moves.left_out).view(1, len(self._cells), -1)
+    def pack_heads(self, heads: Float[Tensor, "batch heads position d"]) -> Float[Tensor, "one row heads d"]:
+        """The inverse: the heads of each row side by side."""
+        moves = self._moves_of(heads.shape[1])
+        vectors = _moved(heads.flatten(0, 2), moves.back, moves.out, moves.left_out)
+        return vectors.view(1, len(self._cells), heads.shape[1], heads.shape[3])
 
-    def _moves_of(self, n_heads: int, parts: int) -> "_Moves":
-        if (n_heads, parts) not in self._moves:
-            part, head = (torch.arange(count, device=self._rows.device) for count in (parts, n_heads))
-            rows = self._rows.view(self.batch, 1, self.positions)
-            out = (rows * parts + part[:, None, None, None]) * n_heads + head[:, None]
-            back, left_out = (self._places(cells, part, head) for cells in (self._cells, self._left_out))
-            self._moves[n_heads, parts] = _Moves(out.flatten(), back, left_out)
-        return self._moves[n_heads, parts]
+    def _moves_of(self, n_heads: int) -> "_Moves":
+        if n_heads not in self._moves:
+            head = torch.arange(n_heads, device=self._rows.device)
+            out = self._rows.view(self.batch, 1, self.positions) * n_heads + head[:, None]
+            back, left_out = (self._places(cells, head) for cells in (self._cells, self._left_out))
+            self._moves[n_heads] = _Moves(out.flatten(), back, left_out)
+        return self._moves[n_heads]
 
-    def _places(self, cells: Tensor, part: Tensor, head: Tensor) -> Int[Tensor, " place"]:
-        """Where in (part batch heads position) the vectors of ``cells`` stand, in the order (cell part head)."""
-        sentence, position = cells[:, None, None] // self.positions, cells[:, None, None] % self.positions
-        sentence = part[:, None] * self.batch + sentence
+    def _places(self, cells: Tensor, head: Tensor) -> Int[Tensor, " place"]:
+        """Where in (batch heads position) the vectors of ``cells`` stand, in the order (cell head)."""
+        sentence, position = cells[:, None] // self.positions, cells[:, None] % self.positions
         return ((sentence * len(head) + head) * self.positions + position).flatten()
 
 
-@dataclass(frozen=True)
-class Packed:
-    """Which rows are an attention's queries, and which its keys; ``mask`` is that of the padded form."""
+class Packing(NamedTuple):
+    """Which packed rows are an attention's queries, and which its keys."""
 
-    queries: Rows
-    keys: Rows
-    mask: Bool[Tensor, "#batch 1 #query #key"] | None
+    queries: PackedRows
+    keys: PackedRows
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,27 @@
 inside self-attention. Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864).
 """
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
 from glassformer.trace import tap
+
+
+class Positions(NamedTuple):
+    """Where the queries and the keys of self-attention stand in their sequence, counted from 0."""
+
+    queries: Int[Tensor, "query"]
+    keys: Int[Tensor, "key"]
+
+    @classmethod
+    def of_length(cls, n_positions: int, device: torch.device) -> "Positions":
+        """Those of a whole sequence."""
+        every = torch.arange(n_positions, device=device)
+        return cls(every, every)
 
 
 def frequencies(width: int) -> Float[Tensor, "half"]:
@@ -31,9 +46,9 @@ class SinusoidalPositions(nn.Module):
         table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
         self.register_buffer("table", table.float(), persistent=False)
 
-    def forward(self, start: int, stop: int) -> Float[Tensor, "position d_model"]:
-        """The vectors of positions ``start`` to ``stop - 1``."""
-        return self.table[start:stop]
+    def forward(self, positions: Int[Tensor, "position"]) -> Float[Tensor, "position d_model"]:
+        """The vector of each position."""
+        return self.table.index_select(0, positions)
 
 
 class LearnedPositions(nn.Module):
@@ -44,9 +59,9 @@ class LearnedPositions(nn.Module):
         self.table = nn.Parameter(torch.empty(config.max_length, config.d_model))
         nn.init.normal_(self.table, std=config.d_model**-0.5)
 
-    def forward(self, start: int, stop: int) -> Float[Tensor, "position d_model"]:
-        """The vectors of positions ``start`` to ``stop - 1``."""
-        return self.table[start:stop]
+    def forward(self, positions: Int[Tensor, "position"]) -> Float[Tensor, "position d_model"]:
+        """The vector of each position."""
+        return self.table.index_select(0, positions)
 
 
 class RelativePositions(nn.Module):
@@ -60,27 +75,25 @@ class RelativePositions(nn.Module):
         nn.init.xavier_uniform_(self.key_table)
         nn.init.xavier_uniform_(self.value_table)
 
-    def entries(self, distances: Int[Tensor, "*axes"]) -> Int[Tensor, "*axes"]:
-        """Where the vectors for distances from a query to a key stand in the tables."""
+    def _between(self, positions: Positions) -> Int[Tensor, "query key"]:
+        """Where the vectors for the distance from each query to each key stand in the tables."""
+        distances = positions.keys[None, :] - positions.queries[:, None]
         return distances.clamp(-self.clip, self.clip) + self.clip
 
-    def _between(self, n_queries: int, n_keys: int) -> Int[Tensor, "query key"]:
-        """The same for each query and key; the last query stands at the last key."""
-        keys = torch.arange(n_keys, device=self.key_table.device)
-        return self.entries(keys[None, :] - keys[n_keys - n_queries :, None])
-
     def products(
-        self, q: Float[Tensor, "batch heads query d_k"], n_keys: int
+        self, q: Float[Tensor, "batch heads query d_k"], positions: Positions
     ) -> Float[Tensor, "batch heads query key"]:
         """q · a_K for each query and key: the second term of equation 5 of Shaw et al."""
-        vectors = self.key_table[self._between(q.shape[2], n_keys)]
+        vectors = self.key_table[self._between(positions)]
         vectors = tap(self, "relative_keys", vectors, "query key d_k")
         products = torch.einsum("bhqd,qkd->bhqk", q, vectors)
         return tap(self, "relative_products", products, "batch heads query key")
 
-    def heads(self, weights: Float[Tensor, "batch heads query key"]) -> Float[Tensor, "batch heads query d_v"]:
+    def heads(
+        self, weights: Float[Tensor, "batch heads query key"], positions: Positions
+    ) -> Float[Tensor, "batch heads query d_v"]:
         """Σ weights · a_V over the keys: the second term of equation 3 of Shaw et al."""
-        vectors = self.value_table[self._between(weights.shape[2], weights.shape[3])]
+        vectors = self.value_table[self._between(positions)]
         vectors = tap(self, "relative_values", vectors, "query key d_v")
         heads = torch.einsum("bhqk,qkd->bhqd", weights, vectors)
         return tap(self, "relative_heads", heads, "batch heads query d_v")
@@ -99,24 +112,17 @@ class RotaryPositions(nn.Module):
         self.register_buffer("sin", angle.sin().float(), persistent=False)
 
     def forward(
-        self, x: Float[Tensor, "batch heads position d_k"], start: int
+        self, x: Float[Tensor, "batch heads position d_k"], positions: Int[Tensor, "position"]
     ) -> Float[Tensor, "batch heads position d_k"]:
-        """``x`` turned, whose first position is ``start``."""
-        cos, sin = self._turns(start, x.shape[2])
-        even, odd = x[..., 0::2], x[..., 1::2]
-        turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
-        return turned.flatten(-2)
-
-    def at_once(
-        self, x: Float[Tensor, "batch heads position d_k"], start: int
-    ) -> Float[Tensor, "batch heads position d_k"]:
-        """``forward`` up to rounding, much faster: one product of even + i odd with cos + i sin."""
-        cos, sin = self._turns(start, x.shape[2])
-        if cos.dtype not in (torch.float32, torch.float64):
-            return self(x, start)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
+        """``x`` with the pairs of each position turned: (even + i odd) · (cos + i sin)."""
+        cos, sin = self.cos.index_select(0, positions), self.sin.index_select(0, positions)
+        if cos.dtype not in _COMPLEX or torch.compiler.is_compiling():
+            # There are no such complex numbers, or no compiler for them: the same product, written out.
+            even, odd = x[..., 0::2], x[..., 1::2]
+            return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
         x = x.to(torch.promote_types(x.dtype, cos.dtype)).contiguous()
         pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
         return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
 
-    def _turns(self, start: int, n_positions: int) -> tuple[Tensor, Tensor]:
-        return self.cos[start : start + n_positions], self.sin[start : start + n_positions]
+
+_COMPLEX = (torch.float32, torch.float64)

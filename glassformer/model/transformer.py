@@ -8,13 +8,14 @@ from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
 from glassformer.model.attention import MultiHeadAttention
-from glassformer.model.cache import DecoderCache
+from glassformer.model.cache import BeamCache, DecoderCache, follow_on
+from glassformer.model.checks import check_cache, check_ids, check_memory, check_pair
 from glassformer.model.embedding import Embedding, OutputProjection
-from glassformer.model.inputs import check_cache, check_ids, check_memory, check_pair
 from glassformer.model.layers import DecoderLayer, EncoderLayer
-from glassformer.model.masks import causal_mask, padding_mask, unless_all
+from glassformer.model.masks import Mask, padding_mask
 from glassformer.model.norm import LayerNorm
-from glassformer.model.packing import Packed, Rows
+from glassformer.model.packing import PackedRows, Packing
+from glassformer.model.positions import Positions
 from glassformer.trace import tap
 
 
@@ -27,11 +28,11 @@ class Encoder(nn.Module):
         self.final_norm = LayerNorm(config) if config.norm == "pre" else None
 
     def forward(
-        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"] | Packed | None
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Mask, positions: Positions | None = None
     ) -> Float[Tensor, "batch src d_model"]:
         """The memory that cross-attention reads."""
         for layer in self.layers:
-            x = layer(x, src_mask)
+            x = layer(x, src_mask, positions)
         if self.final_norm is not None:
             x = self.final_norm(x)
         return tap(self, "memory", x, "batch src d_model")
@@ -45,17 +46,18 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
         self.final_norm = LayerNorm(config) if config.norm == "pre" else None
 
-    def forward(
+    def forward(  # noqa: PLR0917  # the stream, what it reads, and the layout
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Bool[Tensor, "#batch 1 tgt tgt_so_far"] | Packed | None,
-        memory_mask: Bool[Tensor, "batch 1 1 src"] | Packed | None,
+        causal_mask: Mask,
+        memory_mask: Mask,
+        positions: Positions | None = None,
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """What the output projection turns into logits."""
         for index, layer in enumerate(self.layers):
-            x = layer(x, memory, causal_mask, memory_mask, cache.layers[index] if cache else None)
+            x = layer(x, memory, causal_mask, memory_mask, positions, cache.layers[index] if cache else None)
         if self.final_norm is not None:
             x = self.final_norm(x)
         return tap(self, "output", x, "batch tgt d_model")
@@ -108,14 +110,16 @@ class Transformer(nn.Module):
         check_pair(src_ids, tgt_in_ids)
         check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config)
-        n_tgt = tgt_in_ids.shape[1]
-        src, tgt = Rows(src_ids != self.config.pad_id), Rows(kept)
-        src_mask = unless_all(padding_mask(src_ids, self.config.pad_id))
-        look_ahead = unless_all(causal_mask(n_tgt, n_tgt, tgt_in_ids.device))
-        memory = self.encoder(src.pack(self.src_embedding(src_ids)), Packed(src, src, src_mask))
-        x = tgt.pack(self.tgt_embedding(tgt_in_ids))
-        masks = (Packed(tgt, tgt, look_ahead), Packed(tgt, src, src_mask))
-        return self.decoder(x, memory, *masks)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
+        src, tgt = PackedRows(src_ids != self.config.pad_id), PackedRows(kept)
+        src_positions = Positions.of_length(src_ids.shape[1], src_ids.device)
+        positions, causal_mask = follow_on(0, tgt_in_ids.shape[1], tgt_in_ids.device)
+        src_mask = Mask.of(padding_mask(src_ids, self.config.pad_id))
+        x = src.pack(self.src_embedding(src_ids, src_positions.queries))
+        memory = self.encoder(x, src_mask._replace(packing=Packing(src, src)), src_positions)
+        causal_mask = causal_mask._replace(packing=Packing(tgt, tgt))
+        memory_mask = src_mask._replace(packing=Packing(tgt, src))
+        x = tgt.pack(self.tgt_embedding(tgt_in_ids, positions.queries))
+        return self.decoder(x, memory, causal_mask, memory_mask, positions)  # type: ignore[no-any-return]
 
     def encode(
         self, src_ids: Int[Tensor, "batch src"]
@@ -124,37 +128,51 @@ class Transformer(nn.Module):
         check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
         src_mask = padding_mask(src_ids, self.config.pad_id)
         src_mask = tap(self, "src_mask", src_mask, "batch one one src")
-        x = self.src_embedding(src_ids)
-        return self.encoder(x, unless_all(src_mask)), src_mask
+        positions = Positions.of_length(src_ids.shape[1], src_ids.device)
+        x = self.src_embedding(src_ids, positions.queries)
+        return self.encoder(x, Mask.of(src_mask), positions), src_mask
 
     def decode(
         self,
         tgt_in_ids: Int[Tensor, "batch tgt"],
         memory: Float[Tensor, "batch src d_model"],
-        memory_mask: Bool[Tensor, "batch 1 1 src"],
+        memory_mask: Bool[Tensor, "batch 1 1 src"] | Mask,
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt vocab"]:
-        """The logits of the given target positions; with a cache they follow those of the calls before."""
+        """The logits of the given target positions; with a cache they follow those of the calls before.
+
+        With a ``BeamCache`` a row of ``tgt_in_ids`` holds the next id of each hypothesis of a source. Who calls
+        often makes a ``Mask`` of the memory's mask once: ``Mask.of(memory_mask)``.
+        """
         hidden = self._decode(tgt_in_ids, memory, memory_mask, cache)
         return self.output_projection(hidden)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
 
     def _decode(
-        self, tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor, cache: DecoderCache | None
+        self, tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor | Mask, cache: DecoderCache | None
     ) -> Float[Tensor, "batch tgt d_model"]:
         check_cache(cache, self.config.n_decoder_layers)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
-        n_tgt = tgt_in_ids.shape[1]
-        start = cache.length if cache is not None else 0
-        look_ahead = causal_mask(n_tgt, start + n_tgt, tgt_in_ids.device)
-        look_ahead = tap(self, "causal_mask", look_ahead, "one one query key")
-        x = self.tgt_embedding(tgt_in_ids, start)
-        masks = (unless_all(look_ahead), unless_all(memory_mask))
-        return self.decoder(x, memory, *masks, cache)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
+        batch, n_tgt = tgt_in_ids.shape
+        if cache is None:
+            positions, mask = follow_on(0, n_tgt, tgt_in_ids.device)
+        else:
+            positions, mask = cache.extend(batch, n_tgt, tgt_in_ids.device)
+        visible = tap(self, "causal_mask", mask.visible, "one one query key" if cache is None else cache.mask_axes)
+        if visible is not mask.visible:  # an edit
+            mask = Mask.of(visible)
+        if not isinstance(memory_mask, Mask):
+            memory_mask = Mask.of(memory_mask)
+        x = self.tgt_embedding(tgt_in_ids, positions.queries)
+        return self.decoder(x, memory, mask, memory_mask, positions, cache)  # type: ignore[no-any-return]
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for one batch of translations."""
         return DecoderCache(self.config.n_decoder_layers)
+
+    def new_beam_cache(self) -> BeamCache:
+        """An empty cache for one batch of sources, whose hypotheses are slots of one row."""
+        return BeamCache(self.config.n_decoder_layers)
 
     def use_fused_attention(self, on: bool = True, *, in_traces: bool = False) -> None:
         """Let one kernel of torch's own, which keeps no weights, compute equation 1, or the plain lines again.

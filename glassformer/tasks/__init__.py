@@ -1,6 +1,34 @@
-"""Parallel corpora that are generated on the spot: deterministic, and nothing is downloaded."""
+"""Parallel corpora that are generated on the spot: deterministic, without a download."""
 
-from glassformer.tasks.catalogue import TASK_NAMES, load_task
+from collections.abc import Callable
+from functools import partial
+
+from glassformer.errors import ConfigError, nearest
+from glassformer.tasks.dates import dates
+from glassformer.tasks.phrasebook import LANGUAGES, phrasebook
+from glassformer.tasks.scan import SPLITS, scan
 from glassformer.tasks.task import Task
 
-__all__ = ["TASK_NAMES", "Task", "load_task"]
+__all__ = ["ALIASES", "TASK_NAMES", "Task", "load_task"]
+
+_TASKS: dict[str, Callable[[int], Task]] = {
+    "dates": dates,
+    **{f"phrasebook-{language}": partial(phrasebook, language) for language in LANGUAGES},
+    **{f"scan-{split}": partial(scan, split) for split in SPLITS},
+}
+ALIASES = {"phrasebook": "phrasebook-de", "scan": "scan-simple"}
+
+TASK_NAMES: tuple[str, ...] = tuple(_TASKS)
+
+
+def load_task(name: str, *, seed: int = 1) -> Task:
+    """Generate a task: the same name and seed give the same pairs. Raises ``ConfigError`` for an unknown name."""
+    full_name = ALIASES.get(name, name)
+    if full_name not in _TASKS:
+        known = [*TASK_NAMES, *ALIASES]
+        aliases = ", ".join(f"{alias} for {task}" for alias, task in ALIASES.items())
+        raise ConfigError(
+            f"task: there is no task named {name!r}.{nearest(name, known)} Known: {', '.join(TASK_NAMES)}, and "
+            f"{aliases}."
+        )
+    return _TASKS[full_name](seed)

@@ -1,7 +1,4 @@
-"""What CLDR can say beyond single values: names, lists of names, moments and relative times, in any language.
-
-Babel brings the data. Knows nothing of what is drawn or of pairs.
-"""
+"""Names, lists of names, points in time, relative times and measures in any language: CLDR's words, from Babel."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -19,22 +16,22 @@ ListStyle = Literal["standard", "or"]
 NameKind = Literal["territories", "languages", "months", "weekdays"]
 Span = Literal["year", "month", "week", "day", "hour", "minute", "second"]
 
-# As long as Babel takes a month and a year to be, so that a whole number of them is written as such.
+# Months and years as long as Babel takes them to be, so that whole numbers stay whole.
 SPANS: dict[Span, timedelta] = {
     "year": timedelta(days=365), "month": timedelta(days=30), "week": timedelta(weeks=1), "day": timedelta(days=1),
     "hour": timedelta(hours=1), "minute": timedelta(minutes=1), "second": timedelta(seconds=1),
 }  # fmt: skip
 
 
-def plain(text: str) -> str:
-    """Text with ordinary spaces: CLDR also writes no-break and narrow ones, which nobody types."""
+def normalize_spaces(text: str) -> str:
+    """Text with single ordinary spaces: CLDR also has no-break and narrow spaces, which nobody types."""
     return " ".join(text.split())
 
 
 def name_codes() -> dict[NameKind, list[str]]:
-    """The codes of each kind of name that all ``LOCALES`` have, sorted; two letters keep out dialects and continents.
+    """The codes of each kind of name that all ``LOCALES`` have, sorted.
 
-    Also kept out are XA, XB and ZZ, by which CLDR means test regions and an unknown one.
+    Codes of two letters exclude dialects and continents. XA, XB and ZZ are CLDR's test regions and unknown region.
     """
     parsed = [Locale.parse(locale) for locale in LOCALES]
     territories = set.intersection(*({str(code) for code in locale.territories} for locale in parsed))
@@ -76,7 +73,7 @@ def moment(when: datetime, style: DateStyle, *, locale: Locale) -> str:
 
 def relative_time(number: int, span: Span, *, locale: Locale) -> str:
     """ "in 3 days", or "3 days ago" for a negative number."""
-    # No threshold is ever reached, so that 24 hours are not turned into a day.
+    # Without a threshold 24 hours would become a day.
     return format_timedelta(
         number * SPANS[span], granularity=span, threshold=float("inf"), add_direction=True, locale=locale
     )
@@ -85,5 +82,5 @@ def relative_time(number: int, span: Span, *, locale: Locale) -> str:
 def measure(number: Decimal, unit: str, *, locale: Locale) -> str:
     """A number of units in words, "5 kilometers"; ``unit`` is CLDR's identifier, such as "length-kilometer"."""
     words = format_unit(number, unit, "long", locale=locale)
-    # CLDR has a language without a long form use its short one; Babel puts the identifier there instead.
+    # In CLDR a language without a long form uses its short form; Babel writes the identifier instead.
     return format_unit(number, unit, "short", locale=locale) if unit in words else words

@@ -1,11 +1,11 @@
 """Dates written out in 20 languages -> ISO 8601: "tirsdag den 7. marts 2023" -> "2023-03-07".
 
-Babel writes the dates by the rules of CLDR, in the styles full, long and medium; ``short`` is left out because
-its "3/7/23" does not say which number is the month. The years are 1900 to 2099.
+Babel writes the dates by the rules of CLDR, in the styles full, long and medium; not ``short``, where "3/7/23" does
+not say which number is the month. The years are 1900 to 2099.
 
-Held out are whole calendar dates: a date of the test split is never seen in training, in any language or
-style, so the model has to read it. Which dates those are depends on the date alone, not on the seed. Where
-one string would stand for two dates it is left out; with the CLDR of Babel 2.18 there is no such string.
+Whole calendar dates are held out: a date of the test split is not in the training data in any language or style, so
+the model has to read it. Which dates these are does not depend on the seed. A text that could mean two dates is left
+out; with the CLDR of Babel 2.18 there is none.
 """
 
 from collections.abc import Iterator
@@ -17,19 +17,19 @@ from typing import Any, get_args
 
 from babel.dates import format_date
 
-from glassformer.tasks.cldr import DateStyle, plain
-from glassformer.tasks.task import Task, divide, target, unambiguous
+from glassformer.tasks.cldr import DateStyle, normalize_spaces
+from glassformer.tasks.task import Task, divide, drop_ambiguous, target
 from glassformer.text.corpus import Pair
 
-# Each writes Gregorian dates with the digits 0-9 by default; ar, fa and th, for example, do not.
+# All of them write Gregorian dates with the digits 0-9, unlike ar, fa and th, for example.
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "cs", "sv",
              "da", "fi", "hu", "tr", "ru", "uk", "el", "ja", "zh", "ko")  # fmt: skip
 
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 
 TRAIN_PAIRS, VALID_PAIRS, TEST_PAIRS = 20_000, 500, 1_000
-# More than the three splits need: a few draws repeat, and a split by content is never exact.
-DRAWN_PAIRS = 24_000
+# More than the three splits need: there are a few duplicates, and a split by content is never exact.
+GENERATED_PAIRS = 24_000
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "model": {
@@ -46,7 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def dates(seed: int) -> Task:
     """20,000 / 500 / 1,000 pairs, the languages and styles in turn."""
-    pairs = unambiguous(islice(_written_dates(Random(seed)), DRAWN_PAIRS))
+    pairs = drop_ambiguous(islice(_generate(Random(seed)), GENERATED_PAIRS))
     splits = divide(pairs, target, valid=0.03, test=0.05)
     test = splits.test[:TEST_PAIRS]
     return Task(
@@ -61,7 +61,7 @@ def dates(seed: int) -> Task:
     )
 
 
-def _written_dates(random: Random) -> Iterator[Pair]:
+def _generate(random: Random) -> Iterator[Pair]:
     for language, style in cycle((language, style) for style in get_args(DateStyle) for language in LANGUAGES):
         day = FIRST + timedelta(days=random.randrange((LAST - FIRST).days + 1))
-        yield Pair(plain(format_date(day, style, locale=language)), day.isoformat())
+        yield Pair(normalize_spaces(format_date(day, style, locale=language)), day.isoformat())

@@ -1,23 +1,39 @@
-"""A phrasebook, English -> German, French or Japanese: real translation whose one right answer is known.
+"""A phrasebook, English -> German, French or Japanese: real translation with one known right answer.
 
-Both sides of a pair are CLDR's own words for the same meaning, by way of Babel; another version of Babel
-brings another CLDR and may word some of them differently.
+A phrase is a date, a time, a measure, an amount of money, a number, a name or a list of names, as a function of the
+language. Both sides of a pair are CLDR's own words for it, by way of Babel; another version of Babel brings another
+CLDR and may word some of them differently.
 
-Held out are phrases by the content of their English source, the same ones for each target language. Bare
-names (countries, languages, months, weekdays) are always trained on: no one can guess a word that is in no
-dictionary, but lists of names can be put together. A source that has two translations is left out.
+Phrases are held out by their English text, the same ones for each target language. Names on their own (countries,
+languages, months, weekdays) are always in the training data: no one can guess an unknown word, but lists of names can
+be composed. A source with two translations is left out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Protocol, get_args
 
 from babel import Locale
+from babel.dates import format_date, format_skeleton, format_time
+from babel.numbers import format_currency, format_decimal, format_percent
 
-from glassformer.tasks.cldr import plain
-from glassformer.tasks.phrases import Meaning, names, phrases
-from glassformer.tasks.task import Task, divide, source, unambiguous
+from glassformer.tasks.cldr import (
+    DateStyle,
+    ListStyle,
+    Span,
+    measure,
+    moment,
+    name,
+    name_codes,
+    name_list,
+    normalize_spaces,
+    relative_time,
+)
+from glassformer.tasks.task import Task, divide, drop_ambiguous, source
 from glassformer.text.corpus import Pair
 
 LANGUAGES = {"de": "German", "fr": "French", "ja": "Japanese"}
@@ -32,26 +48,146 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+# CLDR has a word for each of these in English, German, French and Japanese, but not for all units.
+UNITS = (
+    "length-kilometer", "length-meter", "length-centimeter", "length-millimeter", "length-mile", "length-yard",
+    "length-foot", "length-inch", "length-light-year", "length-nautical-mile", "mass-kilogram", "mass-gram",
+    "mass-tonne", "mass-pound", "mass-ounce", "mass-carat", "volume-liter", "volume-milliliter",
+    "volume-cubic-meter", "volume-gallon", "volume-pint", "volume-tablespoon", "volume-teaspoon", "volume-barrel",
+    "area-square-kilometer", "area-square-meter", "area-hectare", "area-acre", "area-square-mile",
+    "speed-kilometer-per-hour", "speed-meter-per-second", "speed-mile-per-hour", "speed-knot",
+    "temperature-celsius", "temperature-fahrenheit", "temperature-kelvin", "digital-byte", "digital-kilobyte",
+    "digital-megabyte", "digital-gigabyte", "digital-terabyte", "power-watt", "power-kilowatt",
+    "power-horsepower", "energy-kilojoule", "energy-kilocalorie", "energy-kilowatt-hour", "electric-volt",
+    "electric-ampere", "frequency-hertz", "frequency-megahertz", "pressure-bar", "pressure-hectopascal",
+    "duration-century", "duration-decade", "duration-year", "duration-month", "duration-week", "duration-day",
+    "duration-hour", "duration-minute", "duration-second", "angle-degree", "graphics-pixel",
+)  # fmt: skip
+CURRENCIES = (
+    "USD", "EUR", "GBP", "JPY", "CHF", "CAD", "AUD", "NZD", "CNY", "INR", "KRW", "BRL", "MXN", "SEK", "NOK", "DKK",
+    "PLN", "CZK", "HUF", "TRY", "ILS", "ZAR", "THB", "SGD", "HKD",
+)  # fmt: skip
+FIRST_DAY, DAYS = date(1950, 1, 1), 36_525
+
+
+class Phrase(Protocol):
+    """Something that every language can express."""
+
+    def __call__(self, *, locale: Locale) -> str:
+        """The words of one language."""
+
 
 def phrasebook(language: str, seed: int) -> Task:
-    """Some 27,000 training pairs, in an order drawn from the seed."""
+    """About 27,000 training pairs; the phrases and their order depend on the seed."""
     random = Random(seed)
-    drawn = _written(phrases(random), language)
-    random.shuffle(drawn)
-    held_out = divide(drawn, source, valid=0.02, test=0.04)
-    train = _written(names(), language) + held_out.train
+    pairs = _translate(_phrases(random), language)
+    random.shuffle(pairs)
+    splits = divide(pairs, source, valid=0.02, test=0.04)
+    train = _translate(_names(), language) + splits.train
     return Task(
         name=f"phrasebook-{language}",
         summary=f"English phrases -> {LANGUAGES[language]}, in the words of CLDR, {len(train):,} training pairs",
         train=train,
-        valid=held_out.valid,
-        test=held_out.test,
+        valid=splits.valid,
+        test=splits.test,
         metric="exact_match",
         settings=deepcopy(SETTINGS),
-        examples=[pair.src for pair in held_out.test[:6]],
+        examples=[pair.src for pair in splits.test[:6]],
     )
 
 
-def _written(meanings: Iterable[Meaning], language: str) -> list[Pair]:
-    english, other = Locale.parse("en"), Locale.parse(language)
-    return unambiguous(Pair(plain(meaning(locale=english)), plain(meaning(locale=other))) for meaning in meanings)
+def _translate(phrases: Iterable[Phrase], language: str) -> list[Pair]:
+    locales = Locale.parse("en"), Locale.parse(language)
+    return drop_ambiguous(
+        Pair(*(normalize_spaces(phrase(locale=locale)) for locale in locales)) for phrase in phrases
+    )
+
+
+def _names() -> Iterator[Phrase]:
+    """Every country, language, month and weekday on its own."""
+    for kind, codes in name_codes().items():
+        yield from (partial(name, kind, code) for code in codes)
+
+
+def _phrases(random: Random) -> Iterator[Phrase]:
+    """All other phrases: about 30,000, with a few duplicates."""
+    yield from _days(random, 5_500)
+    yield from _times()
+    yield from _moments(random, 3_000)
+    yield from _relative_times(60)
+    yield from _measures(random, 80)
+    yield from _amounts(random, 80)
+    yield from _numbers(random, 1_000)
+    yield from _name_lists(random, 6_000)
+
+
+def _day(random: Random) -> date:
+    return FIRST_DAY + timedelta(days=random.randrange(DAYS))
+
+
+def _style(random: Random, day: date) -> DateStyle:
+    # In English the medium and the long style of a date in May are the same, in other languages they differ.
+    return random.choice(("full", "long")) if day.month == 5 else random.choice(get_args(DateStyle))
+
+
+def _days(random: Random, count: int) -> Iterator[Phrase]:
+    for _ in range(count):
+        day = _day(random)
+        yield partial(format_date, day, _style(random, day))
+    for skeleton in ("yMMMM", "MMMMd", "MMMEd", "yMMMEd"):
+        for _ in range(count // 10):
+            day = datetime.combine(_day(random), time())
+            yield partial(format_skeleton, skeleton, day, fuzzy=False)
+
+
+def _times() -> Iterator[Phrase]:
+    for minute in range(24 * 60):
+        yield partial(format_time, time(*divmod(minute, 60)), "short")
+
+
+def _moments(random: Random, count: int) -> Iterator[Phrase]:
+    for _ in range(count):
+        when = datetime.combine(_day(random), time(random.randrange(24), random.randrange(60)))
+        yield partial(moment, when, _style(random, when))
+
+
+def _relative_times(highest: int) -> Iterator[Phrase]:
+    for span in get_args(Span):
+        for number in range(1, highest + 1):
+            yield partial(relative_time, number, span)
+            yield partial(relative_time, -number, span)
+
+
+def _measures(random: Random, each: int) -> Iterator[Phrase]:
+    for unit in UNITS:
+        yield partial(measure, Decimal(1), unit)
+        for _ in range(each):
+            low, high, divisor = random.choice(((2, 100, 1), (100, 10_000, 1), (1, 1_000, 10)))
+            yield partial(measure, Decimal(random.randrange(low, high)) / divisor, unit)
+
+
+def _amounts(random: Random, each: int) -> Iterator[Phrase]:
+    for currency in CURRENCIES:
+        for _ in range(each):
+            yield partial(format_currency, _cents(random), currency)
+            whole = Decimal(random.randrange(1, 10 ** random.randrange(2, 7)))
+            yield partial(format_currency, whole, currency, format_type="name", currency_digits=False)
+
+
+def _numbers(random: Random, count: int) -> Iterator[Phrase]:
+    for _ in range(count):
+        yield partial(format_decimal, random.choice((1, 100, -1)) * _cents(random))
+        yield partial(format_percent, Decimal(random.randrange(1, 2_000)) / 1_000, "#,##0.#%")
+
+
+def _cents(random: Random) -> Decimal:
+    """An amount with at most two decimals, small ones as likely as large ones."""
+    return Decimal(random.randrange(1, 10 ** random.randrange(3, 8))) / 100
+
+
+def _name_lists(random: Random, count: int) -> Iterator[Phrase]:
+    codes = name_codes()
+    for _ in range(count):
+        kind = random.choices(list(codes), weights=(6, 6, 1, 1))[0]
+        chosen = random.sample(codes[kind], random.choice((2, 2, 3, 3, 4)))
+        yield partial(name_list, kind, chosen, random.choice(get_args(ListStyle)))

@@ -1,22 +1,16 @@
-"""SCAN: commands -> action sequences, the test of whether a model composes what it has learned.
+"""SCAN (Lake and Baroni 2018, arXiv 1711.00350): commands -> action sequences, a test of compositionality.
 
-"jump left twice" means I_TURN_LEFT I_JUMP I_TURN_LEFT I_JUMP. The grammar makes all 20,910 pairs, and three of
-the splits of Lake and Baroni 2018 follow from it:
+"jump left twice" means I_TURN_LEFT I_JUMP I_TURN_LEFT I_JUMP. The grammar (figures 6 and 7) gives all 20,910 pairs.
+Three of the paper's splits follow from it:
 
-- ``simple``: a fifth is held out at random. The published split is a file that no rule remakes; here the
-  fifth with the lowest hashes is held out, so the sizes are the published ones and the pairs are not.
-  The seed chooses another fifth.
+- ``simple``: a random fifth is the test. No rule gives the published split; here it is the fifth with the lowest
+  hashes, so that the sizes are the published ones and the pairs are not. The seed chooses another fifth.
 - ``length``: train on up to 22 actions, test on 24 to 48. As published.
-- ``addprim_jump``: train on all commands without "jump", and on the bare command "jump", which is repeated to be
-  a tenth of the lines; test on every other command with "jump". As published.
+- ``addprim_jump``: train on all commands without "jump" and on the bare command "jump", repeated to be a tenth of the
+  training pairs; test on all other commands with "jump". As published.
 
-SCAN has no validation set. One is carved out of the official training set by the hash of the command, and
-the two together are that set; the bare "jump" stays in training, the only place to learn it.
-
-The grammar of SCAN: every command there is, with the actions that it means.
-
-Lake and Baroni 2018 (arXiv 1711.00350), figures 6 and 7. A phrase is something done once, a sentence is a
-phrase once, twice or thrice, and a command is a sentence or two of them. Knows nothing of splits.
+SCAN has no validation set. A part of the official training set is split off by the hash of the command; the bare
+"jump" stays in training, the only place to learn it.
 """
 
 from collections.abc import Iterator
@@ -52,7 +46,7 @@ def _sentences() -> Iterator[tuple[str, Actions]]:
 
 def _phrases() -> Iterator[tuple[str, Actions]]:
     yield from PRIMITIVES.items()
-    # "turn" alone does nothing and is no command; it only takes a direction.
+    # "turn" alone is no command: it needs a direction.
     for verb, actions in {**PRIMITIVES, "turn": ()}.items():
         for side, turn in TURNS.items():
             yield f"{verb} {side}", turn + actions
@@ -83,7 +77,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def scan(split: SplitName, seed: int) -> Task:
-    """One split, the training pairs in an order drawn from the seed."""
+    """One split, in a random order that depends on the seed."""
     official_train, test = official_split(split, seed=seed)
     train, valid, _ = divide((pair for pair in official_train if pair != JUMP), source, valid=VALID_SHARE, test=0.0)
     train += [pair for pair in official_train if pair == JUMP]
@@ -103,25 +97,20 @@ def scan(split: SplitName, seed: int) -> Task:
 
 
 def official_split(split: SplitName, *, seed: int = 1) -> tuple[list[Pair], list[Pair]]:
-    """Training and test pairs in the grammar's order; only ``simple`` depends on the seed."""
+    """Training and test pairs, in the grammar's order; only ``simple`` depends on the seed."""
     pairs = [Pair(command, " ".join(actions)) for command, actions in commands()]
     match split:
         case "simple":
-            return _simple(pairs, seed)
+            lowest = sorted(pairs, key=lambda pair: source_fraction(f"{seed} {pair.src}"))[:SIMPLE_TEST_PAIRS]
+            chosen = {pair.src for pair in lowest}
+            return _split_off(pairs, [pair.src in chosen for pair in pairs])
         case "length":
-            return _parted(pairs, [len(pair.tgt.split()) > LONGEST_TRAINED for pair in pairs])
+            return _split_off(pairs, [len(pair.tgt.split()) > LONGEST_TRAINED for pair in pairs])
         case "addprim_jump":
-            train, test = _parted(pairs, ["jump" in pair.src.split() for pair in pairs])
+            train, test = _split_off(pairs, ["jump" in pair.src.split() for pair in pairs])
             return train + JUMP_COPIES * [JUMP], [pair for pair in test if pair != JUMP]
 
 
-def _simple(pairs: list[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
-    lowest = sorted(pairs, key=lambda pair: source_fraction(f"{seed} {pair.src}"))[:SIMPLE_TEST_PAIRS]
-    chosen = {pair.src for pair in lowest}
-    return _parted(pairs, [pair.src in chosen for pair in pairs])
-
-
-def _parted(pairs: list[Pair], tested: list[bool]) -> tuple[list[Pair], list[Pair]]:
-    train = [pair for pair, held_out in zip(pairs, tested, strict=True) if not held_out]
-    test = [pair for pair, held_out in zip(pairs, tested, strict=True) if held_out]
-    return train, test
+def _split_off(pairs: list[Pair], is_test: list[bool]) -> tuple[list[Pair], list[Pair]]:
+    train = [pair for pair, test in zip(pairs, is_test, strict=True) if not test]
+    return train, [pair for pair, test in zip(pairs, is_test, strict=True) if test]

@@ -1,11 +1,7 @@
-"""What a task is: parallel text in three splits, the metric that judges it, and settings that learn it.
+"""A task: parallel text in three splits, the metric to judge by, and settings that learn it; and how pairs are split.
 
-Knows nothing of how any one task makes its text.
-
-Which pairs are held out: decided by what a text says, never by a draw, so that no seed can leak.
-
-A text that is held out once is held out under every seed and in every target language. Knows nothing of
-any one task.
+Which pairs are held out depends on what a text says, not on random numbers: a text that is held out once is held out
+under every seed and in every target language.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,11 +23,11 @@ class Task:
     metric: str
     settings: dict[str, dict[str, Any]]
     examples: list[str]
-    """Sources to show; none of them is in ``train``."""
+    """A few sources to show; none of them is in ``train``."""
 
 
 class Splits(NamedTuple):
-    """The pairs to learn from, to choose by and to be judged on."""
+    """The pairs for training, for validation and for the test."""
 
     train: list[Pair]
     valid: list[Pair]
@@ -39,17 +35,17 @@ class Splits(NamedTuple):
 
 
 def divide(pairs: Iterable[Pair], key: Callable[[Pair], str], *, valid: float, test: float) -> Splits:
-    """Hold out pairs whose ``key`` hashes below ``test``, or else below ``test + valid``; the order is kept."""
+    """Hold out the shares ``valid`` and ``test`` (0 to 1), by a hash of each pair's ``key``; keeps the order."""
     splits = Splits([], [], [])
     for pair in pairs:
-        place = source_fraction(key(pair))
-        part = splits.test if place < test else splits.valid if place < test + valid else splits.train
-        part.append(pair)
+        fraction = source_fraction(key(pair))
+        split = splits.test if fraction < test else splits.valid if fraction < test + valid else splits.train
+        split.append(pair)
     return splits
 
 
-def unambiguous(pairs: Iterable[Pair]) -> list[Pair]:
-    """Each source once, in order of appearance; a source with two different targets is left out altogether."""
+def drop_ambiguous(pairs: Iterable[Pair]) -> list[Pair]:
+    """Each source once, in order of appearance, without sources that have different targets."""
     targets: dict[str, set[str]] = {}
     for pair in pairs:
         targets.setdefault(pair.src, set()).add(pair.tgt)
@@ -57,10 +53,10 @@ def unambiguous(pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def source(pair: Pair) -> str:
-    """The key that holds out by source text."""
+    """The key of ``divide`` to hold out sources."""
     return pair.src
 
 
 def target(pair: Pair) -> str:
-    """The key that holds out by meaning: whatever has the same target is held out together."""
+    """The key of ``divide`` to hold out targets, each with all its sources."""
     return pair.tgt

@@ -1,7 +1,7 @@
-"""How the tokens of a text came to be: its normal form, its pre-tokens, each step that spells them, the ids.
+"""How a text becomes ids: its normal form, its pre-tokens, each step of tokenizing them, and the result.
 
-What a ``Derivation`` holds and how it reads; ``spelling`` makes it. Texts are labels, as people read them, and
-every part prints as one line. Knows nothing of vocabularies, files or models.
+``Tokenizer.derive`` makes a ``Derivation``. All texts in it are readable labels, and ``str`` gives one line for each
+part.
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Merge:
-    """``bpe``: two neighbours become one. In a pre-token the lowest rank goes first, and of equal ranks the leftmost.
+    """``bpe``: two neighbouring symbols become one; the lowest rank first, and of equal ranks the leftmost.
 
-    ``rank`` counts the merges in the order they were learned, from 0. Of the symbols that the pre-token began
-    with, ``left`` is made of ``start`` up to ``middle`` and ``right`` of ``middle`` up to ``end``.
+    ``rank`` is the merge's place, from 0, in the order in which merges were learned. ``left`` is made of the
+    pre-token's symbols from ``start`` up to ``middle``, ``right`` of those from ``middle`` up to ``end``.
     """
 
     left: str
@@ -30,10 +30,10 @@ class Merge:
 
 @dataclass(frozen=True)
 class Match:
-    """``wordpiece``: ``piece`` is the longest beginning of ``rest`` that is in the vocabulary.
+    """``wordpiece``: ``piece`` is the longest prefix of ``rest`` that is in the vocabulary.
 
-    ``tries`` counts the beginnings looked up, from all of ``rest`` down to ``piece``. After the first match both
-    carry ##, the mark of a continued word.
+    ``tries`` is the number of prefixes looked up, from the whole ``rest`` down to ``piece``. After the first match
+    both begin with ##, the mark of a continued word.
     """
 
     rest: str
@@ -46,10 +46,10 @@ class Match:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """``unigram``: a way to cut the pre-token into pieces; the highest sum of log-probabilities wins.
+    """``unigram``: a segmentation of the pre-token; the one with the highest sum of log-probabilities is used.
 
-    ``total`` is that sum, ``best`` tells the one that won from the runner-up. Natural logarithms. Characters
-    outside of the vocabulary have a log-probability, too, and neighbours among them are one piece.
+    ``total`` is that sum (natural logarithms); ``best`` is False for the second best. Characters outside the
+    vocabulary have a log-probability, too, and neighbouring ones are one piece.
     """
 
     pieces: tuple[str, ...]
@@ -64,9 +64,9 @@ class Segmentation:
 
 @dataclass(frozen=True)
 class Lookup:
-    """``piece`` is looked up whole and gives ``result``: itself, or <unk>.
+    """``piece`` is looked up whole; ``result`` is itself or <unk>.
 
-    All that ``words`` and ``characters`` do, and how ``wordpiece`` ends with a word that it cannot spell.
+    The only step of ``words`` and ``characters``, and the last of ``wordpiece`` for a word that is unknown.
     """
 
     piece: str
@@ -82,9 +82,9 @@ Step = Merge | Match | Segmentation | Lookup
 
 @dataclass(frozen=True)
 class PreToken:
-    """A part of the text that is spelled on its own.
+    """A part of the text that is tokenized on its own.
 
-    ``symbols`` is what it begins as: bytes for ``bpe``, characters for the other kinds.
+    ``symbols`` are what it is made of at first: bytes for ``bpe``, characters for the other kinds.
     """
 
     text: str
@@ -94,10 +94,7 @@ class PreToken:
     ids: tuple[int, ...]
 
     def states(self) -> Iterator[tuple[str, ...]]:
-        """The whole pre-token as it begins, then after each merge.
-
-        Made while they are read: those of a long word would together take the square of its length to store.
-        """
+        """The symbols at first and after each merge, lazily: together they take the square of the word's length."""
         symbols = dict(enumerate(self.symbols))
         yield self.symbols
         for step in self.steps:
@@ -112,10 +109,10 @@ class PreToken:
 
 @dataclass(frozen=True)
 class Derivation:
-    """The way of one text through a tokenizer.
+    """How a tokenizer turns one text into ids.
 
-    ``text`` is the text as it was given, with U+FFFD for a lone surrogate, and ``normalised`` its normal form;
-    neither is a label. ``wordpiece`` and ``words`` drop the spacing between pre-tokens.
+    ``text`` is the given text, with U+FFFD for a lone surrogate, and ``normalised`` its normal form; neither is a
+    label. ``wordpiece`` and ``words`` drop the spacing between pre-tokens.
     """
 
     text: str

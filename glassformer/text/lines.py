@@ -1,11 +1,7 @@
-"""Lines of a text file, plain or gzip, exactly as they stand: only a line feed ends a line.
+"""Lines of a text file, plain or gzip, unchanged, and the characters that need care wherever text comes in.
 
-``str.splitlines`` would also split at U+2028, U+0085, vertical tab and form feed, and so shift all later lines
-of a parallel text. Knows nothing of pairs.
-
-Characters that need care wherever text comes in: those that cannot be seen, and lone surrogates.
-
-Knows nothing of files or tokens.
+Only a line feed ends a line: ``str.splitlines`` would also split at U+2028, U+0085, vertical tab and form feed,
+which shifts all later lines of a parallel text.
 """
 
 import gzip
@@ -20,11 +16,12 @@ from glassformer.errors import TextError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of ``path``, unpacked when they are gzip, whatever the file's name; ``TextError`` if unreadable."""
+    """The bytes of ``path``, decompressed if they are gzip, whatever its name; ``TextError`` if unreadable."""
     try:
         with path.open("rb") as packed:
             if packed.peek(2)[:2] == _GZIP_MAGIC:
@@ -33,23 +30,23 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
             else:
                 yield packed
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TextError(f"{path}: the gzip file is damaged or cut short ({error}). Fetch it again.") from error
+        raise TextError(f"{path}: the gzip file is damaged or incomplete ({error}). Download it again.") from error
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected a file of text.") from error
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    r"""Each line without its ``\n`` or ``\r\n``; a last line need not be ended.
+    r"""Each line of a UTF-8 file, with or without a byte order mark, without its ``\n`` or ``\r\n``.
 
-    UTF-8, with or without a byte order mark. Raises ``TextError`` naming ``path:line:byte``, both counted
-    from 1, for UTF-16, another encoding, binary data, or a file whose lines end in ``\r`` alone.
+    Raises ``TextError`` naming ``path:line:byte``, both from 1, for UTF-16, any other encoding, binary data, and
+    lines that end in only ``\r``.
     """
     with open_text(path) as stream:
         for number, raw in enumerate(stream, 1):
             if number == 1:
                 _check_start(path, raw)
                 raw = raw.removeprefix(_BYTE_ORDER_MARK)
-            yield _decoded(path, number, raw.removesuffix(b"\n").removesuffix(b"\r"))
+            yield _decode(path, number, raw.removesuffix(b"\n").removesuffix(b"\r"))
 
 
 def _check_start(path: Path, first: bytes) -> None:
@@ -65,11 +62,11 @@ def _check_start(path: Path, first: bytes) -> None:
         )
 
 
-def _decoded(path: Path, number: int, raw: bytes) -> str:
+def _decode(path: Path, number: int, raw: bytes) -> str:
     zero = raw.find(b"\0")
     if zero >= 0:
         raise TextError(
-            f"{path}:{number}:{zero + 1}: found a NUL byte, expected UTF-8 text: the file looks binary, or is UTF-16."
+            f"{path}:{number}:{zero + 1}: found a NUL byte, expected UTF-8 text. The file looks binary or is UTF-16."
         )
     try:
         return raw.decode("utf-8")
@@ -82,16 +79,13 @@ def _decoded(path: Path, number: int, raw: bytes) -> str:
         ) from error
 
 
-_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
-
-
 def is_blank(text: str) -> bool:
-    """Whether ``text`` holds only spaces and characters without width, so that there is nothing to translate."""
+    """Whether ``text`` holds only white space and zero-width characters, so that there is nothing to translate."""
     return not text.translate(_INVISIBLE).strip()
 
 
 def without_surrogates(text: str) -> str:
-    """``text`` with each lone surrogate, which no encoding can carry, replaced by U+FFFD."""
+    """``text`` with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
     if text.isascii():
         return text
     try:

@@ -1,14 +1,8 @@
 """From pairs of text to a directory ready for training: tokenizers, encoded pairs and validation text.
 
-The pairs are streamed, once to count them, once for each tokenizer and once to encode, so memory does not grow
-with the corpus; counting and encoding are spread over processes. ``prepared.json`` is written last: a directory
-that has it is finished, and is used again for the same data and settings. Knows nothing of where the pairs come from.
-
-Chunks of pairs made into ids: the part of a preparation that is spread over processes.
-
-Knows nothing of files, and nothing of processes.
-
-How far a preparation has come: pairs counted as they pass. Knows nothing of who shows it.
+The pairs are streamed, once to count them, once for each tokenizer and once to encode, so that memory does not grow
+with the corpus; counting and encoding run in several processes. ``prepared.json`` is written last: a directory that
+has it is complete, and is used again for the same data and settings.
 """
 
 import json
@@ -26,83 +20,45 @@ import numpy as np
 
 from glassformer.config import TextConfig
 from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
-from glassformer.text.corpus import Pair
-from glassformer.text.dataset import EncodedPairs, EncodedWriter, Rows
-from glassformer.text.filtering import Survey, is_set_aside, look_at, reason_to_leave_out, training_texts
+from glassformer.text.corpus import Pair, is_validation
+from glassformer.text.dataset import EncodedPairs, EncodedTexts, EncodedWriter
+from glassformer.text.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.tokenizer import EOS_ID, Tokenizer
-from glassformer.text.workers import available_cores, in_order
+from glassformer.text.workers import available_cores, map_chunks
 
-Chunk = tuple[list[str], list[str]]
-"""As many sources and targets: plain lists of text cross to another process soonest."""
+PairSource = Callable[[], Iterator[Pair]]
+"""Starts a new stream of the same pairs at each call."""
 
-PAIRS_IN_CHUNK = 4096
-
-
-def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
-    """The pairs, some thousands at a time."""
-    stream = iter(pairs)
-    while part := list(islice(stream, PAIRS_IN_CHUNK)):
-        yield [pair.src for pair in part], [pair.tgt for pair in part]
-
-
-@dataclass(frozen=True)
-class EncodedChunk:
-    """The ids of the pairs to keep, how many were kept or left out and why, and the pairs set aside."""
-
-    src: Rows
-    tgt: Rows
-    counts: Counter[str]
-    set_aside: list[Pair]
-
-
-@dataclass(frozen=True)
-class ChunkEncoder:
-    """Encodes the pairs with text on both sides that are within the length rules, but for a ``valid_share``."""
-
-    tokenizers: tuple[Tokenizer, Tokenizer]
-    config: TextConfig
-    valid_share: float
-
-    @property
-    def vocab(self) -> int:
-        """Entries of the larger vocabulary."""
-        return max(tokenizer.size for tokenizer in self.tokenizers)
-
-    def __call__(self, chunk: Chunk) -> EncodedChunk:
-        """The result depends on the chunk alone."""
-        pairs: list[Pair] = []
-        set_aside: list[Pair] = []
-        for pair in map(Pair, *chunk):
-            if not pair.blank:
-                (set_aside if is_set_aside(pair, self.valid_share) else pairs).append(pair)
-        src, tgt = (self._side(side, [pair[side] for pair in pairs]) for side in (0, 1))
-        lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
-        reasons = [reason_to_leave_out(*both, self.config) for both in lengths]
-        counts = Counter(reason or "kept" for reason in reasons)
-        return EncodedChunk(self._rows(src, reasons), self._rows(tgt, reasons), counts, set_aside)
-
-    def _side(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
-        """The ids of each text and, where words will be cut anew, which of them begin one."""
-        if self.config.bpe_dropout:
-            return self.tokenizers[side].word_starts_batch(texts)
-        return [(ids, []) for ids in self.tokenizers[side].to_ids_batch(texts)]
-
-    def _rows(self, texts: Sequence[tuple[list[int], list[int]]], reasons: Sequence[str | None]) -> Rows:
-        kept = [text for text, reason in zip(texts, reasons, strict=True) if reason is None]
-        rows = Rows.of([[*ids, EOS_ID] for ids, _ in kept], self.vocab)
-        if not self.config.bpe_dropout:
-            return rows
-        return rows._replace(starts=Rows.of([[*starts, 1] for _, starts in kept], vocab=2).ids.astype(np.uint8))
-
+Tokenizers = tuple[Tokenizer, Tokenizer]
+"""Of the source and of the target; one object twice when joint."""
 
 SECONDS_BETWEEN_LINES = 10.0
-_SECONDS_BETWEEN_VIEWS = 0.25
-_PAIRS_BETWEEN_LOOKS = 1024
+_SECONDS_BETWEEN_CALLS = 0.25
+_PAIRS_BETWEEN_CHECKS = 1024
+_FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Advance:
-    """``done`` pairs of ``total`` (None: not known yet) are behind a stage of the preparation."""
+class PreparedText:
+    """Everything that training needs of the text.
+
+    ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint. ``valid_text`` holds every validation pair with
+    text on both sides, for translation metrics; ``valid`` those of them that are neither too long nor lopsided, for
+    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), repeats (of validation pairs), valid,
+    and valid_too_long, valid_lopsided, valid_kept for the validation pairs.
+    """
+
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
+    train: EncodedPairs
+    valid: EncodedPairs
+    valid_text: list[Pair]
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class PrepareProgress:
+    """How far a stage of the preparation has come: ``done`` pairs of ``total`` (None: not known yet)."""
 
     stage: str
     done: int
@@ -116,54 +72,19 @@ class Advance:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until the stage is over at that rate."""
+        """Seconds until the end of the stage at that rate."""
         return None if self.total is None else (self.total - self.done) / max(self.pairs_per_s, 1e-9)
 
 
-class Advanced(Protocol):
-    """Who is told how far things are."""
+class ProgressCallback(Protocol):
+    """Called a few times a second."""
 
-    def __call__(self, advance: Advance, *, due: bool) -> None:
-        """A few times a second; ``due`` when it is time for a line of a log."""
-
-
-def counted(stage: str, pairs: Iterable[Pair], total: int | None, advanced: Advanced) -> Iterator[Pair]:
-    """``pairs``, of which ``advanced`` is told while they pass."""
-    began = viewed = written = time.monotonic()
-    for done, pair in enumerate(pairs):
-        if done % _PAIRS_BETWEEN_LOOKS == 0 and (now := time.monotonic()) - viewed >= _SECONDS_BETWEEN_VIEWS:
-            due = now - written >= SECONDS_BETWEEN_LINES
-            advanced(Advance(stage, done, total, now - began), due=due)
-            viewed, written = now, now if due else written
-        yield pair
+    def __call__(self, progress: PrepareProgress, /, *, due: bool) -> None:
+        """``due``: it is time for a line in a log."""
 
 
-PairSource = Callable[[], Iterator[Pair]]
-Report = Callable[[str], None]
-
-_FORMAT = 1
-
-
-@dataclass(frozen=True)
-class PreparedText:
-    """Everything that training needs of the text.
-
-    ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint. ``valid_text`` holds every validation
-    pair with text on both sides, for translation metrics; ``valid`` those of them within the length rules, for
-    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), valid, and the same with
-    ``valid_`` before them for validation pairs left out of the loss.
-    """
-
-    src_tokenizer: Tokenizer
-    tgt_tokenizer: Tokenizer
-    train: EncodedPairs
-    valid: EncodedPairs
-    valid_text: list[Pair]
-    counts: dict[str, int]
-
-
-def _unseen(advance: Advance, *, due: bool) -> None:
-    """Shows nothing."""
+def _ignore_progress(progress: PrepareProgress, /, *, due: bool) -> None:
+    """The default callback."""
 
 
 def prepare(
@@ -173,24 +94,23 @@ def prepare(
     directory: Path,
     *,
     source: str,
-    report: Report,
-    advanced: Advanced = _unseen,
-    tokenizers: Callable[[], tuple[Tokenizer, Tokenizer]] | None = None,
+    report: Callable[[str], None],
+    on_progress: ProgressCallback = _ignore_progress,
+    tokenizers: Callable[[], Tokenizers] | None = None,
 ) -> PreparedText:
-    """Prepare ``pairs`` in ``directory``, or use what a former call with the same ``source`` left there.
+    """Prepare ``pairs`` in ``directory``, or use what an earlier call with the same ``source`` left there.
 
-    ``pairs`` and ``valid`` start a new stream at each call; without ``valid``, validation pairs are split off
-    by a hash of their source. ``source`` is a fingerprint of the data. ``report`` is given a line to show, and
-    ``advanced`` how far a long preparation is. ``tokenizers`` gives those of the source and the target; without
-    it they are trained. Raises ``TextError`` when no pair is left to train on or to validate
-    with, ``TokenizerError`` when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
+    Without ``valid``, validation pairs are split off by a hash of their source. ``source`` is a fingerprint of the
+    data. ``report`` is called with a line to show. ``tokenizers`` returns those of the source and the target; without
+    it they are trained. Raises ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError``
+    when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
     """
-    ready = _read_finished(directory, source, config)
-    if ready is not None:
-        report(f"Text: using the preparation in {directory} ({_summary(ready.counts, ready.src_tokenizer)}).")
-        return ready
+    earlier = _read_complete(directory, source, config)
+    if earlier is not None:
+        report(f"Text: using the preparation in {directory} ({_summary(earlier.counts, earlier.src_tokenizer)}).")
+        return earlier
     try:
-        counts = _build(pairs, valid, config, directory, advanced=advanced, tokenizers=tokenizers)
+        counts = _build(pairs, valid, config, directory, on_progress=on_progress, tokenizers=tokenizers)
         form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts}
         _write_atomically(directory / "prepared.json", form)
     except OSError as error:
@@ -202,114 +122,22 @@ def prepare(
     return prepared
 
 
-def _build(
-    pairs: PairSource,
-    valid: PairSource | None,
-    config: TextConfig,
-    directory: Path,
-    *,
-    advanced: Advanced,
-    tokenizers: Callable[[], tuple[Tokenizer, Tokenizer]] | None,
-) -> dict[str, int]:
-    """Write all files but the last; returns the counts."""
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "prepared.json").unlink(missing_ok=True)
-    workers = config.workers or available_cores()
-    survey = _survey(counted("pairs read", pairs(), None, advanced), config, workers, split=valid is None)
-    # Looked at before the long work: a mistake in the validation text is told at once.
-    given = [] if valid is None else _given_validation(valid)
-    known = partial(counted, total=survey.read, advanced=advanced)
-    made = tokenizers() if tokenizers else _train_tokenizers(lambda: known("tokenizer", pairs()), survey, config)
-    for side, tokenizer in zip(("src", "tgt"), made, strict=True):
-        tokenizer.save(directory / f"{side}.tokenizer.json")
-    encoder = ChunkEncoder(made, config, survey.valid_share)
-    train_counts, set_aside = _encode(known("encoding", pairs()), encoder, directory / "train", workers)
-    valid_text = given or list(dict.fromkeys(set_aside))
-    valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
-    _check_kept(train_counts, valid_counts, config)
-    _write_pairs(directory / "valid.jsonl", valid_text)
-    return {
-        "read": survey.read,
-        "empty": survey.read - survey.usable,
-        **train_counts,
-        "repeats": 0 if given else len(set_aside) - len(valid_text),
-        "valid": len(valid_text),
-        **{f"valid_{name}": count for name, count in valid_counts.items()},
-    }
-
-
-def _survey(pairs: Iterator[Pair], config: TextConfig, workers: int, *, split: bool) -> Survey:
-    return Survey.of(in_order(look_at, chunks(pairs), workers), config, split=split)
-
-
-def _given_validation(valid: PairSource) -> list[Pair]:
-    text = [pair for pair in valid() if not pair.blank]
-    if not text:
-        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
-    return text
-
-
-def _train_tokenizers(pairs: PairSource, survey: Survey, config: TextConfig) -> tuple[Tokenizer, Tokenizer]:
-    def trained(*sides: int) -> Tokenizer:
-        texts = training_texts(pairs(), survey, sides, config.tokenizer_pairs)
-        return Tokenizer.train(config.tokenizer, texts, survey.vocab_size(config), lowercase=config.lowercase)
-
-    if config.joint:
-        tokenizer = trained(0, 1)
-        return tokenizer, tokenizer
-    return trained(0), trained(1)
-
-
-def _encode(
-    pairs: Iterable[Pair], encoder: ChunkEncoder, directory: Path, workers: int
-) -> tuple[dict[str, int], list[Pair]]:
-    """Encode into ``directory``; how many pairs were kept or left out and why, and the pairs set aside."""
-    counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
-    set_aside: list[Pair] = []
-    with EncodedWriter(directory, encoder.vocab) as writer:
-        for encoded in in_order(encoder, chunks(pairs), workers):
-            writer.append_rows(encoded.src, encoded.tgt)
-            counts.update(encoded.counts)
-            set_aside += encoded.set_aside
-    return dict(counts), set_aside
-
-
-def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig) -> None:
-    for name, counts in (("training", train), ("validation", valid)):
-        if not counts["kept"]:
-            raise TextError(
-                f"No {name} pair is left: {counts['too_long']:,} have more than {config.max_tokens} tokens on a side "
-                f"and {counts['lopsided']:,} are lopsided; expected at least one pair. "
-                "Raise text.max_tokens or text.max_ratio, or give shorter text."
-            )
-
-
-def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
-    repeats = f", {counts['repeats']:,} repeats of those to validate with" if counts.get("repeats") else ""
-    return (
-        f"{counts['read']:,} pairs read, {counts['kept']:,} to train on, {counts['valid']:,} to validate with; left "
-        f"out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided{repeats}; "
-        f"{tokenizer.size:,} entries of {tokenizer.kind} vocabulary"
-    )
-
-
 def read_prepared(directory: Path, config: TextConfig) -> PreparedText | None:
-    """What another process prepared in ``directory`` with these settings, of whatever text; None if nothing."""
-    return _read_finished(directory, None, config)
+    """What another process prepared in ``directory`` with these settings, from any text; None if there is nothing."""
+    return _read_complete(directory, None, config)
 
 
-def _read_finished(directory: Path, source: str | None, config: TextConfig) -> PreparedText | None:
-    """What a former call finished for the same source, if one is named, and settings; None if there is nothing."""
+def _read_complete(directory: Path, source: str | None, config: TextConfig) -> PreparedText | None:
+    """A complete preparation with these settings and this ``source`` (None: any); None if there is none."""
     try:
         found = json.loads((directory / "prepared.json").read_text(encoding="utf-8"))
-        before = TextConfig.from_mapping(found["text"])
-        same_text = replace(before, workers=config.workers) == config
-        if not (same_text and found["source"] == (source or found["source"]) and found["format"] == _FORMAT):
+        earlier = TextConfig.from_mapping(found["text"])
+        same_settings = replace(earlier, workers=config.workers) == config
+        if not (same_settings and found["source"] == (source or found["source"]) and found["format"] == _FORMAT):
             return None
         return _read(directory, config, found["counts"])
     except (OSError, ValueError, TypeError, KeyError, ConfigError, TextError, TokenizerError):
-        # Damaged or incomplete: made again from the source.
-        return None
+        return None  # damaged or incomplete: it is prepared again
 
 
 def _read(directory: Path, config: TextConfig, counts: dict[str, int]) -> PreparedText:
@@ -324,8 +152,173 @@ def _read(directory: Path, config: TextConfig, counts: dict[str, int]) -> Prepar
     )
 
 
+def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
+    repeats = f", {counts['repeats']:,} repeats of validation pairs" if counts.get("repeats") else ""
+    return (
+        f"{counts['read']:,} pairs read, {counts['kept']:,} for training, {counts['valid']:,} for validation; left "
+        f"out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided{repeats}; "
+        f"{tokenizer.kind} vocabulary of {tokenizer.size:,} entries"
+    )
+
+
+def _build(
+    pairs: PairSource,
+    valid: PairSource | None,
+    config: TextConfig,
+    directory: Path,
+    *,
+    on_progress: ProgressCallback,
+    tokenizers: Callable[[], Tokenizers] | None,
+) -> dict[str, int]:
+    """Write all files but ``prepared.json``; returns the counts."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "prepared.json").unlink(missing_ok=True)
+    workers = config.workers or available_cores()
+    counting = _with_progress("pairs read", pairs(), None, on_progress)
+    stats = CorpusStats.from_chunks(map_chunks(count_chunk, chunks(counting), workers), config, split=valid is None)
+    # Read before the long work, so that a mistake in the validation text is reported early.
+    given = [] if valid is None else _read_validation(valid)
+    stage = partial(_with_progress, total=stats.read, on_progress=on_progress)
+    both = tokenizers() if tokenizers else _train_tokenizers(lambda: stage("tokenizer", pairs()), stats, config)
+    for side, tokenizer in zip(("src", "tgt"), both, strict=True):
+        tokenizer.save(directory / f"{side}.tokenizer.json")
+    encoder = ChunkEncoder(both, config, stats.valid_share)
+    train_counts, held_out = _encode(stage("encoding", pairs()), encoder, directory / "train", workers)
+    valid_text = given or list(dict.fromkeys(held_out))
+    valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
+    _check_kept(train_counts, valid_counts, config)
+    _write_pairs(directory / "valid.jsonl", valid_text)
+    return {
+        "read": stats.read,
+        "empty": stats.read - stats.usable,
+        **train_counts,
+        "repeats": 0 if given else len(held_out) - len(valid_text),
+        "valid": len(valid_text),
+        **{f"valid_{name}": count for name, count in valid_counts.items()},
+    }
+
+
+def _with_progress(
+    stage: str, pairs: Iterable[Pair], total: int | None, on_progress: ProgressCallback
+) -> Iterator[Pair]:
+    """``pairs``, calling ``on_progress`` as they pass."""
+    started = called = logged = time.monotonic()
+    for done, pair in enumerate(pairs):
+        if done % _PAIRS_BETWEEN_CHECKS == 0 and (now := time.monotonic()) - called >= _SECONDS_BETWEEN_CALLS:
+            due = now - logged >= SECONDS_BETWEEN_LINES
+            on_progress(PrepareProgress(stage, done, total, now - started), due=due)
+            called, logged = now, now if due else logged
+        yield pair
+
+
+def _read_validation(valid: PairSource) -> list[Pair]:
+    text = [pair for pair in valid() if not pair.blank]
+    if not text:
+        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
+    return text
+
+
+def _train_tokenizers(pairs: PairSource, stats: CorpusStats, config: TextConfig) -> Tokenizers:
+    def train(*sides: int) -> Tokenizer:
+        texts = training_texts(pairs(), stats, sides, config.tokenizer_pairs)
+        return Tokenizer.train(config.tokenizer, texts, stats.vocab_size(config), lowercase=config.lowercase)
+
+    if config.joint:
+        tokenizer = train(0, 1)
+        return tokenizer, tokenizer
+    return train(0), train(1)
+
+
+Chunk = tuple[list[str], list[str]]
+"""Sources and their targets: plain lists of text are the fastest to send to another process."""
+
+PAIRS_IN_CHUNK = 4096
+
+
+def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
+    """The pairs, ``PAIRS_IN_CHUNK`` at a time."""
+    stream = iter(pairs)
+    while part := list(islice(stream, PAIRS_IN_CHUNK)):
+        yield [pair.src for pair in part], [pair.tgt for pair in part]
+
+
+@dataclass(frozen=True)
+class EncodedChunk:
+    """The ids of the pairs to train on, how many pairs were kept, too long or lopsided, and the held-out pairs."""
+
+    src: EncodedTexts
+    tgt: EncodedTexts
+    counts: Counter[str]
+    held_out: list[Pair]
+
+
+@dataclass(frozen=True)
+class ChunkEncoder:
+    """Encodes the pairs of a chunk, without blank, too long and lopsided ones; holds out a ``valid_share``."""
+
+    tokenizers: Tokenizers
+    config: TextConfig
+    valid_share: float
+
+    @property
+    def vocab(self) -> int:
+        """The size of the larger vocabulary."""
+        return max(tokenizer.size for tokenizer in self.tokenizers)
+
+    def __call__(self, chunk: Chunk) -> EncodedChunk:
+        """The result depends on the chunk alone."""
+        pairs: list[Pair] = []
+        held_out: list[Pair] = []
+        for pair in map(Pair, *chunk):
+            if not pair.blank:
+                (held_out if is_validation(pair, self.valid_share) else pairs).append(pair)
+        src, tgt = (self._tokenize(side, [pair[side] for pair in pairs]) for side in (0, 1))
+        lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
+        reasons = [rejection_reason(*sides, self.config) for sides in lengths]
+        counts = Counter(reason or "kept" for reason in reasons)
+        return EncodedChunk(self._pack(src, reasons), self._pack(tgt, reasons), counts, held_out)
+
+    def _tokenize(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
+        """The ids of each text and, for BPE-dropout, 1 for each id that begins a word, else 0."""
+        if self.config.bpe_dropout:
+            return self.tokenizers[side].word_starts_batch(texts)
+        return [(ids, []) for ids in self.tokenizers[side].to_ids_batch(texts)]
+
+    def _pack(self, texts: Sequence[tuple[list[int], list[int]]], reasons: Sequence[str | None]) -> EncodedTexts:
+        kept = [text for text, reason in zip(texts, reasons, strict=True) if reason is None]
+        encoded = EncodedTexts.from_lists([[*ids, EOS_ID] for ids, _ in kept], self.vocab)
+        if not self.config.bpe_dropout:
+            return encoded
+        starts = EncodedTexts.from_lists([[*starts, 1] for _, starts in kept], vocab=2).ids
+        return encoded._replace(starts=starts.astype(np.uint8))
+
+
+def _encode(
+    pairs: Iterable[Pair], encoder: ChunkEncoder, directory: Path, workers: int
+) -> tuple[dict[str, int], list[Pair]]:
+    """Encode into ``directory``; returns how many pairs were kept, too long or lopsided, and the held-out pairs."""
+    counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
+    held_out: list[Pair] = []
+    with EncodedWriter(directory, encoder.vocab) as writer:
+        for encoded in map_chunks(encoder, chunks(pairs), workers):
+            writer.append_encoded(encoded.src, encoded.tgt)
+            counts.update(encoded.counts)
+            held_out += encoded.held_out
+    return dict(counts), held_out
+
+
+def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig) -> None:
+    for name, counts in (("training", train), ("validation", valid)):
+        if not counts["kept"]:
+            raise TextError(
+                f"No {name} pair is left: {counts['too_long']:,} have more than {config.max_tokens} tokens on a side "
+                f"and {counts['lopsided']:,} are lopsided; expected at least one pair. "
+                "Raise text.max_tokens or text.max_ratio, or give shorter text."
+            )
+
+
 def _write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
-    # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot.
+    # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot encode.
     path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="ascii")
 
 

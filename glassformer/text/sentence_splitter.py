@@ -1,14 +1,14 @@
-"""Text cut into sentences, by rules that suit all scripts and no list of any language's abbreviations.
+"""Splits a text into sentences, by rules that suit all scripts and need no list of abbreviations.
 
-A sentence ends behind a full stop, a question mark or an exclamation mark of any script, with the closing quotes
-and brackets behind it, if
+A sentence ends after a full stop, a question mark or an exclamation mark of any script, and the closing quotes and
+brackets that follow it, if
 
 - white space follows, or the mark is one of 。！？, which need none;
-- a full stop does not follow a single letter ("J. R. Smith", "z. B.", "U.S."), or a bare number ("the 3. day"),
-  unless the sentence ends the line;
-- what comes next does not begin with a small letter ("approx. two"), where its script has small letters.
+- a full stop does not follow a single letter ("J. R. Smith", "z. B.", "U.S.") or a bare number ("the 3. day"), unless
+  the line ends there;
+- the next character is not a lower-case letter ("approx. two").
 
-It also ends at a line break. "Dr. Smith" is cut: no rule without a dictionary can tell. Knows nothing of models.
+It also ends at a line break. "Dr. Smith" is split: without a dictionary no rule can prevent it.
 """
 
 import re
@@ -22,34 +22,38 @@ _CLOSING = "\"'”’»›)\\]}」』）】〉》"
 
 _END = re.compile(
     rf"(?P<spaced>[{_SPACED}]++[{_CLOSING}]*+)(?=\s)"
-    # A quotation that ends without a space behind it most often stands within a sentence: 「はい。」と言った。
+    # A quotation with no space after it is usually inside a sentence: 「はい。」と言った。
     rf"|[{_UNSPACED}][{_UNSPACED}{_SPACED}]*+(?:(?![{_CLOSING}])|[{_CLOSING}]++(?=\s))"
     r"|(?=[\n\r])"
 )
 _INITIAL_OR_NUMBER = re.compile(r"(?:^|[\s.(\[\"'“‘«„-])(?:[^\W\d_]|\d+)\.$")
 _SPACE = re.compile(r"\s*")
-_LONGEST_NUMBER = 40  # looked at behind a full stop, so that a text without an end takes no quadratic time
+_LONGEST_NUMBER = 40  # looked at before a full stop; the limit prevents quadratic time
 
 
 class Sentence(NamedTuple):
-    """A sentence and the white space that stands between it and the next; behind the last there is none."""
+    """A sentence and the white space between it and the next one; empty after the last."""
 
     text: str
     gap: str
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of ``text``, at least one; joined with their gaps they are the text again.
+    """The sentences of ``text``, at least one; joined with their gaps they give the text again.
 
-    White space at the start of the text and at its end stays with the first and the last sentence.
+    White space at the start and at the end of the text belongs to the first and to the last sentence.
     """
     found: list[Sentence] = []
-    start, first, stop = 0, _behind_space(text, 0), 0  # first is where the sentence shows something
+    start, first, stop = (
+        0,
+        _skip_space(text, 0),
+        0,
+    )  # first: the first visible character
     for match in _END.finditer(text):
         end = match.end()
-        if end < max(first, stop):  # within white space that has been looked at
+        if end < max(first, stop):  # inside white space that was skipped
             continue
-        stop = _behind_space(text, end)
+        stop = _skip_space(text, end)
         last, gap = text[max(start, end - _LONGEST_NUMBER) : end], text[end:stop]
         if stop < len(text) and first < end and _ends(last, match["spaced"], gap, text[stop]):
             found.append(Sentence(text[start:end], gap))
@@ -57,14 +61,16 @@ def split_sentences(text: str) -> list[Sentence]:
     return [*found, Sentence(text[start:], "")]
 
 
-def _behind_space(text: str, start: int) -> int:
+def _skip_space(text: str, start: int) -> int:
     match = _SPACE.match(text, start)
     return match.end() if match else start
 
 
 def _ends(last: str, mark: str | None, gap: str, following: str) -> bool:
-    """Whether a sentence ends here, behind its ``last`` characters; ``mark`` is the mark of a script with spaces,
-    ``following`` the next letter."""
+    """Whether a sentence ends after its ``last`` characters.
+
+    ``mark``: a mark that needs white space after it, or None; ``following``: the next visible character.
+    """
     if mark is None or "\n" in gap or "\r" in gap:
         return True
     if mark == "." and _INITIAL_OR_NUMBER.search(last):

@@ -1,13 +1,7 @@
-"""Text to ids and back: one tokenizer, of five kinds, in one JSON file.
+"""Text to ids and back: a tokenizer of one of five kinds, in one JSON file, and readable labels for its tokens.
 
-User text never becomes a control id: a typed "</s>" is four characters, not the end of a sentence. Only the
-<unk> of kinds that cannot spell everything comes from text. Knows nothing of pairs, batches or models.
-
-A readable label for each entry of a vocabulary: what a person sees in place of a token.
-
-A space is shown as ▁, a byte that is only a part of a character as its hexadecimal value (⟨E3⟩), and a
-character that cannot be seen as its code point (⟨U+200D⟩). Labels are for showing; they do not turn back
-into text. Knows nothing of ids.
+User text never becomes a control id: a typed "</s>" is four characters, not the end of a sentence. Only the <unk> of
+kinds that cannot spell everything comes from text.
 """
 
 import hashlib
@@ -25,59 +19,29 @@ from glassformer.text.derivation import Derivation
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer_kinds import CONTROL_TOKENS, Deriver, train_library
 
-SPACE_MARK = "▁"
-
-
-def _byte_values() -> dict[str, int]:
-    """Byte-level BPE's alphabet: the character that stands for each byte (Radford et al. 2019)."""
-    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [value for value in range(256) if value not in shown]
-    return {chr(value): value for value in shown} | {chr(256 + rank): value for rank, value in enumerate(hidden)}
-
-
-_BYTE_VALUES = _byte_values()
-
-
-def byte_label(entry: str) -> str:
-    """The label of a byte-level entry such as ``Ġthe`` (▁the)."""
-    raw = bytes(_BYTE_VALUES[character] for character in entry)
-    return label(raw.decode("utf-8", "surrogateescape"))
-
-
-def label(entry: str) -> str:
-    """The label of an entry that is plain text; escaped bytes (U+DC80 to U+DCFF) are shown in hexadecimal."""
-    return "".join(map(_visible, entry))
-
-
-def _visible(character: str) -> str:
-    if character == " ":
-        return SPACE_MARK
-    if "\udc80" <= character <= "\udcff":
-        return f"⟨{ord(character) - 0xDC00:02X}⟩"
-    return character if character.isprintable() else f"⟨U+{ord(character):04X}⟩"
-
-
 __all__ = ["BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"]
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(len(CONTROL_TOKENS))
+SPACE_MARK = "▁"
+_ADVICE = "Use one that glassformer trained."
 
 
 class Tokenizer:
     """A trained tokenizer. Ids 0 to 3 are the control tokens <pad>, <s>, </s> and <unk>.
 
-    ``bpe`` gives every text back exactly, in Unicode's NFC form. ``characters`` and ``unigram`` do so for
-    text of known characters (``unigram`` reads a typed ▁ as a space). ``wordpiece`` and ``words`` lose spacing.
+    ``bpe`` restores every text exactly, in Unicode's NFC form. ``characters`` and ``unigram`` do so for text of known
+    characters (``unigram`` reads a typed ▁ as a space). ``wordpiece`` and ``words`` lose spacing.
     """
 
     def __init__(self, text: str) -> None:
-        """Read from the library's JSON ``text``; raises ``TokenizerError`` when it is not one of ours."""
+        """From the JSON of the ``tokenizers`` library; raises ``TokenizerError`` if it was not trained here."""
         try:
             self._library = Library.from_str(text)
         except Exception as error:  # the library raises bare Exceptions
-            raise TokenizerError(f"is not a tokenizer in Hugging Face JSON: {error}.") from error
-        # Kept as it is: floats may change their last digit when the library writes what it read.
+            raise TokenizerError(f"is not a tokenizer in Hugging Face JSON: {error}. {_ADVICE}") from error
+        # The text itself: when the library writes what it read, floats may change in their last digit.
         self._json = text
-        # Not part of the JSON, so it has to be set each time.
+        # Not stored in the JSON.
         self._library.encode_special_tokens = True
         self._kind = _kind(text)
         self._show = byte_label if self._kind == "bpe" else label
@@ -86,25 +50,23 @@ class Tokenizer:
     def _check_control_tokens(self) -> None:
         found = [self._library.token_to_id(token) for token in CONTROL_TOKENS]
         if found != [PAD_ID, BOS_ID, EOS_ID, UNK_ID]:
-            raise TokenizerError(
-                f"has {', '.join(CONTROL_TOKENS)} as ids {found}, expected 0, 1, 2, 3. Train a tokenizer here."
-            )
+            raise TokenizerError(f"has {', '.join(CONTROL_TOKENS)} as ids {found}, expected 0, 1, 2, 3. {_ADVICE}")
         for token in CONTROL_TOKENS:
             if set(self.to_ids(token)) & {PAD_ID, BOS_ID, EOS_ID}:
                 raise TokenizerError(
-                    f"turns typed text {token!r} into a control token, expected plain text. Train a tokenizer here."
+                    f"turns typed text {token!r} into a control token, expected plain text. {_ADVICE}"
                 )
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        """To another process it goes as its JSON."""
+        """Pickled as its JSON."""
         return type(self), (self._json,)
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
-        """Train on ``texts``, streamed once, up to ``vocab_size`` entries with the control tokens counted in.
+        """Train on ``texts``, read once, a vocabulary of up to ``vocab_size`` entries, control tokens included.
 
-        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (spaces and punctuation; the most
-        frequent words, all others <unk>), ``characters``. Raises ``TokenizerError`` for an unknown kind, empty
+        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (split at spaces and punctuation; all but
+        the most frequent words are <unk>), ``characters``. Raises ``TokenizerError`` for an unknown kind, empty
         text, or a ``vocab_size`` too small for the kind.
         """
         return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
@@ -125,7 +87,7 @@ class Tokenizer:
             raise TokenizerError(f"{path}: {error}") from error
 
     def save(self, path: Path) -> None:
-        """Write one JSON file, which the ``tokenizers`` library reads too."""
+        """Write one JSON file, which the ``tokenizers`` library can read too."""
         try:
             path.write_text(self._json, encoding="utf-8", newline="\n")
         except OSError as error:
@@ -140,6 +102,11 @@ class Tokenizer:
     def size(self) -> int:
         """Entries of the vocabulary, control tokens included."""
         return int(self._library.get_vocab_size())
+
+    @property
+    def json(self) -> str:
+        """What ``save`` writes."""
+        return self._json
 
     @property
     def digest(self) -> str:
@@ -157,50 +124,44 @@ class Tokenizer:
         return [encoding.ids for encoding in encodings]
 
     def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
-        """The ids of each text, and 1 for each id that begins a word (as the tokenizer's splitter has it), else 0."""
+        """The ids of each text, and 1 for each id that begins a word (a pre-token), else 0."""
         encodings = self._library.encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
-        return [(encoding.ids, _changes(encoding.word_ids)) for encoding in encodings]
-
-    @property
-    def json(self) -> str:
-        """What ``save`` writes."""
-        return self._json
+        return [(encoding.ids, _start_flags(encoding.word_ids)) for encoding in encodings]
 
     def derive(self, text: str) -> Derivation:
-        """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step that spells them.
+        """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step of tokenizing them.
 
-        Raises ``TokenizerError`` where the steps lead elsewhere: the tokenizer has an option that none trained
-        here has.
+        Raises ``TokenizerError`` if the steps lead to other ids: the tokenizer has an option that is not known here.
         """
         derivation = self._deriver.derive(text)
         if derivation.ids != self.to_ids(text):
             shown = repr(text if len(text) <= 60 else f"{text[:60]}…")
             raise TokenizerError(
                 f"{shown}: the steps lead to other ids than the tokenizer, expected the same: "
-                "it has an option that glassformer cannot show. Train a tokenizer here."
+                f"it has an option that glassformer cannot show. {_ADVICE}"
             )
         return derivation
 
     @cached_property
     def _deriver(self) -> Deriver:
-        # As the library writes it, not as it was read: these are the very floats that it compares.
+        # As the library writes it, not as it was read: these are exactly the floats that it compares.
         model = json.loads(self._library.to_str())["model"]
         return Deriver(self._library, self._kind, model, self._show)
 
     def to_text(self, ids: Iterable[int]) -> str:
-        """The text of ``ids``; control tokens are left out, broken UTF-8 gives U+FFFD."""
-        return str(self._library.decode(self._checked(ids), skip_special_tokens=True))
+        """The text of ``ids`` without control tokens; broken UTF-8 becomes U+FFFD."""
+        return str(self._library.decode(self._check_ids(ids), skip_special_tokens=True))
 
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
-        """A readable label for each id: ▁ for a space, ⟨E3⟩ for a part of a character, control tokens as they are."""
-        return [self._label(number) for number in self._checked(ids)]
+        """A readable label for each id, as ``label`` and ``byte_label`` make it; control tokens as they are."""
+        return [self._label(number) for number in self._check_ids(ids)]
 
     def _label(self, number: int) -> str:
         if number < len(CONTROL_TOKENS):
             return CONTROL_TOKENS[number]
         return self._show(self._library.id_to_token(number) or "")
 
-    def _checked(self, ids: Iterable[int]) -> list[int]:
+    def _check_ids(self, ids: Iterable[int]) -> list[int]:
         numbers = [int(number) for number in ids]
         if numbers and not 0 <= min(numbers) <= max(numbers) < self.size:
             wrong = next(number for number in numbers if not 0 <= number < self.size)
@@ -211,15 +172,15 @@ class Tokenizer:
         return numbers
 
 
-def _changes(numbers: Sequence[int | None]) -> list[int]:
-    """1 where a number is another than the one before it, else 0."""
-    return [int(number != before) for before, number in zip([-1, *numbers], numbers, strict=False)]
+def _start_flags(word_ids: Sequence[int | None]) -> list[int]:
+    """1 where a number differs from the one before it, else 0."""
+    return [int(number != before) for before, number in zip([-1, *word_ids], word_ids, strict=False)]
 
 
 def _kind(text: str) -> str:
-    """The kind that a tokenizer's JSON says by its model and its splitter."""
+    """The kind of a tokenizer's JSON, by its model and its pre-tokenizer."""
     parts = json.loads(text)
-    model, splitter = ((parts.get(name) or {}).get("type") for name in ("model", "pre_tokenizer"))
+    model, pre_tokenizer = ((parts.get(name) or {}).get("type") for name in ("model", "pre_tokenizer"))
     kinds: dict[tuple[str | None, str | None], str] = {
         ("BPE", "ByteLevel"): "bpe",
         ("WordPiece", "BertPreTokenizer"): "wordpiece",
@@ -227,9 +188,38 @@ def _kind(text: str) -> str:
         ("WordLevel", "Whitespace"): "words",
         ("WordLevel", "Split"): "characters",
     }
-    if (model, splitter) not in kinds:
+    if (model, pre_tokenizer) not in kinds:
         raise TokenizerError(
-            f"is a {model} model with a {splitter} splitter, expected one of {', '.join(kinds.values())}. "
-            "Train a tokenizer here instead."
+            f"is a {model} model with a {pre_tokenizer} pre-tokenizer, "
+            f"expected one of {', '.join(kinds.values())}. {_ADVICE}"
         )
-    return kinds[model, splitter]
+    return kinds[model, pre_tokenizer]
+
+
+def _byte_values() -> dict[str, int]:
+    """The alphabet of byte-level BPE: the byte that each character stands for (Radford et al. 2019)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [value for value in range(256) if value not in printable]
+    return {chr(value): value for value in printable} | {chr(256 + rank): value for rank, value in enumerate(others)}
+
+
+_BYTE_VALUES = _byte_values()
+
+
+def byte_label(entry: str) -> str:
+    """The label of a byte-level entry: ▁the for ``Ġthe``, ⟨E3⟩ for a byte that is only a part of a character."""
+    raw = bytes(_BYTE_VALUES[character] for character in entry)
+    return label(raw.decode("utf-8", "surrogateescape"))
+
+
+def label(entry: str) -> str:
+    """The label of a plain text: ▁ for a space, ⟨U+200D⟩ for an invisible character. It cannot be turned back."""
+    return "".join(map(_character_label, entry))
+
+
+def _character_label(character: str) -> str:
+    if character == " ":
+        return SPACE_MARK
+    if "\udc80" <= character <= "\udcff":
+        return f"⟨{ord(character) - 0xDC00:02X}⟩"
+    return character if character.isprintable() else f"⟨U+{ord(character):04X}⟩"

@@ -1,8 +1,4 @@
-"""One function over the chunks of a stream, on all cores: results come in the order of the chunks.
-
-The first chunks are worked on right here, so that a small corpus starts no process. Which process made a result
-cannot be told from it. Knows nothing of what the function does.
-"""
+"""A function over the chunks of a stream, in several processes; the results come in the order of the chunks."""
 
 import os
 import signal
@@ -20,9 +16,9 @@ from glassformer.errors import TextError
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
 
-# Starting the processes takes as long as encoding some ten thousand pairs.
-CHUNKS_ALONE = 16
-_CHUNKS_AHEAD = 2  # for each process: enough that none waits, few enough to hold
+# Worked on without a pool: starting the processes takes as long as encoding some ten thousand pairs.
+CHUNKS_BEFORE_POOL = 16
+_CHUNKS_PER_WORKER = 2  # enough that no process waits, few enough to hold in memory
 
 
 def available_cores() -> int:
@@ -30,24 +26,27 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_order(work: Callable[[Chunk], Result], chunks: Iterator[Chunk], workers: int) -> Iterator[Result]:
-    """``work`` of each chunk, in their order, with so many processes, to which both can be sent.
+def map_chunks(function: Callable[[Chunk], Result], chunks: Iterator[Chunk], workers: int) -> Iterator[Result]:
+    """``function`` of each chunk, in their order, computed by ``workers`` processes.
 
-    Few chunks are held at a time, however many there are. Raises ``TextError`` when a process dies.
+    ``function`` and the chunks must be picklable. Only a few chunks are in memory at a time. Raises ``TextError``
+    when a process dies.
     """
-    yield from map(work, islice(chunks, CHUNKS_ALONE if workers > 1 else None))
+    yield from map(function, islice(chunks, CHUNKS_BEFORE_POOL if workers > 1 else None))
     first = next(chunks, None)
     if first is not None:
-        yield from _spread(work, first, chunks, workers)
+        yield from _map_in_pool(function, first, chunks, workers)
 
 
-def _spread(work: Callable[[Chunk], Result], first: Chunk, chunks: Iterator[Chunk], workers: int) -> Iterator[Result]:
-    pool = ProcessPoolExecutor(workers, mp_context=_context(), initializer=_hold, initargs=(work,))
+def _map_in_pool(
+    function: Callable[[Chunk], Result], first: Chunk, chunks: Iterator[Chunk], workers: int
+) -> Iterator[Result]:
+    pool = ProcessPoolExecutor(workers, mp_context=_context(), initializer=_start_worker, initargs=(function,))
     try:
-        pending: deque[Future[Result]] = deque([pool.submit(_do, first)])
+        pending: deque[Future[Result]] = deque([pool.submit(_call, first)])
         for chunk in chunks:
-            pending.append(pool.submit(_do, chunk))
-            if len(pending) >= _CHUNKS_AHEAD * workers:
+            pending.append(pool.submit(_call, chunk))
+            if len(pending) >= _CHUNKS_PER_WORKER * workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
@@ -69,17 +68,17 @@ def _context() -> BaseContext:
     return context
 
 
-# In a worker process alone: what it does with each chunk, sent to it once.
-_work: Callable[[Any], Any] | None = None
+# Set only in a worker process, which gets it once, not with each chunk.
+_function: Callable[[Any], Any] | None = None
 
 
-def _hold(work: Callable[[Any], Any]) -> None:
-    global _work  # noqa: PLW0603
-    _work = work
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked is the one to stop
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes fill the cores already
+def _start_worker(function: Callable[[Any], Any]) -> None:
+    global _function  # noqa: PLW0603
+    _function = function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the parent, which then ends the pool
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes use all cores already
 
 
-def _do(chunk: Any) -> Any:
-    assert _work is not None
-    return _work(chunk)
+def _call(chunk: Any) -> Any:
+    assert _function is not None
+    return _function(chunk)

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 
 from glassformer.axes import LEGEND
 from glassformer.errors import TraceError, nearest
@@ -115,7 +116,7 @@ _recorder: ContextVar[_Recorder | _Listener | None] = ContextVar("glassformer_re
 
 def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
     """Name a tensor on the way and its axes; the value itself, or its edit inside ``tracing``."""
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return value
     recorder = _recorder.get()
     if recorder is None:
@@ -125,7 +126,7 @@ def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
 
 def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str) -> None:
     """Name a tensor that stands beside the way, computed for the reader alone and only while recording."""
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return
     recorder = _recorder.get()
     if recorder is not None and recorder.shown:
@@ -138,7 +139,7 @@ def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
 
     What has yet to be computed is given as a function.
     """
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return
     recorder = _recorder.get()
     if recorder is not None and recorder.shown:
@@ -148,7 +149,7 @@ def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
 
 def is_tracing() -> bool:
     """Whether the current context records; for loops of notes that would take time when idle."""
-    return _recorder.get() is not None
+    return not is_compiling() and _recorder.get() is not None
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer.config import ModelConfig
 from glassformer.errors import InputError
-from glassformer.model.inputs import check_id_shape, check_id_values
+from glassformer.model.checks import check_id_shape, check_id_values
 from glassformer.model.masks import check_mask
 
 

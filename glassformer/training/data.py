@@ -27,7 +27,7 @@ from glassformer.text.batches import (
 )
 from glassformer.text.bpe_dropout import BpeDropout, text_keys
 from glassformer.text.corpus import Pair, check_direction, fingerprint, read_pairs
-from glassformer.text.dataset import EncodedPairs, EncodedSide, Rows, Sides
+from glassformer.text.dataset import EncodedPairs, EncodedSide, EncodedTexts, Sides
 from glassformer.text.prepare import PreparedText
 from glassformer.world import ALONE, World
 
@@ -61,9 +61,9 @@ class Cutting:
         for start in range(0, len(indices), _TEXTS_AT_A_TIME):
             some = indices[start : start + _TEXTS_AT_A_TIME]
             keys = text_keys(some, seed=self.seed, epoch=epoch, side=number)
-            parts.append(self.dropouts[number].draw(side.rows(some), keys))
+            parts.append(self.dropouts[number].resegment(side.take(some), keys))
         ids, lengths = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
-        return EncodedSide(Rows(ids, lengths))
+        return EncodedSide(EncodedTexts(ids, lengths))
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.text.prepare import Advance
+from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
-from glassformer.training.run_log import Progress, advance_line, clock, validation_line
+from glassformer.training.run_log import Progress, clock, prepare_line, validation_line
 
 
 class PlainDisplay:
@@ -33,10 +33,10 @@ class PlainDisplay:
         """A line of text that stays."""
         self._console.print(Text(line), soft_wrap=True)
 
-    def advanced(self, advance: Advance, *, due: bool) -> None:
+    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
         """Every ten seconds."""
         if due:
-            self.say(advance_line(advance))
+            self.say(prepare_line(progress))
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         """Every ``train.log_every`` updates."""
@@ -72,10 +72,10 @@ class LiveDisplay:
         """A line of text that stays above the panel."""
         self._live.console.print(Text(line))
 
-    def advanced(self, advance: Advance, *, due: bool) -> None:
+    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
         """A bar, which pulses while nobody knows how many pairs there are."""
-        bar = ProgressBar(total=advance.total, completed=advance.done, pulse=advance.total is None)
-        self._live.update(Panel(Group(Text(advance_line(advance)), bar), title="text", border_style="cyan"))
+        bar = ProgressBar(total=progress.total, completed=progress.done, pulse=progress.total is None)
+        self._live.update(Panel(Group(Text(prepare_line(progress)), bar), title="text", border_style="cyan"))
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         """The panel is drawn anew a few times a second, with the newest numbers."""

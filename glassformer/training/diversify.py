@@ -29,9 +29,9 @@ from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError, RunError, StorageError
 from glassformer.run_directory import WEIGHTS, RunDirectory
-from glassformer.text.corpus import Pair, on_a_line, write_pairs, write_texts
-from glassformer.text.filtering import Survey, is_set_aside, look_at
-from glassformer.text.prepare import SECONDS_BETWEEN_LINES, Advance, chunks
+from glassformer.text.corpus import Pair, is_validation, to_line, write_pairs, write_texts
+from glassformer.text.filtering import CorpusStats, count_chunk
+from glassformer.text.prepare import SECONDS_BETWEEN_LINES, PrepareProgress, chunks
 from glassformer.training.data import FileSource, Source
 from glassformer.training.run_log import Display
 from glassformer.training.train import Outcome, train
@@ -98,7 +98,7 @@ def diversify(
                 return outcome
             made += _made_by(outcome.run, own, READ_SIDE[direction], config, display)
         if text.tgt is not None:
-            made = [Pair(*map(on_a_line, pair)) for pair in made]
+            made = [Pair(*map(to_line, pair)) for pair in made]
         pairs = [*own, *_worth_learning(made, own, text)]
         files = _written(place / "pairs", "train", pairs, text)
     return Diversified(FileSource(*files, text.valid_src, text.valid_tgt), len(own), len(pairs), outcomes)
@@ -112,10 +112,10 @@ def _with_validation(source: FileSource, config: TextConfig, place: Path) -> Fil
         return source
     place = place / "pairs"
     pairs = list(source.pairs())
-    survey = Survey.of(map(look_at, chunks(pairs)), config, split=True)
+    stats = CorpusStats.from_chunks(map(count_chunk, chunks(pairs)), config, split=True)
     sides: dict[bool, list[Pair]] = {False: [], True: []}
     for pair in pairs:
-        sides[is_set_aside(pair, survey.valid_share)].append(pair)
+        sides[is_validation(pair, stats.valid_share)].append(pair)
     own = _written(place, "own", sides[False], source)
     return FileSource(*own, *_written(place, "valid", list(dict.fromkeys(sides[True])), source))
 
@@ -175,7 +175,7 @@ def _shown(translations: Iterator[Translation], total: int, display: Display) ->
         if done % _CHUNK == 0:
             now = time.monotonic()
             due = now - written >= SECONDS_BETWEEN_LINES
-            display.advanced(Advance("translated", done, total, now - began), due=due)
+            display.advanced(PrepareProgress("translated", done, total, now - began), due=due)
             written = now if due else written
         yield translation
 

@@ -21,7 +21,7 @@ from glassformer.decoding.request import Request
 from glassformer.decoding.translator import Translator
 from glassformer.decoding.worker_pool import translate_together
 from glassformer.errors import DivergedError, TextError
-from glassformer.model.evaluating import evaluating
+from glassformer.model.inference import evaluating
 from glassformer.model.transformer import Transformer
 from glassformer.text.batches import collate, plan_batches
 from glassformer.text.corpus import Pair

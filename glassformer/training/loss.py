@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.model.inputs import check_id_shape, check_id_values
+from glassformer.model.checks import check_id_shape, check_id_values
 from glassformer.trace import note
 
 

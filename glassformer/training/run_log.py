@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from glassformer.errors import ConfigError, StorageError
 from glassformer.run_directory import FREE_SPACE, RunDirectory
-from glassformer.text.prepare import Advance
+from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
 
 
@@ -51,12 +51,12 @@ def validation_line(validation: Validation) -> str:
     )
 
 
-def advance_line(advance: Advance) -> str:
+def prepare_line(progress: PrepareProgress) -> str:
     """One line for a log."""
-    of = "" if advance.total is None else f" of {advance.total:,}"
-    left = "" if advance.left_s is None else f"  left {clock(advance.left_s)}"
-    rate = f"{advance.pairs_per_s:,.0f} pairs/s  elapsed {clock(advance.elapsed_s)}"
-    return f"{advance.stage}  {advance.done:,}{of} pairs  {rate}{left}"
+    of = "" if progress.total is None else f" of {progress.total:,}"
+    left = "" if progress.left_s is None else f"  left {clock(progress.left_s)}"
+    rate = f"{progress.pairs_per_s:,.0f} pairs/s  elapsed {clock(progress.elapsed_s)}"
+    return f"{progress.stage}  {progress.done:,}{of} pairs  {rate}{left}"
 
 
 def clock(seconds: float) -> str:
@@ -72,7 +72,7 @@ class Display(Protocol):
     def say(self, line: str) -> None:
         """A line of text that stays."""
 
-    def advanced(self, advance: Advance, *, due: bool) -> None:
+    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
         """A few times a second while text is prepared; ``due`` every ten seconds."""
 
     def progress(self, progress: Progress, *, due: bool) -> None:
@@ -88,7 +88,7 @@ class Silence:
     def say(self, line: str) -> None:
         """Not shown."""
 
-    def advanced(self, advance: Advance, *, due: bool) -> None:
+    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
         """Not shown."""
 
     def progress(self, progress: Progress, *, due: bool) -> None:
@@ -124,11 +124,11 @@ class RunLog:
         self._write_line(line)
         self._display.say(line)
 
-    def advanced(self, advance: Advance, *, due: bool) -> None:
+    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
         """How far the preparation of the text is; written when ``due``."""
-        self._display.advanced(advance, due=due)
+        self._display.advanced(progress, due=due)
         if due:
-            self._write_line(advance_line(advance))
+            self._write_line(prepare_line(progress))
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         """The numbers of an update; written when ``due``."""

@@ -111,7 +111,7 @@ def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: 
         run.text,
         source=fingerprint,
         report=log.say,
-        advanced=log.advanced,
+        on_progress=log.advanced,
         tokenizers=partial(_tokenizers_of, run, config) if run.exists else None,
     )
 

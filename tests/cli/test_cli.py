@@ -307,13 +307,13 @@ MISTAKES = [
     (["trace", "a", "b", "--tgt", "c", "--run", "{run}"], "--tgt: found 1", 2),
     (["trace", "a", "--run", "{run}", "--training"], "--training: found no --tgt", 2),
     (["trace", "a", "--run", "{run}", "--training", "--generate"], "found --generate and --training, expected one", 2),
-    (["trace", "a", "--run", "{run}", "--generate", "--tgt", "b"], "a generation writes its own target", 2),
+    (["trace", "a", "--run", "{run}", "--generate", "--tgt", "b"], "a generation makes its own target", 2),
     (["trace", "a", "--run", "{run}", "--top-p", "0.5"], "--top-p, --sample: found without --generate", 2),
-    (["trace", "a", "--run", "{run}", "--edit", "x", "--verify"], "an edited step follows from no equation", 2),
+    (["trace", "a", "--run", "{run}", "--edit", "x", "--verify"], "no equation holds for an edited step", 2),
     (["trace", "a", "--run", "{run}", "--no-cache"], "--no-cache: found without --generate", 2),
     (["trace", "a", "--run", "{run}", "--verify", "--only", "src_mask"], "found --only, but --verify and --edit", 2),
     (["trace", "a", "--run", "{run}", "--verify", "--values"], "--values: found with --verify or --edit", 2),
-    (["trace", "a", "--run", "{run}", "--only", "src_mask", "--layer", "0"], "leave no step of 'src_mask'", 2),
+    (["trace", "a", "--run", "{run}", "--only", "src_mask", "--layer", "0"], "match no step of 'src_mask'", 2),
     (["trace", "a", "--run", "{run}", "--generate", "--sample", "--beam", "4"], "--beam: found with sampling", 2),
     (["trace", "a", "--run", "{run}", "--generate", "--diversity", "0.5"], "found without --beam-groups", 2),
     (["trace", "a", "--run", "{run}", "--edit", "nothing=0"], "nothing: no such tap or weight", 2),
@@ -470,7 +470,7 @@ def test_what_was_lost_is_told_beside_the_line(call: Run, trained: Path) -> None
     found = call(
         "translate", "ab", "--run", trained, "--must", "ha gb ed", "--max-length-a", "0", "--max-length-b", "1"
     )
-    assert found.err == "warning: text 1: does not hold 'ha gb ed', as demanded.\n"
+    assert found.err == "warning: text 1: does not contain 'ha gb ed', which must occur.\n"
 
 
 def test_a_stream_draws_by_the_place_of_each_text(call: Run, trained: Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, DecoderSteps, Demands
+from glassformer.decoding import Candidate, Constraints, DecoderSteps
 from glassformer.model import Transformer
 
 PAD, BOS, EOS = 0, 1, 2
@@ -26,9 +26,9 @@ def beam_search(
     src_ids: Tensor,
     limits: list[int],
     options: DecodeConfig,
-    demands: list[Demands] | None = None,
+    constraints: list[Constraints] | None = None,
 ) -> list[list[Candidate]]:
-    return decoding.beam_search(DecoderSteps.of(model, src_ids, options), limits, options, demands)
+    return decoding.beam_search.beam_search(DecoderSteps.of(model, src_ids, options), limits, options, constraints)
 
 
 def next_log_probs(model: Transformer, src: list[int], prefixes: list[tuple[int, ...]]) -> list[list[float]]:

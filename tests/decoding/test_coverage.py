@@ -9,7 +9,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, padd
 from glassformer import decoding
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Candidate, DecoderSteps, length_penalty
-from glassformer.decoding.beam_search import coverage_penalty, uncovered
+from glassformer.decoding.beam_search import coverage_penalty, initial_coverage
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.errors import ConfigError
 from glassformer.trace import tracing
@@ -28,7 +28,7 @@ def test_the_formula_by_hand():
     covered = torch.tensor([[0.5, 1.0, 2.5], [1.0, 1.0, 1.0]])
     assert coverage_penalty(covered, 0.4).tolist() == pytest.approx([0.4 * math.log(0.5), 0.0])
     assert math.isfinite(coverage_penalty(torch.zeros(3), 0.4)), "never looked at is a number still"
-    assert uncovered(torch.tensor([[True, False]])).tolist() == [[0.0, 1.0]], "padding needs nothing"
+    assert initial_coverage(torch.tensor([[True, False]])).tolist() == [[0.0, 1.0]], "padding needs nothing"
 
 
 @pytest.mark.parametrize("cache", [True, False])
@@ -107,9 +107,9 @@ def test_steps_that_do_not_look_are_refused(make_model):
         config, device = model.config, torch.device("cpu")
 
     with pytest.raises(ConfigError, match="found Blind, expected steps that tell where the decoder"):
-        decoding.beam_search(Blind(), [4], options)
+        decoding.beam_search.beam_search(Blind(), [4], options)
     with pytest.raises(ConfigError, match="attends=True"):
-        decoding.beam_search(DecoderSteps(model, padded(SENTENCES)), LIMITS, options)
+        decoding.beam_search.beam_search(DecoderSteps(model, padded(SENTENCES)), LIMITS, options)
 
 
 def test_attention_in_one_kernel_steps_aside(make_model):

@@ -9,7 +9,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, padded
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidates import Candidate, from_groups
+from glassformer.decoding.candidates import Candidate, merge_groups
 
 LIMITS = [9, 3, 6, 14, 4]
 A, B, C = 3, 4, 5
@@ -40,7 +40,7 @@ def found(groups: int, diversity: float, limit: int, beam: int | None = None) ->
     steps = SameEachTime({EOS: 0.05, A: 0.5, B: 0.3, C: 0.15})
     beam = beam or groups
     options = DecodeConfig(beam=beam, n_best=beam, beam_groups=groups, diversity=diversity, length_penalty=0.0)
-    (candidates,) = decoding.beam_search(steps, [limit], options)
+    (candidates,) = decoding.beam_search.beam_search(steps, [limit], options)
     for one in candidates:
         own = sum(steps.log_probs[token].item() for token in one.ids)
         assert one.log_prob == pytest.approx(own, abs=1e-6)
@@ -121,6 +121,6 @@ def test_the_best_of_each_group_comes_before_the_second_of_any():
         return Candidate(ids, score, score, truncated)
 
     groups = [[made([3], -1.0), made([4], -2.0)], [made([3], -1.0), made([5], -9.0)], [made([6], -8.0, True)]]
-    assert [one.ids for one in from_groups(groups, 2)] == [[3], [6]]
-    assert [one.ids for one in from_groups(groups, 3)] == [[3], [4], [6]]
-    assert [one.ids for one in from_groups(groups, 9)] == [[3], [4], [5], [6]]
+    assert [one.ids for one in merge_groups(groups, 2)] == [[3], [6]]
+    assert [one.ids for one in merge_groups(groups, 3)] == [[3], [4], [6]]
+    assert [one.ids for one in merge_groups(groups, 9)] == [[3], [4], [5], [6]]

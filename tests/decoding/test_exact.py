@@ -1,4 +1,4 @@
-"""One search, whatever it runs on: cached, batched, padded, abreast, made ready, in any order, it finds the same.
+"""One search, whatever it runs on: cached, batched, padded, in beam slots, for inference, in any order, it finds the same.
 
 On random small models; ``-m slow`` tries a thousand of them.
 """
@@ -8,15 +8,19 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from slow_ways import EOS, padded
+from slow_ways import EOS, SENTENCES, padded
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding import Candidate, DecoderSteps, beam_search
+from glassformer.decoding import Candidate, DecoderSteps
+from glassformer.decoding.beam_search import beam_search
+from glassformer.decoding.engine import SearchJob
 from glassformer.decoding.greedy import greedy_search, is_greedy
-from glassformer.decoding.steps import IncrementalSteps, Steps
+from glassformer.decoding.steps import BeamSteps, Steps
+from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.model import Transformer
+from glassformer.model.inference import for_inference
 from glassformer.model.linears import Precision
-from glassformer.model.prepared import prepared
+from glassformer.trace import tracing
 
 CLOSE = 1e-5
 Search = Callable[[Steps], list[list[Candidate]]]
@@ -72,23 +76,23 @@ def check(seed: int) -> None:
     ]
     src_ids = padded(sources)
     order = chance.sample(range(rows), rows)
-    ready = prepared(model, Precision.FLOAT32)
+    ready = for_inference(model, Precision.FLOAT32)
     for how, found in {
         "cached and batched": search(DecoderSteps(model, src_ids)),
         "more padding": search(DecoderSteps(model, padded(sources, more=3))),
-        "abreast": search(IncrementalSteps(model, src_ids, abreast=True)),
-        "abreast, more padding": search(IncrementalSteps(model, padded(sources, more=2), abreast=True)),
-        "made ready": search(IncrementalSteps(ready, src_ids, abreast=True)),
-        "in rows, made ready": search(IncrementalSteps(ready, src_ids, abreast=False)),
+        "in beam slots": search(BeamSteps(model, src_ids)),
+        "in beam slots, more padding": search(BeamSteps(model, padded(sources, more=2))),
+        "for inference": search(BeamSteps(ready, src_ids)),
+        "in rows, for inference": search(DecoderSteps(ready, src_ids)),
     }.items():
         the_same(found, plain, f"{how}, seed {seed}")
     if is_greedy(options, None):
         the_same(
-            greedy_search(IncrementalSteps(model, src_ids, abreast=True), limits, options),
+            greedy_search(BeamSteps(model, src_ids), limits, options),
             plain,
             f"greedy, seed {seed}",
         )
-    moved = search(IncrementalSteps(model, padded([sources[place] for place in order]), abreast=True), order)
+    moved = search(BeamSteps(model, padded([sources[place] for place in order])), order)
     the_same(moved, [plain[place] for place in order], f"another order, seed {seed}")
 
 
@@ -102,3 +106,20 @@ def test_every_way_through_the_model_finds_the_same(seed):
 def test_and_so_it_is_for_a_thousand_models(first):
     for seed in range(first, first + 50):
         check(seed)
+
+
+def test_a_hook_and_an_edit_on_a_decoder_layer_act_in_translate(make_model):
+    model, options = make_model(), DecodeConfig(beam=3)
+    job = SearchJob(SENTENCES, [9] * len(SENTENCES), range(len(SENTENCES)), options)
+    before, calls = TorchEngine([model]).run(job), []
+    with tracing(model, {"decoder.layers.0.output": torch.zeros_like}):
+        assert TorchEngine([model]).run(job) != before
+    hook = model.decoder.layers[0].register_forward_hook(lambda module, given, output: calls.append(output.shape))
+    for precision in (None, Precision.FLOAT32):
+        calls.clear()
+        TorchEngine([model], precision).run(job)
+        assert calls[0][:2] == (len(SENTENCES), 1)
+        assert calls[1][:2] == (len(SENTENCES), 3), "the hypotheses of a source are slots of its row"
+    hook.remove()
+    model.decoder.layers[0].register_forward_hook(lambda module, given, output: torch.zeros_like(output))
+    assert TorchEngine([model]).run(job) != before

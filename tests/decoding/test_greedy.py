@@ -8,11 +8,11 @@ import torch
 from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, padded
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Demands
-from glassformer.decoding.batching import in_batches
-from glassformer.decoding.beam import closed_up
+from glassformer.decoding import Constraints
+from glassformer.decoding.batching import plan_decoding
+from glassformer.decoding.beam import fill_gaps
 from glassformer.decoding.greedy import greedy_search, is_greedy
-from glassformer.decoding.steps import IncrementalSteps
+from glassformer.decoding.steps import BeamSteps
 from glassformer.errors import DivergedError
 
 GREEDY = DecodeConfig(beam=1, length_penalty=0.6)
@@ -22,7 +22,7 @@ GREEDY = DecodeConfig(beam=1, length_penalty=0.6)
 def test_it_finds_what_a_beam_of_one_does(make_model):
     model = make_model()
     limits = [9, 1, 4, 12, 2]
-    steps = IncrementalSteps(model, padded(SENTENCES), abreast=True)
+    steps = BeamSteps(model, padded(SENTENCES))
     found = greedy_search(steps, limits, GREEDY)
     expected = beam_search(model, padded(SENTENCES), limits, GREEDY)
     for ours, theirs, limit in zip(found, expected, limits, strict=True):
@@ -37,7 +37,7 @@ def test_it_finds_what_a_beam_of_one_does(make_model):
 def test_a_model_that_says_no_numbers_is_refused(make_model):
     model = make_model()
     model.output_projection.linear.weight.fill_(math.nan)
-    steps = IncrementalSteps(model, padded(SENTENCES), abreast=True)
+    steps = BeamSteps(model, padded(SENTENCES))
     with pytest.raises(DivergedError, match="not finite"):
         greedy_search(steps, [5] * 5, GREEDY)
 
@@ -56,24 +56,24 @@ def test_whatever_else_is_asked_for_is_beam_searchs(asked):
 
 def test_so_is_whatever_is_demanded():
     assert is_greedy(GREEDY, None)
-    assert is_greedy(GREEDY, [Demands(), Demands()])
-    assert not is_greedy(GREEDY, [Demands(), Demands(banned=((5,),))])
+    assert is_greedy(GREEDY, [Constraints(), Constraints()])
+    assert not is_greedy(GREEDY, [Constraints(), Constraints(banned=((5,),))])
 
 
 def test_as_few_rows_as_can_be_are_moved():
     chance = random.Random(3)
     for _ in range(200):
         rows = [row for row in range(9) if chance.random() < 0.6]
-        order = closed_up(torch.tensor([row in rows for row in range(9)])).tolist()
+        order = fill_gaps(torch.tensor([row in rows for row in range(9)])).tolist()
         assert sorted(order) == rows
         assert all(order[row] == row for row in rows if row < len(rows))
 
 
 def test_workers_get_even_shares_of_a_little_and_full_batches_of_much():
     lengths = [10] * 400
-    assert [len(batch) for batch in in_batches(lengths, range(400), 1, 4096)] == [400]
-    assert [len(batch) for batch in in_batches(lengths, range(400), 1, 4096, workers=2)] == [100] * 4
-    assert [len(batch) for batch in in_batches(lengths, range(20), 1, 4096, workers=2)] == [20]
-    shared = in_batches(lengths, range(400), 1, 500, workers=2)
-    assert shared == in_batches(lengths, range(400), 1, 500)
+    assert [len(batch) for batch in plan_decoding(lengths, range(400), 1, 4096)] == [400]
+    assert [len(batch) for batch in plan_decoding(lengths, range(400), 1, 4096, workers=2)] == [100] * 4
+    assert [len(batch) for batch in plan_decoding(lengths, range(20), 1, 4096, workers=2)] == [20]
+    shared = plan_decoding(lengths, range(400), 1, 500, workers=2)
+    assert shared == plan_decoding(lengths, range(400), 1, 500)
     assert sorted(place for batch in shared for place in batch) == list(range(400))

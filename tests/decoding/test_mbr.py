@@ -7,7 +7,7 @@ from sacrebleu.metrics.chrf import CHRF
 from words import MIXED, TEXTS, outcomes
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding.mbr import chrf_utility, expected_utilities, least_risk
+from glassformer.decoding.mbr import chrf_utility, expected_utilities, mbr_rank
 from glassformer.errors import ConfigError
 
 MBR = DecodeConfig(sample=True, mbr=12, n_best=4, seed=3)
@@ -21,8 +21,8 @@ def test_by_hand():
     # "ab" agrees half with "ac" and "bd", wholly with itself twice: (1 + 1 + ½ + ½) / 4.
     texts = ["ac", "ab", "bd", "ab"]
     assert expected_utilities(texts, overlap) == {"ac": 0.5, "ab": 0.75, "bd": 0.5}
-    assert least_risk(texts, 2, overlap) == [(1, 0.75), (0, 0.5)]
-    assert least_risk(texts, 9, overlap) == [(1, 0.75), (0, 0.5), (2, 0.5)]
+    assert mbr_rank(texts, 2, overlap) == [(1, 0.75), (0, 0.5)]
+    assert mbr_rank(texts, 9, overlap) == [(1, 0.75), (0, 0.5), (2, 0.5)]
 
 
 def test_each_pair_of_distinct_texts_is_compared_once():

@@ -5,7 +5,7 @@ from words import TEXTS, WORDS
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Request, Translator
-from glassformer.decoding.request import demands_of
+from glassformer.decoding.request import tokenize_constraints
 from glassformer.errors import InputError
 from glassformer.text import Tokenizer
 
@@ -60,7 +60,9 @@ def test_an_output_holds_nothing_banned(speaker):
     for options in (BEAM, DecodeConfig(sample=True, n_best=2, max_length_b=12)):
         found = speaker.translate(TEXTS, options, banned=banned)
         forbidden = {
-            ids for word in banned for ids in demands_of(Request("", ban=(word,)), speaker.tgt_tokenizer, "x").banned
+            ids
+            for word in banned
+            for ids in tokenize_constraints(Request("", ban=(word,)), speaker.tgt_tokenizer, "x").banned
         }
         for translation in found:
             for one in translation.hypotheses:
@@ -91,12 +93,12 @@ def test_the_limit_counts_behind_the_prefix(speaker):
 def test_a_space_goes_before_words_of_scripts_that_write_it():
     tokenizer = Tokenizer.train("bpe", ["the house", "家 house の"], 300)
     word, character = (
-        demands_of(Request("", must=(phrase,)), tokenizer, "x").required[0] for phrase in ("house", "家")
+        tokenize_constraints(Request("", must=(phrase,)), tokenizer, "x").required[0] for phrase in ("house", "家")
     )
     assert tokenizer.to_text(word) == " house"
     assert tokenizer.to_text(character) == "家"
-    assert tokenizer.to_text(demands_of(Request("", prefix="house"), tokenizer, "x").prefix) == "house"
-    banned = demands_of(Request("", ban=("house",)), tokenizer, "x").banned
+    assert tokenizer.to_text(tokenize_constraints(Request("", prefix="house"), tokenizer, "x").prefix) == "house"
+    banned = tokenize_constraints(Request("", ban=("house",)), tokenizer, "x").banned
     assert {tokenizer.to_text(ids) for ids in banned} == {" house", "house"}
 
 
@@ -107,7 +109,10 @@ def test_mistakes_are_told(translator):
         translator.translate(["a", "the"], constraints=[[], "house"])
     with pytest.raises(InputError, match="banned: found one str 'house'"):
         translator.translate(["a"], banned="house")
-    with pytest.raises(InputError, match=r"texts\[1\]: must 'zebra': holds what the target tokenizer cannot spell"):
+    with pytest.raises(
+        InputError,
+        match=r"texts\[1\]: must 'zebra': contains characters or words that the target tokenizer does not know",
+    ):
         translator.translate(["a", "the"], constraints=[[], ["zebra"]])
     with pytest.raises(InputError, match=r"texts\[0\]: must: found 1 phrases with sampling"):
         translator.translate(["a"], DecodeConfig(sample=True), constraints=[["house"]])

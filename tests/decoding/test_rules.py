@@ -11,8 +11,8 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, next
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, DecoderSteps, Demands, length_penalty
-from glassformer.decoding.filters import less_repeated, without_ngrams
+from glassformer.decoding import Candidate, Constraints, DecoderSteps, length_penalty
+from glassformer.decoding.filters import apply_repetition_penalty, block_repeated_ngrams
 from glassformer.errors import ConfigError, InputError
 
 LIMITS = [9, 3, 6, 14, 4]
@@ -20,9 +20,9 @@ LIMITS = [9, 3, 6, 14, 4]
 rows = st.integers(1, 6).flatmap(lambda step: st.lists(st.lists(st.integers(0, 4), min_size=step, max_size=step), min_size=1, max_size=4))  # fmt: skip
 
 
-def sampled(model, options, demands=None) -> list[list[Candidate]]:
+def sampled(model, options, constraints=None) -> list[list[Candidate]]:
     steps = DecoderSteps.of(model, padded(SENTENCES), options)
-    return decoding.sample(steps, LIMITS, options, range(len(SENTENCES)), demands)
+    return decoding.sample(steps, LIMITS, options, range(len(SENTENCES)), constraints)
 
 
 def ngrams(ids: list[int], n: int) -> list[tuple[int, ...]]:
@@ -31,14 +31,14 @@ def ngrams(ids: list[int], n: int) -> list[tuple[int, ...]]:
 
 def test_what_was_written_costs_more_by_hand():
     log_probs = torch.tensor([[-1.0, -2.0, -math.inf, -3.0]])
-    found = less_repeated(log_probs, torch.tensor([[1, 3, 1]]), 1.5)
+    found = apply_repetition_penalty(log_probs, torch.tensor([[1, 3, 1]]), 1.5)
     assert found.tolist() == [[-1.0, -3.0, -math.inf, -4.5]], "once, however often it was written"
 
 
 @given(rows=rows, n=st.integers(1, 4))
 def test_no_ngram_comes_twice_whatever_was_written(rows, n):
     prefixes = torch.tensor(rows)
-    found = without_ngrams(torch.zeros(len(rows), 5), prefixes, n)
+    found = block_repeated_ngrams(torch.zeros(len(rows), 5), prefixes, n)
     for ids, log_probs in zip(rows, found.tolist(), strict=True):
         for token, log_prob in enumerate(log_probs):
             repeats = tuple([*ids, token][-n:]) in ngrams(ids, n) and len(ids) >= n
@@ -112,9 +112,9 @@ def test_rules_that_forbid_nothing_change_no_bit(make_model, positions, cache):
     plain = beam_search(model, padded(SENTENCES), LIMITS, off)
     idle = DecodeConfig(beam=4, n_best=4, cache=cache, no_repeat_ngram=20)
     assert beam_search(model, padded(SENTENCES), LIMITS, idle) == plain
-    demands = [Demands(banned=((9, 9, 9, 9, 9, 9, 9),))] * len(SENTENCES)
-    assert beam_search(model, padded(SENTENCES), LIMITS, off, demands) == plain
-    assert beam_search(model, padded(SENTENCES), LIMITS, off, [Demands()] * len(SENTENCES)) == plain
+    constraints = [Constraints(banned=((9, 9, 9, 9, 9, 9, 9),))] * len(SENTENCES)
+    assert beam_search(model, padded(SENTENCES), LIMITS, off, constraints) == plain
+    assert beam_search(model, padded(SENTENCES), LIMITS, off, [Constraints()] * len(SENTENCES)) == plain
     draw = DecodeConfig(sample=True, n_best=2)
     assert sampled(model, DecodeConfig(sample=True, n_best=2, no_repeat_ngram=20)) == sampled(model, draw)
 
@@ -124,7 +124,7 @@ def test_rules_that_leave_nothing_are_told(make_model, sample):
     model = make_model(vocab=4)
     options = DecodeConfig(beam=1, sample=sample, no_repeat_ngram=1, min_length=3)
     steps = DecoderSteps.of(model, torch.tensor([[3, EOS]]), options)
-    choose = partial(decoding.sample, positions=[0]) if sample else decoding.beam_search
+    choose = partial(decoding.sample, sample_keys=[0]) if sample else decoding.beam_search.beam_search
     with pytest.raises(InputError, match="allow no token"):
         choose(steps, [4], options)
 
@@ -136,5 +136,5 @@ def test_limits_of_the_knobs_are_told():
         DecodeConfig(repetition_penalty=0.5)
     with pytest.raises(ConfigError, match=r"expected a divisor of beam = 4, .* Set beam to 6"):
         DecodeConfig(beam_groups=3)
-    assert DecodeConfig().changed({"beam_groups": 3}).beam == 6
-    assert DecodeConfig().changed({"beam_groups": 3, "n_best": 7}).beam == 9
+    assert DecodeConfig().updated({"beam_groups": 3}).beam == 6
+    assert DecodeConfig().updated({"beam_groups": 3, "n_best": 7}).beam == 9

@@ -10,8 +10,8 @@ from torch import Tensor
 from glassformer import decoding
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Candidate, DecoderSteps
-from glassformer.decoding.filters import filtered, keep_min_p, keep_top_k, keep_top_p, with_temperature
-from glassformer.decoding.sampling import drawn
+from glassformer.decoding.filters import apply_temperature, filter_log_probs, keep_min_p, keep_top_k, keep_top_p
+from glassformer.decoding.sampling import draw_ids
 from glassformer.errors import DivergedError
 
 PAD, BOS, EOS = 0, 1, 2
@@ -43,8 +43,8 @@ def assert_frequencies(ids: list[int], log_probs: Tensor) -> None:
 
 def test_temperature_by_hand():
     # 0.8² : 0.2² = 16 : 1
-    torch.testing.assert_close(with_temperature(log_of(0.8, 0.2), 0.5).exp(), torch.tensor([16 / 17, 1 / 17]))
-    torch.testing.assert_close(with_temperature(log_of(0.64, 0.04), 2.0).exp(), torch.tensor([0.8, 0.2]))
+    torch.testing.assert_close(apply_temperature(log_of(0.8, 0.2), 0.5).exp(), torch.tensor([16 / 17, 1 / 17]))
+    torch.testing.assert_close(apply_temperature(log_of(0.64, 0.04), 2.0).exp(), torch.tensor([0.8, 0.2]))
 
 
 def test_top_k_by_hand():
@@ -99,7 +99,7 @@ def test_what_remains_is_a_distribution_and_holds_the_best(shares, top_k, top_p,
     # As it comes from the model: padding is left out, so that the sum is below 1.
     log_probs = torch.cat([log_of(*shares).log_softmax(-1) - 0.1, torch.tensor([-math.inf])])
     options = DecodeConfig(sample=True, top_k=top_k, top_p=top_p, min_p=min_p, temperature=temperature)
-    probabilities = filtered(log_probs, options).exp()
+    probabilities = filter_log_probs(log_probs, options).exp()
     assert probabilities.sum().item() == pytest.approx(1.0, abs=1e-5)
     assert probabilities[-1] == 0
     # Not exactly: a high temperature can round neighbours to equals.
@@ -110,12 +110,12 @@ def test_what_remains_is_a_distribution_and_holds_the_best(shares, top_k, top_p,
 def test_draws_come_as_often_as_they_are_probable():
     log_probs = log_of(0.0, 0.5, 0.1, 0.0, 0.3, 0.1, 0.0)
     uniforms = torch.from_numpy(np.random.default_rng(5).random(20_000))
-    assert_frequencies(drawn(log_probs.expand(20_000, -1), uniforms).tolist(), log_probs)
+    assert_frequencies(draw_ids(log_probs.expand(20_000, -1), uniforms).tolist(), log_probs)
 
 
 def test_the_ends_of_the_unit_interval_draw_possible_ids():
     log_probs = log_of(0.0, 0.3, 0.7, 0.0).expand(2, -1)
-    assert drawn(log_probs, torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)).tolist() == [1, 2]
+    assert draw_ids(log_probs, torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_first_ids_of_samples_follow_the_filtered_distribution(make_model, optio
     for src, candidates in zip(SENTENCES, found, strict=True):
         log_probs = model(torch.tensor([src]), torch.tensor([[BOS]]))[0, 0].log_softmax(-1)
         log_probs[[PAD, BOS]] = -math.inf
-        assert_frequencies([one.ids[0] for one in candidates], filtered(log_probs, settings))
+        assert_frequencies([one.ids[0] for one in candidates], filter_log_probs(log_probs, settings))
         for one in candidates[:5]:
             # By the model's own distribution, whatever the filters made of it.
             assert one.log_prob == pytest.approx(log_probs[one.ids[0]].item(), abs=1e-5)

@@ -5,7 +5,7 @@ from words import MIXED, TEXTS, WORDS
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
-from glassformer.decoding.steps import IncrementalSteps
+from glassformer.model import Transformer
 from glassformer.text import Tokenizer
 
 KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 40, "words": 14, "characters": 30}
@@ -36,8 +36,8 @@ def test_pieces_join_to_the_translation(make_model, kind, name):
 
 def test_greedy_and_sampled_tokens_come_one_by_one(translator, monkeypatch):
     calls: list[int] = []
-    step = IncrementalSteps.next_log_probs
-    monkeypatch.setattr(IncrementalSteps, "next_log_probs", lambda *given: calls.append(1) or step(*given))
+    decode = Transformer.decode
+    monkeypatch.setattr(Transformer, "decode", lambda *given: calls.append(1) or decode(*given))
     for options in (OPTIONS["greedy"], OPTIONS["sample"]):
         expected = translator.translate(TEXTS[:1], options)[0].hypotheses[0]
         calls.clear()

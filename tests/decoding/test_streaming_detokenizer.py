@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.decoding.streaming import GrowingText
+from glassformer.decoding.streaming import StreamingDetokenizer
 from glassformer.text import Tokenizer
 
 TRAINED_ON = ["A man's dog doesn't sleep, does it?", "日本語も、한국어도.", "don't stop: 3.5 naïve cafés!", "…\ufffd"]
@@ -17,8 +17,8 @@ def tokenizers() -> dict[str, Tokenizer]:
 
 
 def pieces_of(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    growing = GrowingText(tokenizer)
-    return [*(growing.upto(ids[:length]) for length in range(1, len(ids) + 1)), growing.end(ids)]
+    detokenizer = StreamingDetokenizer(tokenizer)
+    return [*(detokenizer.put(ids[:length]) for length in range(1, len(ids) + 1)), detokenizer.end(ids)]
 
 
 @pytest.mark.parametrize("kind", SIZES)

@@ -188,7 +188,7 @@ def test_what_is_no_list_of_texts_is_refused(translator):
 
 
 def test_a_tokenizer_of_another_size_is_refused(make_model, tokenizer):
-    with pytest.raises(TokenizerError, match="target tokenizer has 14 entries, but the model was made for 17"):
+    with pytest.raises(TokenizerError, match="target tokenizer has 14 entries, but the model has 17"):
         Translator(make_model(src_vocab=14, tgt_vocab=17), tokenizer, tokenizer, DecodeConfig())
 
 

@@ -8,10 +8,9 @@ from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Demands, Translator
+from glassformer.decoding import Constraints, Translator
 from glassformer.explain import Walk, print_walk, walk
-from glassformer.explain.generation import walk_generation
-from glassformer.explain.training_step import walk_training
+from glassformer.explain.walk_kinds import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.text import Tokenizer
 
@@ -45,8 +44,12 @@ def demanding(translator) -> Walk:
         beam=4, n_best=3, beam_groups=2, coverage_penalty=0.3, repetition_penalty=1.4, no_repeat_ngram=1, min_length=2,
         max_length_a=0, max_length_b=4,
     )  # fmt: skip
-    demands = [Demands(prefix=(5, 6), banned=((4,), (7, 8))), Demands(required=((9, 7), (6,))), Demands()]
-    return walk_generation(translator, SOURCES, options, demands=demands)
+    constraints = [
+        Constraints(prefix=(5, 6), banned=((4,), (7, 8))),
+        Constraints(required=((9, 7), (6,))),
+        Constraints(),
+    ]
+    return walk_generation(translator, SOURCES, options, constraints=constraints)
 
 
 @pytest.fixture(scope="session")

@@ -129,7 +129,7 @@ def test_two_edits_of_one_place_follow_one_another(edited):
         ("encoder.memory[heads=0]=0", "has no axis 'heads', only batch, src, d_model."),
         (f"{CROSS}.k[query=2]=0", "has no axis 'query', only batch, heads, src, d_k, key"),
         (f"{CROSS}.heads[key=2]=0", "has no axis 'key', only batch, heads, tgt, d_v, query"),
-        ("encoder.memory[src=0,src=1]=0", "chooses along src twice"),
+        ("encoder.memory[src=0,src=1]=0", "selects along src twice"),
         ("encoder.memory[" + '"a' * 99, r"expected ADDRESS\[AXIS=INDEX,...\]=VALUE"),  # in this life
         ("encoder.memory[src]=0", r"found 'src' between the brackets, expected AXIS=INDEX"),
         (f"src_embedding.tokens.weight[row={'9' * 5000}]=0", "expected an index such as 0"),
@@ -138,8 +138,8 @@ def test_two_edits_of_one_place_follow_one_another(edited):
             "src='dog', expected an index such as 0, a range such as 2:5 or one of its tokens",
         ),
         ("encoder.memory[d_model=x]=0", "d_model='x', expected an index such as 0, a range such as 2:5."),
-        ("encoder.memory[src=7]=0", "chooses 7:8 of axis 1, which has 7"),
-        ("encoder.memory[src=3:3]=0", "chooses 3:3 of axis 1"),
+        ("encoder.memory[src=7]=0", "selects 7:8 of axis 1, which has 7"),
+        ("encoder.memory[src=3:3]=0", "selects 3:3 of axis 1"),
         ("encoder.memory=much", "found value 'much', expected a number, true, false, mean, or @DIR"),
         ("src_mask=mean", "has no mean over sentences and positions"),
         ("encoder.layers.0.feed_forward.w_1.weight[src=0]=0", "has no axis 'src', only row, column"),
@@ -189,5 +189,5 @@ def test_the_effect_is_printed_beside_the_original(edited, walked, translator):
 
 def test_walks_of_other_targets_cannot_be_compared(walked, translator):
     other = walk(translator, SOURCES, list(reversed(TARGETS)))
-    with pytest.raises(TraceError, match="read other targets"):
+    with pytest.raises(TraceError, match="read different targets"):
         changes(walked, other, translator.tgt_tokenizer)

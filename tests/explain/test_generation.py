@@ -8,9 +8,9 @@ import torch
 from three_sentences import SOURCES
 
 from glassformer.config import DecodeConfig
-from glassformer.explain.generation import walk_generation
-from glassformer.explain.outline import outline
-from glassformer.explain.tables import Most, step_lines, value_tables
+from glassformer.explain.render.outline import outline
+from glassformer.explain.render.tables import Most, step_lines, value_tables
+from glassformer.explain.walk_kinds import walk_generation
 
 OPTIONS = {
     "greedy": DecodeConfig(beam=1, max_length_a=0, max_length_b=3),
@@ -87,7 +87,7 @@ def test_the_outputs_are_seen_to_grow(searched):
             if number > 1:
                 assert {tuple(written[:-1]) for written in grown} <= alive[sentence]
             alive[sentence] = {
-                tuple(written) for written, row in zip(grown, table.rows, strict=True) if "lives on" in row[2]
+                tuple(written) for written, row in zip(grown, table.rows, strict=True) if "lives as" in row[2]
             }
             assert len(alive[sentence]) == 2
 
@@ -96,7 +96,7 @@ def test_a_table_says_what_the_search_did(searched):
     (table,) = tokens_of(searched)["Token 4"]
     assert table.title == "2  I am in love with you  (read: ], liebe)"
     assert table.headers == ("Σ log P", "P(next)", "outcome", "hypothesis")
-    assert [row[2] for row in table.rows] == ["ends, score -4.861", "lives on as 1", "lives on as 2", "dropped"]
+    assert [row[2] for row in table.rows] == ["ends, score -4.861", "lives as 1", "lives as 2", "dropped"]
     assert table.rows[0][-1] == "] ] ] </s>"
     assert table.caption == "ended so far, by score: -3.889 ] ] </s>, -4.861 ] ] ] </s>; done"
     recorded = [step for step in searched.steps if step.address == "search.candidate_log_probs"][-1]
@@ -107,7 +107,7 @@ def test_a_table_says_what_the_search_did(searched):
 def test_what_ends_too_low_to_be_kept_is_told_from_what_is_dropped(translator):
     walked = walk_generation(translator, SOURCES, DecodeConfig(beam=12, n_best=1, max_length_a=0, max_length_b=3))
     outcomes = {row[2] for tables in tokens_of(walked).values() for table in tables for row in table.rows}
-    assert {"ends, too low to keep", "dropped", "lives on as 12"} <= outcomes
+    assert {"ends, too low to keep", "dropped", "lives as 12"} <= outcomes
 
 
 def test_a_table_says_what_rules_blocked_and_what_groups_chose(demanding):
@@ -118,9 +118,9 @@ def test_a_table_says_what_rules_blocked_and_what_groups_chose(demanding):
     assert all(table.headers == headers for found in tables.values() for table in found if table.headers)
     outcomes = {row[4].rpartition(" ")[0] for found in tables.values() for table in found for row in table.rows}
     assert "blocked by a" in outcomes
-    assert {"lives on as"} <= outcomes
+    assert {"lives as"} <= outcomes
     (alone, *blocked) = first[0].rows
-    assert alone[4] == "lives on as 1", "a prefix leaves one continuation"
+    assert alone[4] == "lives as 1", "a prefix leaves one continuation"
     assert blocked
     assert all(row[4] == "blocked by a rule" for row in blocked)
     assert alone[-1] == demanding.sentences.vocab[5]
@@ -189,9 +189,9 @@ def test_a_choice_of_addresses_is_shown_as_chosen(translator, printed):
     text = printed(walked)
     assert "numbers" not in text
     assert "Token 2: Search" in text
-    assert "lives on as 3" in text
+    assert "lives as 3" in text
     one = walk_generation(translator, SOURCES, OPTIONS["beam"], only="search.done")
-    assert "lives on" not in printed(one), "the table needs more than was chosen"
+    assert "lives as" not in printed(one), "the table needs more than was chosen"
     assert printed(one).count("Search") == len(one.steps)
     assert {step.address for step in one.trace} == {"search.done"}, "no more than was chosen is kept"
 

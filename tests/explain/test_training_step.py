@@ -7,10 +7,10 @@ import torch
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import TrainConfig
-from glassformer.explain.outline import gradient_line, outline
-from glassformer.explain.plain import number_text
-from glassformer.explain.tables import Most, value_tables
-from glassformer.explain.training_step import walk_training
+from glassformer.explain.render.outline import gradient_line, outline
+from glassformer.explain.render.plain import number_text
+from glassformer.explain.render.tables import Most, value_tables
+from glassformer.explain.walk_kinds import walk_training
 
 
 def section_of(walked, title, **folds):

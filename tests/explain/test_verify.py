@@ -1,5 +1,6 @@
 """Every step of a trace follows from those before it, over the whole grid of options; and a false one does not."""
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,16 +10,12 @@ import torch
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Demands, Translator
+from glassformer.decoding import Constraints, Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
-from glassformer.explain.equations import EQUATIONS, GIVEN
-from glassformer.explain.generation import walk_generation
-from glassformer.explain.ledger import ledger
-from glassformer.explain.proof import prove
-from glassformer.explain.stories import STORIES
-from glassformer.explain.training_step import walk_training
-from glassformer.explain.verify import verify_walk
+from glassformer.explain.tap_entries import Check
+from glassformer.explain.verify import audit_operations, prove, verify_walk
+from glassformer.explain.walk_kinds import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.model.layers import FeedForward
 from glassformer.text import Tokenizer
@@ -58,10 +55,10 @@ def build(tokenizers, small_model) -> Callable[..., Translator]:
 
 
 def assert_all_follow(translator: Translator, search: DecodeConfig, changes: dict[str, Any]) -> None:
-    """A forced walk with its ledger, and a generation."""
+    """A forced walk with the audit of its operations, and a generation."""
     proof = prove(walk(translator, SOURCES, TARGETS), translator.model)
     assert proof.holds, (changes, list(proof.lines()))
-    assert proof.verification.checked > 150
+    assert proof.verification.n_recomputed > 150
     verification = verify_walk(walk_generation(translator, SOURCES, search), translator.model)
     assert verification.holds, (changes, search, verification.off)
 
@@ -105,8 +102,12 @@ def test_a_generation_follows_step_by_step(build, search):
 )
 def test_what_was_demanded_is_recorded_and_followed(build, search):
     translator = build()
-    demands = [Demands(prefix=(6, 8), banned=((9,), (4, 5))), Demands(required=((7, 8), (10,))), Demands()]
-    walked = walk_generation(translator, SOURCES, search, demands=demands)
+    constraints = [
+        Constraints(prefix=(6, 8), banned=((9,), (4, 5))),
+        Constraints(required=((7, 8), (10,))),
+        Constraints(),
+    ]
+    walked = walk_generation(translator, SOURCES, search, constraints=constraints)
     verification = verify_walk(walked, translator.model)
     assert verification.holds, verification.off
     place = next(at for at, step in enumerate(walked.trace) if step.address == "search.required_ids")
@@ -204,19 +205,13 @@ def test_an_operation_that_no_equation_states_is_found(build, monkeypatch):
     original = FeedForward.forward
     monkeypatch.setattr(FeedForward, "forward", lambda self, x: original(self, x * 1.0))
     batch = walk(translator, SOURCES, TARGETS).sentences.batch
-    found = ledger(translator.model, batch.src_ids, batch.tgt_in_ids)
-    assert not found.balances
-    assert [entry.address for entry in found.odd] == [
+    found = audit_operations(translator.model, batch.src_ids, batch.tgt_in_ids)
+    assert not found.complete
+    assert [entry.address for entry in found.mismatches] == [
         f"{stack}.layers.{layer}.feed_forward.inner" for stack in ("encoder", "decoder") for layer in (0, 1)
     ]
-    assert found.odd[0].done - found.odd[0].stated == {"mul": 1}
-    assert found.operations == found.accounted + 4
-
-
-def test_every_story_has_an_equation_that_runs_or_is_given():
-    for kind, stories in STORIES.items():
-        for name in stories:
-            assert (name in EQUATIONS.get(kind, {})) != (name in GIVEN.get(kind, ())), f"{kind}.{name}"
+    assert found.mismatches[0].done - found.mismatches[0].stated == {"mul": 1}
+    assert found.n_operations == found.n_accounted + 4
 
 
 def test_a_part_of_a_trace_cannot_be_verified(build):
@@ -251,8 +246,104 @@ def test_the_report_counts_what_it_checked(build):
     proof = prove(walk(translator, SOURCES, TARGETS), translator.model)
     lines = list(proof.lines())
     assert lines[-1] == "Everything follows."
-    assert f"{proof.verification.checked:,} steps recomputed" in lines[-3]
-    assert proof.verification.checked == sum(step.kind != "given" for step in proof.verification.steps)
+    assert f"{proof.verification.n_recomputed:,} steps recomputed" in lines[-4]
+    assert lines[-3] == f"{proof.verification.n_recomputed:,} of them independently, 0 by the search's own function."
+    assert proof.verification.n_recomputed == sum(step.result != "given" for step in proof.verification.steps)
+
+
+def test_what_the_search_repeats_is_counted_and_named(build):
+    """Only the division of a beam among required sequences is not stated anew."""
+    translator = build()
+    options = DecodeConfig(beam=4, max_length_a=0, max_length_b=4)
+    constraints = [Constraints(required=((7, 8),)), Constraints(), Constraints()]
+    proof = prove(walk_generation(translator, SOURCES, options, constraints=constraints), translator.model)
+    repeated = {step.address for step in proof.verification.steps if step.check == Check.REPEATED}
+    names = {f"search.candidate_{name}" for name in ("log_probs", "parents", "ids", "sums")}
+    assert repeated == names
+    report = "\n".join(proof.lines())
+    counts = proof.to_mapping()
+    assert counts["repeated"] == sum(step.address in names for step in proof.verification.steps) > 0
+    assert counts["independent"] + counts["repeated"] == proof.verification.n_recomputed
+    assert f"{counts['independent']:,} of them independently, {counts['repeated']:,} by the search's own" in report
+    assert "by the search's own function: search.candidate_ids, search.candidate_log_probs" in report
+    assert proof.holds
+
+
+def _wrong_base(original):
+    return lambda width: 1000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+
+
+def _without_diversity(original):
+    def choose(sums, state, plan):
+        return original(sums, state, replace(plan, options=replace(plan.options, diversity=0.0)))
+
+    return choose
+
+
+BEAM = DecodeConfig(beam=3, no_repeat_ngram=1, max_length_a=0, max_length_b=6)
+PLAIN_BEAM = DecodeConfig(beam=3, max_length_a=0, max_length_b=6)
+DIVERSE = DecodeConfig(beam=4, beam_groups=2, diversity=3.0, max_length_a=0, max_length_b=4)
+SAMPLE = DecodeConfig(sample=True, top_k=5, top_p=0.9, max_length_a=0, max_length_b=4)
+MISTAKES = {
+    "sinusoids": ("model.positions.frequencies", _wrong_base, {}, None, "src_embedding.position_vectors"),
+    "rotation": (
+        "model.positions.frequencies", _wrong_base, {"positions": "rotary"}, None,
+        "encoder.layers.0.self_attention.q_rotated",
+    ),
+    "beam": (
+        "decoding.beam.top_k_of_beams", lambda best: lambda sums, own, count: best(sums, own, count + 1)[:, 1:], {},
+        PLAIN_BEAM, "search.candidate_log_probs",
+    ),
+    "outcome": (
+        "decoding.beam_search.live_ranks", lambda ranks: lambda is_eos, beam: ranks(is_eos, beam).flip(1), {}, PLAIN_BEAM,
+        "search.ids",
+    ),
+    "length penalty": (
+        "decoding.beam_search.length_penalty", lambda penalty: lambda length, alpha: penalty(length + 1, alpha), {},
+        PLAIN_BEAM, "search.ended_scores",
+    ),
+    "end": (
+        "decoding.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,
+        "search.done",
+    ),
+    "rule": ("decoding.filters.block_repeated_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.ruled_log_probs"),
+    "diversity": (
+        "decoding.beam._expand_groups", _without_diversity, {}, DIVERSE, "search.candidate_keys",
+    ),
+    "filter": (
+        "decoding.filters.keep_top_k", lambda keep: lambda own, k: keep(own, k + 1), {}, SAMPLE,
+        "search.filtered_log_probs",
+    ),
+    "draw": ("decoding.sampling.draw_ids", lambda _: lambda own, u: own.argmax(dim=1), {}, SAMPLE, "search.drawn_ids"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_the_product_does_not_follow(build, monkeypatch, name):
+    """The equations are stated anew, so that a wrong function of the product does not explain itself."""
+    place, mistake, changes, options, address = MISTAKES[name]
+    module, _, function = f"glassformer.{place}".rpartition(".")
+    home = importlib.import_module(module)
+    monkeypatch.setattr(home, function, mistake(getattr(home, function)))
+    translator = build(**changes)
+    walked = walk(translator, SOURCES, TARGETS) if options is None else walk_generation(translator, SOURCES, options)
+    proof = prove(walked, translator.model)
+    assert proof.verification.off[0].address == address
+    assert list(proof.lines())[-1] == "Not everything follows."
+
+
+def test_a_wrong_learning_rate_does_not_follow(build, monkeypatch):
+    monkeypatch.setattr("glassformer.explain.walk_kinds.learning_rate", lambda *_: 0.01)
+    translator = build()
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
+    assert verify_walk(walked, translator.model).off[0].address == "update.rate"
+
+
+@pytest.mark.parametrize("schedule", [{"warmup": 7}, {"warmup": 7, "schedule": "inverse_sqrt", "peak_rate": 3e-4}])
+def test_both_schedules_follow(build, schedule):
+    translator = build()
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(**schedule))
+    assert verify_walk(walked, translator.model).holds
 
 
 def test_the_named_model_configurations_follow_too():

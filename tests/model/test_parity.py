@@ -12,8 +12,15 @@ from torch.nn import functional
 from glassformer.config import ModelConfig
 from glassformer.model import Transformer
 from glassformer.model.attention import MultiHeadAttention
+from glassformer.model.masks import Mask
 from glassformer.model.norm import LayerNorm
-from glassformer.model.positions import LearnedPositions, RelativePositions, RotaryPositions, SinusoidalPositions
+from glassformer.model.positions import (
+    LearnedPositions,
+    Positions,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+)
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16)
 Pair = tuple[Tensor, Callable[[], Tensor]]
@@ -124,7 +131,7 @@ def test_attention_equals_torchs_scaled_dot_product_attention(d_v, n_queries, sm
     theirs = [x.detach().clone().requires_grad_() for x in ours]
     mask = torch.rand(2, 1, n_queries, 7) < 0.6
     mask[..., 0] = True
-    found = attention.attend(*ours, mask)
+    found = attention.attend(*ours, Mask.of(mask))
     expected = functional.scaled_dot_product_attention(*theirs, attn_mask=mask)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     cotangent = torch.randn_like(found)
@@ -146,7 +153,7 @@ def test_head_i_reads_its_own_columns_of_the_projections(small_config):
         w_v = attention.w_v.weight[7 * head : 7 * head + 7].T
         heads.append(((query @ w_q) @ (memory @ w_k).mT / math.sqrt(4)).softmax(-1) @ (memory @ w_v))
     expected = torch.cat(heads, dim=-1) @ attention.w_o.weight.T
-    torch.testing.assert_close(attention(query, memory, mask), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(attention(query, memory, Mask.of(mask)), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("start", [0, 5])
@@ -156,18 +163,21 @@ def test_rotary_turns_each_pair_as_a_complex_number(start, small_config):
     as_complex = torch.view_as_complex(x.double().unflatten(-1, (3, 2)))
     turns = [[complex(0, (start + p) / 10_000 ** (2 * i / 6)) for i in range(3)] for p in range(7)]
     expected = torch.view_as_real(as_complex * torch.tensor(turns, dtype=torch.complex128).exp()).flatten(-2)
-    torch.testing.assert_close(RotaryPositions(config)(x, start), expected.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        RotaryPositions(config)(x, torch.arange(start, start + 7)), expected.float(), rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("x_type", "table_type"), list(itertools.product(FLOATS, FLOATS)))
-def test_rotary_at_once_is_the_same(x_type, table_type, small_config):
+def test_rotary_written_out_for_a_compiler_is_the_same_product(x_type, table_type, small_config, monkeypatch):
     """Values and gradients, of queries that lie in memory as a projection leaves them."""
     rotary = RotaryPositions(small_config(positions="rotary", d_k=6)).to(table_type)
     x = torch.randn(2, 7, 3 * 6 + 5, dtype=x_type, requires_grad=True)
     heads = x[..., :18].unflatten(-1, (3, 6)).transpose(1, 2)
     turned = []
-    for turn in (rotary, rotary.at_once):
-        found = turn(heads, 2)
+    for is_compiling in (True, False):
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda answer=is_compiling: answer)
+        found = rotary(heads, torch.arange(2, 9))
         turned.append((found, *torch.autograd.grad(found.square().sum(), x, retain_graph=True)))
     assert turned[0][0].dtype == turned[1][0].dtype
     tolerance = 2e-2 if torch.bfloat16 in {x_type, table_type} else 1e-5
@@ -177,7 +187,9 @@ def test_rotary_at_once_is_the_same(x_type, table_type, small_config):
 def test_rotary_products_depend_on_the_distance_alone(small_config):
     rotary = RotaryPositions(small_config(positions="rotary", d_k=10))
     q, k = torch.randn(1, 1, 1, 10), torch.randn(1, 1, 1, 10)
-    products = [(rotary(q, start + 3) * rotary(k, start)).sum() for start in (0, 2, 13)]
+    products = [
+        (rotary(q, torch.tensor([start + 3])) * rotary(k, torch.tensor([start]))).sum() for start in (0, 2, 13)
+    ]
     torch.testing.assert_close(products, products[:1] * 3, rtol=1e-5, atol=1e-5)
 
 
@@ -187,7 +199,9 @@ def test_relative_positions_equal_the_loops_of_shaw_et_al(n_queries, small_confi
     n_heads, n_keys, d_k, d_v, clip = 3, 7, 10, 5, 2
     attention = MultiHeadAttention(small_config(positions="relative", d_v=d_v, relative_clip=clip), knows_order=True)
     q, k, v = (torch.randn(2, n_heads, n, d) for n, d in ((n_queries, d_k), (n_keys, d_k), (n_keys, d_v)))
-    found = attention.attend(q, k, v, torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool))
+    keys = torch.arange(n_keys)
+    visible = torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool)
+    found = attention.attend(q, k, v, Mask.of(visible), Positions(keys[n_keys - n_queries :], keys))
     w_K, w_V = attention.relative.key_table, attention.relative.value_table
     expected = torch.empty(2, n_heads, n_queries, d_v)
     for b in range(2):
@@ -204,8 +218,9 @@ def test_relative_positions_equal_the_loops_of_shaw_et_al(n_queries, small_confi
 def test_relative_tables_reach_exactly_to_the_clip(small_config):
     relative = RelativePositions(small_config(positions="relative", relative_clip=3))
     assert relative.key_table.shape == (7, 10)
-    assert relative._between(5, 5)[0].tolist() == [3, 4, 5, 6, 6]
-    assert relative._between(1, 5).tolist() == [[0, 0, 1, 2, 3]]
+    keys = torch.arange(5)
+    assert relative._between(Positions(keys, keys))[0].tolist() == [3, 4, 5, 6, 6]
+    assert relative._between(Positions(keys[4:], keys)).tolist() == [[0, 0, 1, 2, 3]]
 
 
 def position_value(position: int, index: int, width: int) -> float:
@@ -215,16 +230,16 @@ def position_value(position: int, index: int, width: int) -> float:
 
 
 def test_sinusoidal_table_is_the_papers_formula_interleaved(small_config):
-    table = SinusoidalPositions(small_config(d_model=22, max_length=1009))(0, 1009)
+    table = SinusoidalPositions(small_config(d_model=22, max_length=1009))(torch.arange(1009))
     expected = torch.tensor([[position_value(p, i, 22) for i in range(22)] for p in range(1009)])
     torch.testing.assert_close(table, expected, rtol=0, atol=1e-7)
     assert table[0].tolist() == [0.0, 1.0] * 11, "sines and cosines take turns; they do not lie in two halves"
 
 
 @pytest.mark.parametrize("kind", [SinusoidalPositions, LearnedPositions])
-def test_positions_from_start_are_the_rows_of_the_whole_table(kind, small_config):
+def test_positions_are_the_rows_of_the_whole_table(kind, small_config):
     positions = kind(small_config())
-    assert torch.equal(positions(5, 11), positions(0, 37)[5:11])
+    assert torch.equal(positions(torch.tensor([5, 11, 5])), positions(torch.arange(37))[[5, 11, 5]])
 
 
 def test_layer_norm_is_its_formula_with_the_biased_variance(small_config):

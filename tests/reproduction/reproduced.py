@@ -5,7 +5,7 @@ from typing import Any
 
 from glassformer.reproduction.inputs import Order, find_files
 from glassformer.reproduction.recipe import read_recipe
-from glassformer.text.prepare import Advance
+from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
 from glassformer.training.run_log import Progress
 
@@ -18,7 +18,7 @@ class Silent:
     def say(self, line: str) -> None:
         self.lines.append(line)
 
-    def advanced(self, advance: Advance, *, due: bool) -> None:
+    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
         pass
 
     def progress(self, progress: Progress, *, due: bool) -> None:

@@ -9,15 +9,15 @@ from glassformer.tasks import Task, load_task
 
 
 @cache
-def _loaded(name: str, seed: int) -> Task:
+def _load_cached(name: str, seed: int) -> Task:
     return load_task(name, seed=seed)
 
 
 @pytest.fixture(scope="session")
-def generated() -> Callable[..., Task]:
-    """``generated(name, seed=1)``: a task that nobody may change."""
+def get_task() -> Callable[..., Task]:
+    """``get_task(name, seed=1)``: a task that a test must not change."""
 
     def load(name: str, seed: int = 1) -> Task:
-        return _loaded(name, seed)
+        return _load_cached(name, seed)
 
     return load

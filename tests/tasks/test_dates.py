@@ -1,4 +1,4 @@
-"""Dates in 20 languages -> ISO 8601, checked against readers that know nothing of CLDR."""
+"""Dates in 20 languages -> ISO 8601, checked against parsers that do not use CLDR."""
 
 import re
 import unicodedata
@@ -11,8 +11,8 @@ from glassformer.text.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")
-def task(generated):
-    return generated("dates")
+def task(get_task):
+    return get_task("dates")
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def pairs(task):
     return task.train + task.valid + task.test
 
 
-def test_there_are_as_many_pairs_as_promised(task):
+def test_the_splits_have_the_documented_sizes(task):
     assert [len(split) for split in (task.train, task.valid, task.test)] == [20_000, 500, 1_000]
 
 
@@ -49,7 +49,7 @@ def test_every_source_shows_the_day_and_the_year_in_digits(pairs):
 @pytest.mark.parametrize(
     ("shape", "reading"),
     [
-        # strptime also checks the name of the weekday; its names are English unless a program asks otherwise.
+        # strptime also checks the name of the weekday; its names are English by default.
         (r"[A-Z][a-z]+day, [A-Z][a-z]+ \d+, \d{4}", "%A, %B %d, %Y"),
         (r"(January|February|March|April|June|July|August|September) \d+, \d{4}", "%B %d, %Y"),
         (r"\d\d\.\d\d\.\d{4}", "%d.%m.%Y"),
@@ -58,7 +58,7 @@ def test_every_source_shows_the_day_and_the_year_in_digits(pairs):
         (r"\d{4}\. \d+\. \d+\.", "%Y. %m. %d."),
     ],
 )
-def test_another_reader_reads_the_same_dates(shape, reading, pairs):
+def test_strptime_reads_the_same_dates(shape, reading, pairs):
     found = [pair for pair in pairs if re.fullmatch(shape, pair.src)]
     assert len(found) > 100
     for src, tgt in found:
@@ -71,12 +71,12 @@ def test_five_scripts_and_twenty_languages_are_mixed(pairs):
     assert len(set(LANGUAGES)) == 20
     scripts = {unicodedata.name(letter).split()[0] for pair in pairs for letter in pair.src if letter.isalpha()}
     assert {"LATIN", "CYRILLIC", "GREEK", "CJK", "HANGUL"} <= scripts
-    # A word for a day of March that no other of the languages has.
+    # The word for March in some of the languages; no other language has it.
     for word in ("März ", "March ", "marzo", "março", "maart", "března", "marts", "maaliskuuta", "Mart ", "березня"):
         assert any(word in pair.src for pair in pairs), word
 
 
-def test_a_tokenizer_of_characters_spells_every_date_of_the_test(task):
+def test_the_characters_of_the_training_dates_spell_every_test_date(task):
     tokenizer = Tokenizer.train("characters", [text for pair in task.train for text in pair], 1000)
     for pair in task.test:
         assert tokenizer.to_text(tokenizer.to_ids(pair.src)) == pair.src

@@ -1,4 +1,4 @@
-"""Phrases that CLDR writes in two languages, checked against arithmetic and against a few stable sentences."""
+"""Phrases in two languages, checked against arithmetic and against a few stable sentences."""
 
 import re
 from collections import defaultdict
@@ -7,8 +7,8 @@ from datetime import datetime
 import pytest
 from babel import Locale
 
-from glassformer.tasks.cldr import LOCALES, moment, name, name_codes, name_list, plain, relative_time
-from glassformer.tasks.phrases import UNITS
+from glassformer.tasks.cldr import LOCALES, moment, name, name_codes, name_list, normalize_spaces, relative_time
+from glassformer.tasks.phrasebook import UNITS
 
 EN, DE, FR, JA = map(Locale, LOCALES)
 LANGUAGES = ("de", "fr", "ja")
@@ -20,63 +20,64 @@ def all_pairs(task):
 
 
 @every_language
-def test_there_are_more_than_twenty_thousand_pairs_to_learn_from(language, generated):
-    task = generated(f"phrasebook-{language}")
+def test_there_are_more_than_twenty_thousand_pairs_to_learn_from(language, get_task):
+    task = get_task(f"phrasebook-{language}")
     assert len(task.train) > 20_000
     assert len(task.valid) > 400
     assert len(task.test) > 900
 
 
-def test_the_same_phrases_are_held_out_for_each_language(generated):
-    tasks = [generated(f"phrasebook-{language}") for language in LANGUAGES]
+def test_the_same_phrases_are_held_out_for_each_language(get_task):
+    tasks = [get_task(f"phrasebook-{language}") for language in LANGUAGES]
     for one in tasks:
         for other in tasks:
             assert not {pair.src for pair in one.train} & {pair.src for pair in other.test + other.valid}
 
 
 @every_language
-def test_no_identifier_stands_where_a_language_lacks_a_word(language, generated):
+def test_no_text_holds_an_identifier_instead_of_a_word(language, get_task):
     """Babel writes "3 volume-cup" where CLDR has no word."""
-    texts = [text for pair in all_pairs(generated(f"phrasebook-{language}")) for text in pair]
+    texts = [text for pair in all_pairs(get_task(f"phrasebook-{language}")) for text in pair]
     found = {text for text in texts for unit in UNITS if unit in text}
     assert found == set()
 
 
-def test_no_two_draws_disagree_on_a_translation(generated):
-    """English writes long and medium dates of May alike; were both drawn, no one could know which is meant."""
+def test_two_seeds_agree_on_every_translation(get_task):
+    """English writes long and medium dates of May alike; if both were generated, no one could know which is meant."""
     targets = defaultdict(set)
     for seed in (1, 2):
-        for src, tgt in all_pairs(generated("phrasebook-ja", seed=seed)):
+        for src, tgt in all_pairs(get_task("phrasebook-ja", seed=seed)):
             targets[src].add(tgt)
     assert len(targets) > 40_000
     assert {src: tgts for src, tgts in targets.items() if len(tgts) > 1} == {}
 
 
 @every_language
-def test_every_name_is_trained_on_unless_it_names_two_things(language, generated):
+def test_every_unambiguous_name_is_in_the_training_data(language, get_task):
     readings = defaultdict(set)
     for kind, codes in name_codes().items():
         for code in codes:
-            readings[plain(name(kind, code, locale=EN))].add(plain(name(kind, code, locale=Locale(language))))
+            src, tgt = (normalize_spaces(name(kind, code, locale=locale)) for locale in (EN, Locale(language)))
+            readings[src].add(tgt)
     single = {src: tgts.pop() for src, tgts in readings.items() if len(tgts) == 1}
     assert len(single) > 400
-    assert single.items() <= set(generated(f"phrasebook-{language}").train)
+    assert single.items() <= set(get_task(f"phrasebook-{language}").train)
 
 
 @pytest.mark.parametrize(("language", "shape"), [("de", "{:%H:%M}"), ("fr", "{:%H:%M}"), ("ja", "{0.hour}:{0:%M}")])
-def test_every_time_of_the_day_goes_from_twelve_hours_to_twenty_four(language, shape, generated):
+def test_every_time_of_the_day_goes_from_twelve_hours_to_twenty_four(language, shape, get_task):
     times = [
-        pair for pair in all_pairs(generated(f"phrasebook-{language}")) if re.fullmatch(r"\d+:\d\d [AP]M", pair.src)
+        pair for pair in all_pairs(get_task(f"phrasebook-{language}")) if re.fullmatch(r"\d+:\d\d [AP]M", pair.src)
     ]
     assert len(times) == 24 * 60
     for src, tgt in times:
         assert tgt == shape.format(datetime.strptime(src, "%I:%M %p"))
 
 
-def test_japanese_long_dates_are_year_month_day(generated):
+def test_japanese_long_dates_are_year_month_day(get_task):
     # May is left out: its short name is its long one.
     dates = [
-        pair for pair in all_pairs(generated("phrasebook-ja")) if re.fullmatch(r"[A-Z][a-z]{3,} \d+, \d{4}", pair.src)
+        pair for pair in all_pairs(get_task("phrasebook-ja")) if re.fullmatch(r"[A-Z][a-z]{3,} \d+, \d{4}", pair.src)
     ]
     assert len(dates) > 1000
     for src, tgt in dates:
@@ -84,8 +85,8 @@ def test_japanese_long_dates_are_year_month_day(generated):
         assert tgt == f"{day.year}年{day.month}月{day.day}日"
 
 
-def test_german_numbers_swap_comma_and_point(generated):
-    numbers = [pair for pair in all_pairs(generated("phrasebook-de")) if re.fullmatch(r"-?[\d,.]+", pair.src)]
+def test_german_numbers_swap_comma_and_point(get_task):
+    numbers = [pair for pair in all_pairs(get_task("phrasebook-de")) if re.fullmatch(r"-?[\d,.]+", pair.src)]
     assert len(numbers) > 500
     assert any("," in src and "." in src for src, _ in numbers)
     for src, tgt in numbers:
@@ -93,11 +94,11 @@ def test_german_numbers_swap_comma_and_point(generated):
 
 
 @every_language
-def test_amounts_and_measures_keep_their_digits(language, generated):
-    """1,234.5 pounds are 1 234,5 livres: the same digits, whatever stands between them."""
+def test_amounts_and_measures_keep_their_digits(language, get_task):
+    """1,234.5 pounds are 1 234,5 livres: the same digits, with other separators."""
     measures = [
         pair
-        for pair in all_pairs(generated(f"phrasebook-{language}"))
+        for pair in all_pairs(get_task(f"phrasebook-{language}"))
         if re.fullmatch(r"[\d,.]+ [A-Za-z -]+", pair.src)
     ]
     assert len(measures) > 5_000
@@ -106,10 +107,10 @@ def test_amounts_and_measures_keep_their_digits(language, generated):
             assert re.findall(r"\d", src) == re.findall(r"\d", tgt), (src, tgt)
 
 
-def test_a_few_phrases_that_no_version_of_cldr_words_differently():
+def test_phrases_that_are_the_same_in_every_version_of_cldr():
     assert relative_time(3, "day", locale=EN) == "in 3 days"
     assert relative_time(3, "day", locale=DE) == "in 3 Tagen"
-    assert plain(relative_time(-2, "week", locale=FR)) == "il y a 2 semaines"
+    assert normalize_spaces(relative_time(-2, "week", locale=FR)) == "il y a 2 semaines"
     assert name_list("territories", ["DE", "FR", "JP"], "standard", locale=EN) == "Germany, France, and Japan"
     assert name_list("territories", ["DE", "FR", "JP"], "standard", locale=DE) == "Deutschland, Frankreich und Japan"
     assert name_list("languages", ["de", "fr"], "or", locale=FR) == "allemand ou français"
@@ -118,7 +119,7 @@ def test_a_few_phrases_that_no_version_of_cldr_words_differently():
 
 
 @pytest.mark.parametrize(("number", "span"), [(24, "hour"), (60, "second"), (12, "month"), (60, "week"), (1, "year")])
-def test_a_span_of_time_is_said_in_the_unit_it_was_counted_in(number, span):
+def test_a_relative_time_keeps_its_unit(number, span):
     for sign, words in ((1, f"in {number} {span}"), (-1, f"{number} {span}s ago")):
         assert relative_time(sign * number, span, locale=EN).rstrip("s") == words.replace("1 years", "1 year").rstrip(
             "s"
@@ -128,12 +129,12 @@ def test_a_span_of_time_is_said_in_the_unit_it_was_counted_in(number, span):
 def test_a_moment_is_a_date_and_a_time_without_quotation_marks():
     when = datetime(2031, 8, 9, 16, 5)
     for locale in (EN, DE, FR, JA):
-        text = plain(moment(when, "long", locale=locale))
+        text = normalize_spaces(moment(when, "long", locale=locale))
         assert "2031" in text
         assert ":05" in text
         assert not set("'{}") & set(text)
         assert (":05 PM" in text) == (locale == EN)
 
 
-def test_spaces_that_nobody_types_become_plain_ones():
-    assert plain(" 3:30\u202fPM \u00a05\u3000€ ") == "3:30 PM 5 €"
+def test_unusual_spaces_become_ordinary_ones():
+    assert normalize_spaces(" 3:30\u202fPM \u00a05\u3000€ ") == "3:30 PM 5 €"

@@ -1,4 +1,4 @@
-"""SCAN, checked against an interpreter that works the other way round: by rewriting the command's own text."""
+"""SCAN, checked against another interpreter, which rewrites the text of the command."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ from glassformer.tasks.scan import commands, official_split
 from glassformer.text.corpus import Pair
 from glassformer.text.tokenizer import Tokenizer
 
-# One level of the language after the other, innermost first; "+" glues what has been rewritten to one word.
+# One level of the grammar after the other, innermost first; "+" joins what has been rewritten into one word.
 REWRITES = [
     (r"turn around (\w+)", r"\1+\1+\1+\1"),
     (r"turn opposite (\w+)", r"\1+\1"),
@@ -27,7 +27,7 @@ SENTENCE = rf"{PHRASE}( twice| thrice)?"
 COMMAND = re.compile(rf"{SENTENCE}( (and|after) {SENTENCE})?")
 
 
-def rewritten(command):
+def rewrite(command):
     for pattern, replacement in REWRITES:
         command = re.sub(pattern, replacement, command)
     return [
@@ -44,12 +44,12 @@ def test_the_grammar_makes_every_command_once(everything):
     sources = {command for command, _ in everything}
     assert len(sources) == len(everything) == 20_910
     assert all(COMMAND.fullmatch(source) for source in sources)
-    # So many the pattern has: 4 + 5 * 3 * 2 phrases, each once, twice or thrice, then alone or two of them joined.
+    # What the pattern allows: 4 + 5 * 3 * 2 phrases, each once, twice or thrice, then alone or two of them joined.
     assert (4 + 30) * 3 + 2 * ((4 + 30) * 3) ** 2 == 20_910
 
 
-def test_every_command_means_what_rewriting_it_gives(everything):
-    assert [command for command, actions in everything if list(actions) != rewritten(command)] == []
+def test_every_command_means_what_rewriting_gives(everything):
+    assert [command for command, actions in everything if list(actions) != rewrite(command)] == []
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_official_splits_have_the_published_sizes(split, train_lines, test_l
     assert not {pair.src for pair in train} & {pair.src for pair in test}
 
 
-def test_the_length_split_tests_only_longer_action_sequences_than_it_trains_on():
+def test_the_length_split_tests_on_longer_action_sequences_only():
     train, test = (Counter(len(pair.tgt.split()) for pair in part) for part in official_split("length"))
     assert max(train) == 22
     assert sorted(test) == [24, 25, 26, 27, 28, 30, 32, 33, 36, 40, 48]
@@ -102,22 +102,22 @@ def test_the_seed_chooses_another_fifth_of_simple_and_nothing_else():
 
 
 @pytest.mark.parametrize("split", ["simple", "length", "addprim_jump"])
-def test_training_and_validation_together_are_the_official_training_set(split, generated):
-    task = generated(f"scan-{split}", seed=2)
+def test_training_and_validation_together_are_the_official_training_set(split, get_task):
+    task = get_task(f"scan-{split}", seed=2)
     train, test = official_split(split, seed=2)
     assert Counter(task.train + task.valid) == Counter(train)
     assert sorted(task.test) == sorted(test)
     assert Pair("jump", "I_JUMP") not in task.valid
 
 
-def test_every_split_trains_on_every_word_and_every_action(generated):
+def test_every_split_trains_on_every_word_and_every_action(get_task):
     for split in ("simple", "length", "addprim_jump"):
-        train = generated(f"scan-{split}").train
+        train = get_task(f"scan-{split}").train
         assert len({word for pair in train for word in pair.src.split()}) == 13
         assert len({action for pair in train for action in pair.tgt.split()}) == 6
 
 
-def test_a_tokenizer_of_words_gives_every_command_and_every_action_back(everything):
+def test_a_tokenizer_of_words_restores_every_command_and_every_action(everything):
     commands_, actions_ = ([pair[side] for pair in everything] for side in (0, 1))
     actions_ = [" ".join(actions) for actions in actions_]
     for texts, words in ((commands_, 13), (actions_, 6)):

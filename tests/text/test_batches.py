@@ -40,12 +40,12 @@ def test_every_pair_is_in_one_batch_and_batches_keep_the_budget(pairs, budget, s
         assert len(batch) == 1 or len(batch) * max(src[batch].max(), tgt[batch].max()) <= budget
 
 
-def test_batches_are_as_full_as_the_next_pair_allows():
+def test_batches_are_filled_up_to_the_budget():
     ones = np.ones(100, dtype=np.int32)
     assert sorted(len(batch) for batch in plan_batches(ones, ones, 30, seed=0, epoch=0)) == [10, 30, 30, 30]
 
 
-def test_seed_and_epoch_alone_decide():
+def test_the_plan_depends_on_seed_and_epoch_alone():
     src, tgt = natural(3000)
 
     def order(**where: int) -> list[list[int]]:
@@ -55,7 +55,7 @@ def test_seed_and_epoch_alone_decide():
     assert first == order(seed=1, epoch=2)
     for other in (order(seed=1, epoch=3), order(seed=2, epoch=2), order(seed=2, epoch=1)):
         assert first != other
-        # Not only the order of the batches: other pairs of like length meet.
+        # Not only the order of the batches: other pairs of equal length share a batch.
         assert {frozenset(batch) for batch in first} != {frozenset(batch) for batch in other}
 
 
@@ -65,7 +65,7 @@ def test_batches_come_in_random_order_of_length():
     assert longest != sorted(longest)
 
 
-def test_little_is_padding():
+def test_there_is_little_padding():
     src, tgt = natural(30_000)
     assert padding_fraction(src, tgt, plan_batches(src, tgt, 4096, seed=1, epoch=0)) < 0.07
 

@@ -94,7 +94,7 @@ def test_the_whole_remainder_of_the_longer_file_is_counted(tmp_path):
         two_files(tmp_path, "a\n" * 5, "x\n" * 1234)
 
 
-def test_tsv_takes_two_columns_and_leaves_the_attribution(tmp_path):
+def test_tsv_reads_two_columns_and_ignores_the_attribution(tmp_path):
     content = "Go.\tGeh.\nHi.\tHallo!\tCC-BY 2.0\tby x\n\t\r\n"
     assert pairs_of(tmp_path, "a.tsv", content) == [("Go.", "Geh."), ("Hi.", "Hallo!"), ("", "")]
     assert pairs_of(tmp_path, "b.TSV.gz", gzip.compress(content.encode()))[0] == ("Go.", "Geh.")
@@ -110,7 +110,7 @@ def test_jsonl_of_both_shapes(tmp_path):
     assert pairs_of(tmp_path, "a.jsonl", content) == [("a", "b"), ("c\n", "ü")]
 
 
-def test_jsonl_of_translations_goes_one_way(tmp_path):
+def test_all_translations_of_a_jsonl_file_have_one_direction(tmp_path):
     content = (
         '{"translation": {"en": "one", "de": "eins"}}\n{"translation": {"de": "zwei", "en": "two"}}\n'
         '{"translation": {"en": "three", "fr": "trois"}}\n'
@@ -120,7 +120,7 @@ def test_jsonl_of_translations_goes_one_way(tmp_path):
         pairs_of(tmp_path, "a.jsonl", content)
 
 
-def test_translations_to_validate_with_go_the_way_of_those_to_train_on(tmp_path):
+def test_validation_translations_have_the_direction_of_the_training_data(tmp_path):
     train, valid = tmp_path / "train.jsonl", tmp_path / "valid.JSONL"
     train.write_text('{"translation": {"en": "one", "de": "eins"}}\n')
     valid.write_text('\n{"translation": {"de": "zwei", "en": "two"}}\n')
@@ -149,13 +149,13 @@ def test_hostile_jsonl_names_the_line(tmp_path, line):
         pairs_of(tmp_path, "a.jsonl", '{"src": "a", "tgt": "b"}\n' + line)
 
 
-def test_po_takes_what_is_translated(tmp_path):
+def test_po_reads_the_translated_messages(tmp_path):
     found = pairs_of(tmp_path, "a.po", CATALOG)
     assert set(found) == TRANSLATED
     assert len(found) == 4
 
 
-def test_mo_takes_what_is_translated(tmp_path):
+def test_mo_reads_the_translated_messages(tmp_path):
     compiled = io.BytesIO()
     write_mo(compiled, babel_read_po(io.BytesIO(CATALOG.encode())))
     assert set(pairs_of(tmp_path, "a.mo", compiled.getvalue())) == TRANSLATED
@@ -178,19 +178,19 @@ def test_mo_cut_short(tmp_path):
 @pytest.mark.parametrize(
     ("content", "where"), [("hello\n", ":1:"), ('msgid "a"\nmsgstr "b"\n\nwhat?\n', ":4:"), (b"\xff\xfe", ":")]
 )
-def test_a_po_file_that_is_none(tmp_path, content, where):
+def test_damaged_po(tmp_path, content, where):
     with pytest.raises(TextError, match=rf"a\.po{where} .*gettext"):
         pairs_of(tmp_path, "a.po", content)
 
 
 @pytest.mark.parametrize("srclang", ["en", "EN-gb", "en_US"])
-def test_tmx_takes_the_languages_of_the_first_full_unit(tmp_path, srclang):
+def test_tmx_reads_the_languages_of_the_first_complete_unit(tmp_path, srclang):
     found = pairs_of(tmp_path, "a.tmx", MEMORY.format(srclang=srclang))
     assert found == [("Good day!", "Guten Tag!"), ("Yes, indeed", "Ja")]
 
 
 @pytest.mark.parametrize("srclang", ["*all*", "sv"])
-def test_tmx_without_a_source_language_takes_the_first(tmp_path, srclang):
+def test_tmx_without_a_source_language_uses_the_first(tmp_path, srclang):
     found = pairs_of(tmp_path, "a.tmx", MEMORY.format(srclang=srclang))
     assert found == [("Guten Tag!", "Good day!"), ("Ja", "Yes, indeed")]
 
@@ -224,7 +224,7 @@ def test_a_large_tmx_is_streamed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.csv", "a.gz", "a.tsv.bak"])
-def test_an_unknown_extension_lists_the_known_at_once(name):
+def test_an_unknown_ending_lists_the_known_ones_at_once(name):
     with pytest.raises(TextError, match=r"\.tsv, \.jsonl, \.po, \.mo, \.tmx"):
         read_pairs(Path(name))
 
@@ -235,7 +235,7 @@ def test_a_missing_file_is_named(tmp_path, name):
         list(read_pairs(tmp_path / name))
 
 
-def test_pairs_with_nothing_to_see_are_blank():
+def test_pairs_without_a_visible_character_on_a_side_are_blank():
     assert all(
         Pair("a", nothing).blank and Pair(nothing, "a").blank
         for nothing in ("", " ", "\t", "\xa0", "\u200b", "\ufeff ")
@@ -244,7 +244,7 @@ def test_pairs_with_nothing_to_see_are_blank():
 
 
 @given(st.text(), st.text(), st.text())
-def test_equal_sources_stand_on_one_side_of_the_split(src, one, other):
+def test_equal_sources_are_on_one_side_of_the_split(src, one, other):
     assert is_validation(Pair(src, one), 0.3) == is_validation(Pair(src, other), 0.3)
     assert is_validation(Pair(src, one), 1.0)
     assert not is_validation(Pair(src, one), 0.0)
@@ -271,7 +271,7 @@ def test_fingerprint_depends_on_bytes_and_order(tmp_path):
         fingerprint([tmp_path / "missing"])
 
 
-def test_tatoeba_reads_whole():
+def test_tatoeba_is_read_completely():
     path = DATA / "tatoeba" / "en-de.tsv.gz"
     if not path.exists():
         pytest.skip(f"{path} is not here")

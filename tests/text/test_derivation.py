@@ -24,7 +24,7 @@ SENTENCES = [
 parts = [*CONTROL_TOKENS, "<", "/s>", "Ġ", "▁", "##s", "<0x41>", " ", "\t", "\n", "\ud800", "\ud83d\ude00", "e\u0301"]
 words = ["fox", "banana", "Über", "日本", "👩‍👩‍👧‍👦", "x" * 101, "ab" * 90, "\x00", "\u2028", "\u200b"]
 hostile = st.lists(st.sampled_from([*parts, *words]) | st.text(max_size=4)).map("".join)
-# Few letters and long runs: many segmentations that differ in their last bits, and many merges of equal rank.
+# Few letters and long runs give many segmentations that differ only in the last bits, and many equal merges.
 runs = st.text("abn", max_size=80)
 anything = hostile | runs | st.text(st.characters())
 
@@ -38,8 +38,8 @@ def tokenizers() -> dict[tuple[str, bool], Tokenizer]:
     }
 
 
-def altered(kind: str, model: dict | None = None, **other) -> Tokenizer:
-    """A trained tokenizer with parts of its JSON replaced."""
+def edited_tokenizer(kind: str, model: dict | None = None, **other) -> Tokenizer:
+    """A trained tokenizer with some parts of its JSON replaced."""
     library = json.loads(train_library(kind, SENTENCES, 420, False).to_str())
     library["model"] |= model or {}
     return Tokenizer(json.dumps(library | other))
@@ -50,7 +50,7 @@ def vocabulary(*entries: str) -> dict[str, int]:
 
 
 def only(derivation: Derivation) -> PreToken:
-    """Its one pre-token."""
+    """Its only pre-token."""
     (pre_token,) = derivation.pre_tokens
     return pre_token
 
@@ -88,21 +88,21 @@ def test_bpe_merges_the_most_frequent_pair_first():
 
 
 def bpe_of(*merges: str) -> Tokenizer:
-    """Byte-level BPE with these merges, each written as two symbols with a space between."""
+    """Byte-level BPE with these merges, each given as two symbols and a space between them."""
     pairs = [merge.split() for merge in merges]
     blank = json.loads(train_library("bpe", ["a"], 260, False).to_str())["model"]["vocab"]
     vocab = blank | {left + right: 260 + rank for rank, (left, right) in enumerate(pairs)}
-    return altered("bpe", {"vocab": vocab, "merges": pairs})
+    return edited_tokenizer("bpe", {"vocab": vocab, "merges": pairs})
 
 
-def test_an_earlier_merge_takes_the_letter_from_a_later_one():
-    # b goes to c, although a + b stands further left, so that no a + b is left to merge.
+def test_an_earlier_merge_comes_first_and_can_prevent_a_later_one():
+    # b + c comes first, although a + b is further left; then there is no a + b left to merge.
     bpe = bpe_of("b c", "a b", "bc d")
     assert lines(only(bpe.derive("abcd"))) == ["b + c → bc (merge 0)", "bc + d → bcd (merge 2)"]
     assert bpe.derive("abcd").tokens == ["a", "bcd"]
 
 
-def test_of_equal_merges_the_leftmost_goes_first():
+def test_of_equal_merges_the_leftmost_is_made_first():
     bpe = bpe_of("a a", "aa a")
     assert list(only(bpe.derive("aaaaa")).states()) == [
         ("a", "a", "a", "a", "a"),
@@ -120,7 +120,7 @@ def test_bpe_begins_with_bytes():
 
 @given(text=anything)
 @settings(max_examples=200, deadline=None)
-def test_every_merge_tells_where_it_stands(tokenizers, text):
+def test_every_merge_has_its_position(tokenizers, text):
     for pre_token in tokenizers["bpe", False].derive(text).pre_tokens:
         states = list(pre_token.states())
         assert states[0] == pre_token.symbols
@@ -132,8 +132,8 @@ def test_every_merge_tells_where_it_stands(tokenizers, text):
             assert (earlier[at], earlier[at + 1], later[at]) == (merge.left, merge.right, merge.result)
 
 
-def test_where_whole_words_come_first_nothing_is_merged():
-    bpe = altered("bpe", {"ignore_merges": True})
+def test_with_ignore_merges_a_known_word_is_not_merged():
+    bpe = edited_tokenizer("bpe", {"ignore_merges": True})
     whole, spelled = bpe.derive("bananaö banana").pre_tokens
     assert lines(spelled) == ["▁banana → ▁banana (in the vocabulary, so nothing is merged)"]
     assert all(isinstance(step, Merge) for step in whole.steps)
@@ -141,14 +141,16 @@ def test_where_whole_words_come_first_nothing_is_merged():
 
 def test_a_space_that_the_tokenizer_adds_is_shown():
     splitter = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
-    assert altered("bpe", pre_tokenizer=splitter).derive("fox").pre_tokens[0].text == "▁fox"
+    assert edited_tokenizer("bpe", pre_tokenizer=splitter).derive("fox").pre_tokens[0].text == "▁fox"
 
 
 # WordPiece
 
 
 def test_wordpiece_takes_the_longest_match_first():
-    wordpiece = altered("wordpiece", {"vocab": vocabulary("un", "u", "able", "##aff", "##a", "##able", "##ab")})
+    wordpiece = edited_tokenizer(
+        "wordpiece", {"vocab": vocabulary("un", "u", "able", "##aff", "##a", "##able", "##ab")}
+    )
     pre_token = only(wordpiece.derive("unaffable"))
     assert pre_token.steps == (
         Match("unaffable", "un", tries=8),
@@ -160,35 +162,35 @@ def test_wordpiece_takes_the_longest_match_first():
 
 
 def test_wordpiece_never_goes_back_to_a_shorter_match():
-    # ab + ##cd would spell it, but the longer abc was taken.
-    wordpiece = altered("wordpiece", {"vocab": vocabulary("ab", "abc", "##cd", "##", "#")})
+    # ab + ##cd would be possible, but abc is longer.
+    wordpiece = edited_tokenizer("wordpiece", {"vocab": vocabulary("ab", "abc", "##cd", "##", "#")})
     pre_token = only(wordpiece.derive("abcd"))
     assert lines(pre_token) == [
         "abcd → abc (longest match, at try 2)",
-        "##d → <unk> (none of its beginnings is in the vocabulary, so the whole word is unknown)",
+        "##d → <unk> (no prefix is in the vocabulary, so the whole word is unknown)",
     ]
     assert (pre_token.tokens, pre_token.ids) == (("<unk>",), (3,))
 
 
-def test_wordpiece_gives_up_words_over_its_limit(tokenizers):
+def test_wordpiece_makes_words_over_its_limit_unknown(tokenizers):
     wordpiece = tokenizers["wordpiece", False]
     assert isinstance(only(wordpiece.derive("a" * 100)).steps[0], Match)
     (step,) = only(wordpiece.derive("a" * 101)).steps
     assert step == Lookup("a" * 101, "<unk>", "101 characters, more than 100")
-    shorter = altered("wordpiece", {"max_input_chars_per_word": 2})
+    shorter = edited_tokenizer("wordpiece", {"max_input_chars_per_word": 2})
     assert shorter.derive("the").tokens == ["<unk>"]
 
 
 # Unigram
 
 
-def scored(**scores: float) -> Tokenizer:
+def unigram_of(**scores: float) -> Tokenizer:
     vocab = [[token, 0.0] for token in CONTROL_TOKENS] + [[piece, score] for piece, score in scores.items()]
-    return altered("unigram", {"vocab": vocab})
+    return edited_tokenizer("unigram", {"vocab": vocab})
 
 
 def test_unigram_takes_the_highest_sum():
-    unigram = scored(a=-1.0, b=-2.0, c=-4.0, ab=-2.5, bc=-3.75)
+    unigram = unigram_of(a=-1.0, b=-2.0, c=-4.0, ab=-2.5, bc=-3.75)
     pre_token = only(unigram.derive("abc"))
     # ab + c = -6.5 and a + b + c = -7: a + bc = -4.75 beats both.
     assert pre_token.steps == (
@@ -202,15 +204,15 @@ def test_unigram_takes_the_highest_sum():
     assert (pre_token.symbols, pre_token.tokens, pre_token.ids) == (("a", "b", "c"), ("a", "bc"), (4, 8))
 
 
-def test_unigram_takes_unknown_neighbours_as_one():
+def test_unigram_joins_unknown_neighbours():
     # The worst entry scores -4, so each unknown character scores -14.
-    pre_token = only(scored(a=-1.0, b=-4.0).derive("axyb"))
+    pre_token = only(unigram_of(a=-1.0, b=-4.0).derive("axyb"))
     assert pre_token.steps == (Segmentation(("a", "xy", "b"), (-1.0, -28.0, -4.0), total=-33.0, best=True),)
     assert (pre_token.tokens, pre_token.ids) == (("a", "<unk>", "b"), (4, 3, 5))
 
 
 def all_totals(word: str, scores: dict[str, float], unknown: float) -> list[float]:
-    """The sums of all ways to cut a word, by trying each."""
+    """The totals of all segmentations of a word, by brute force."""
     if not word:
         return [0.0]
     sizes = [size for size in range(1, len(word) + 1) if size == 1 or word[:size] in scores]
@@ -265,7 +267,7 @@ def test_the_steps_lead_to_the_ids_of_the_tokenizer(tokenizers, kind, lowercase,
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", ["", " ", *CONTROL_TOKENS, "\ud800", "e\u0301", "👩‍👩‍👧‍👦", "日本語 ☃"])
-def test_texts_that_often_go_wrong(tokenizers, kind, text):
+def test_texts_that_often_cause_errors(tokenizers, kind, text):
     tokenizer = tokenizers[kind, False]
     assert tokenizer.derive(text).ids == tokenizer.to_ids(text)
 
@@ -298,11 +300,11 @@ def test_a_loaded_tokenizer_derives_the_same(tokenizers, tmp_path):
         assert Tokenizer.load(tmp_path / f"{kind}.json").derive(text) == tokenizer.derive(text)
 
 
-def test_an_option_that_is_not_known_is_refused_where_it_matters():
-    unigram = scored(a=-1.0)
+def test_an_unknown_option_is_refused_where_it_matters():
+    unigram = unigram_of(a=-1.0)
     values = {f"<0x{value:02X}>": -2.0 for value in range(256)}
     vocab = [[token, 0.0] for token in CONTROL_TOKENS] + [[piece, score] for piece, score in values.items()]
-    fallback = altered("unigram", {"vocab": [*vocab, ["a", -1.0]], "byte_fallback": True})
+    fallback = edited_tokenizer("unigram", {"vocab": [*vocab, ["a", -1.0]], "byte_fallback": True})
     assert fallback.derive("a").tokens == unigram.derive("a").tokens
     with pytest.raises(TokenizerError, match=re.escape("'a日': the steps lead to other ids")):
         fallback.derive("a日")

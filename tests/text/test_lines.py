@@ -38,7 +38,7 @@ def test_line_ends_and_byte_order_mark(tmp_path, content, expected):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_gzip_is_known_by_its_bytes_whatever_the_name(tmp_path, name):
+def test_gzip_is_recognized_by_its_bytes(tmp_path, name):
     packed = gzip.compress(b"a\nb") + gzip.compress(b"c\n")
     assert lines_of(tmp_path, packed, name) == ["a", "bc"]
     assert lines_of(tmp_path, b"plain\n", name) == ["plain"]
@@ -50,7 +50,7 @@ def test_utf_16_is_named(tmp_path, encoding):
         lines_of(tmp_path, "höre\n".encode(encoding))
 
 
-def test_latin_1_is_named_with_its_place(tmp_path):
+def test_latin_1_is_named_with_its_position(tmp_path):
     with pytest.raises(TextError, match=r"a\.txt:2:6: found byte 0xFC.*'ü'.*WINDOWS-1252"):
         lines_of(tmp_path, "gut\nhin für\n".encode("latin-1"))
 
@@ -65,7 +65,7 @@ def test_carriage_returns_alone_are_named(tmp_path):
         lines_of(tmp_path, b"one\rtwo\rthree\r")
 
 
-def test_lines_before_the_wrong_one_are_still_given(tmp_path):
+def test_lines_before_the_bad_one_are_still_read(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"good\n\xff\n")
     stream = read_lines(path)
@@ -103,7 +103,7 @@ def test_damaged_gzip(tmp_path, damage):
         lines_of(tmp_path, bytes(packed), "a.gz")
 
 
-def test_open_text_gives_unpacked_bytes(tmp_path):
+def test_open_text_gives_decompressed_bytes(tmp_path):
     (tmp_path / "a").write_bytes(gzip.compress(b"\x00\xff"))
     with open_text(tmp_path / "a") as stream:
         assert stream.read() == b"\x00\xff"

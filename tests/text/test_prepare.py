@@ -11,7 +11,8 @@ import pytest
 from glassformer.config import TextConfig
 from glassformer.errors import StorageError, TextError, TokenizerError
 from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, prepare, read_pairs, workers
-from glassformer.text.filtering import Survey, reason_to_leave_out, training_texts
+from glassformer.text.filtering import CorpusStats, rejection_reason, training_texts
+from glassformer.text.prepare import PrepareProgress
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 WORDS = [
@@ -45,19 +46,19 @@ def corpus(count: int) -> list[Pair]:
 def run(
     directory: Path, pairs: list[Pair], valid: list[Pair] | None = None, *, source: str = "s", **settings
 ) -> tuple[PreparedText, list[str]]:
-    told: list[str] = []
+    lines: list[str] = []
 
     def stream() -> Iterator[Pair]:
         return iter(pairs)
 
     prepared = prepare(
         stream, None if valid is None else lambda: iter(valid), TextConfig(**settings), directory,
-        source=source, report=told.append,
+        source=source, report=lines.append,
     )  # fmt: skip
-    return prepared, told
+    return prepared, lines
 
 
-def trained_texts(prepared: PreparedText) -> list[Pair]:
+def training_pairs(prepared: PreparedText) -> list[Pair]:
     return [
         Pair(
             prepared.src_tokenizer.to_text(prepared.train.src(i)),
@@ -67,27 +68,27 @@ def trained_texts(prepared: PreparedText) -> list[Pair]:
     ]
 
 
-def test_every_pair_is_trained_on_or_validated_with(tmp_path):
+def test_every_pair_is_for_training_or_for_validation(tmp_path):
     pairs = corpus(500)
-    prepared, told = run(tmp_path / "p", pairs)
-    train, valid = trained_texts(prepared), prepared.valid_text
+    prepared, lines = run(tmp_path / "p", pairs)
+    train, valid = training_pairs(prepared), prepared.valid_text
     assert set(train) | set(valid) == set(pairs)
     assert not {pair.src for pair in train} & {pair.src for pair in valid}
     assert 15 <= len(valid) <= 25
     assert len(prepared.valid) == len(valid) == prepared.counts["valid"]
-    assert told == [
-        f"Text: 500 pairs read, {len(train)} to train on, {len(valid)} to validate with; left out: 0 empty, "
-        f"0 too long, 0 lopsided; {prepared.src_tokenizer.size} entries of bpe vocabulary."
+    assert lines == [
+        f"Text: 500 pairs read, {len(train)} for training, {len(valid)} for validation; left out: 0 empty, "
+        f"0 too long, 0 lopsided; bpe vocabulary of {prepared.src_tokenizer.size} entries."
     ]
 
 
-def test_repeats_of_what_is_set_aside_are_counted(tmp_path):
+def test_repeats_of_validation_pairs_are_counted(tmp_path):
     pairs = corpus(10) * 64
-    prepared, told = run(tmp_path / "p", pairs, valid_pairs=2)
+    prepared, lines = run(tmp_path / "p", pairs, valid_pairs=2)
     repeats = prepared.counts["repeats"]
     assert repeats == 63 * len(prepared.valid_text) > 0
     assert len(prepared.train) + len(prepared.valid) + repeats == len(pairs)
-    assert f"0 lopsided, {repeats} repeats of those to validate with; " in told[0]
+    assert f"0 lopsided, {repeats} repeats of validation pairs; " in lines[0]
 
 
 def test_the_split_does_not_depend_on_the_order(tmp_path):
@@ -116,14 +117,14 @@ def test_pairs_left_out_are_counted(tmp_path):
         Pair("cat " * 40, "tac " * 40),
         Pair("a", "b c d e f g h i j k l m n"),
     ]
-    prepared, told = run(
+    prepared, lines = run(
         tmp_path / "p", corpus(100) + bad, corpus(120)[110:] + bad, tokenizer="words", max_tokens=30, max_ratio=2.0
     )
     counts = prepared.counts
     assert {name: counts[name] for name in ("read", "empty", "too_long", "lopsided", "kept")} == {
         "read": 104, "empty": 2, "too_long": 1, "lopsided": 1, "kept": 100,
     }  # fmt: skip
-    assert "2 empty, 1 too long, 1 lopsided" in told[0]
+    assert "2 empty, 1 too long, 1 lopsided" in lines[0]
     assert len(prepared.valid_text) == 12
     assert len(prepared.valid) == 10
     assert counts["valid_too_long"] == counts["valid_lopsided"] == 1
@@ -142,24 +143,24 @@ def test_pairs_left_out_are_counted(tmp_path):
     ],
 )
 def test_length_rules_at_their_edges(src, tgt, reason):
-    assert reason_to_leave_out(src, tgt, TextConfig(max_tokens=30, max_ratio=2.0)) == reason
+    assert rejection_reason(src, tgt, TextConfig(max_tokens=30, max_ratio=2.0)) == reason
 
 
 def test_the_same_data_and_settings_are_prepared_once(tmp_path):
     pairs = corpus(60)
     first, _ = run(tmp_path / "p", pairs)
-    second, told = run(tmp_path / "p", [])  # an empty corpus would fail, so nothing was read
-    assert "using the preparation in" in told[0]
-    assert trained_texts(second) == trained_texts(first)
+    second, lines = run(tmp_path / "p", [])  # an empty corpus would fail, so nothing was read
+    assert "using the preparation in" in lines[0]
+    assert training_pairs(second) == training_pairs(first)
     assert (second.valid_text, second.counts) == (first.valid_text, first.counts)
     assert second.src_tokenizer.digest == first.src_tokenizer.digest
 
 
 def test_other_data_or_settings_are_prepared_again(tmp_path):
     run(tmp_path / "p", corpus(60))
-    other, told = run(tmp_path / "p", corpus(90), source="other")
+    other, lines = run(tmp_path / "p", corpus(90), source="other")
     assert other.counts["read"] == 90
-    assert "pairs read" in told[0]
+    assert "pairs read" in lines[0]
     lower, _ = run(tmp_path / "p", corpus(90), source="other", lowercase=True)
     assert lower.src_tokenizer.digest != other.src_tokenizer.digest
 
@@ -178,18 +179,18 @@ def test_other_data_or_settings_are_prepared_again(tmp_path):
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_a_damaged_preparation_is_made_again(tmp_path, name, damage):
     first, _ = run(tmp_path / "p", corpus(60))
-    before = trained_texts(first)
+    before = training_pairs(first)
     path = tmp_path / "p" / name
     content = path.read_bytes()
     path.unlink()
     if damage == "cut":
         path.write_bytes(content[: len(content) // 2])
-    again, told = run(tmp_path / "p", corpus(60))
-    assert "pairs read" in told[0]
-    assert trained_texts(again) == before
+    again, lines = run(tmp_path / "p", corpus(60))
+    assert "pairs read" in lines[0]
+    assert training_pairs(again) == before
 
 
-def test_an_interrupted_preparation_is_not_taken_for_finished(tmp_path):
+def test_an_interrupted_preparation_is_not_complete(tmp_path):
     run(tmp_path / "p", corpus(60))
 
     def broken() -> Iterator[Pair]:
@@ -224,7 +225,7 @@ def test_validation_text_does_not_train_the_tokenizer(tmp_path):
     assert second.tgt_tokenizer.to_tokens(second.tgt_tokenizer.to_ids("secret")) == ["<unk>"]
 
 
-def test_as_many_validation_pairs_as_asked_for(tmp_path):
+def test_valid_pairs_sets_the_number_of_validation_pairs(tmp_path):
     prepared, _ = run(tmp_path / "p", corpus(300), valid_pairs=37)
     assert 36 <= len(prepared.valid_text) <= 37
     assert len(prepared.train) >= 263
@@ -238,23 +239,23 @@ def test_one_source_cannot_be_split(tmp_path, pairs):
 
 def test_one_pair_trains_when_validation_is_given(tmp_path):
     prepared, _ = run(tmp_path / "p", [Pair("one", "eins")], [Pair("one", "eins")])
-    assert trained_texts(prepared) == [Pair("one", "eins")]
+    assert training_pairs(prepared) == [Pair("one", "eins")]
 
 
-def test_a_corpus_of_repeats_keeps_some_of_both(tmp_path):
+def test_a_corpus_of_repeats_leaves_pairs_for_training_and_for_validation(tmp_path):
     others = [Pair(f"number {n}", f"Zahl {n}") for n in range(10)]
     prepared, _ = run(tmp_path / "p", [Pair("again", "wieder")] * 990 + others)
     assert len(prepared.valid_text) == 1
     assert len(prepared.train) >= 10
 
 
-def test_equal_validation_pairs_are_validated_with_once(tmp_path):
+def test_equal_validation_pairs_are_used_once(tmp_path):
     prepared, _ = run(tmp_path / "p", [Pair("one", "eins")] * 50 + [Pair("two", "zwei")] * 50)
     assert len(prepared.valid_text) == len(prepared.valid) == 1
     assert len(prepared.train) == 50
 
 
-def test_more_validation_pairs_than_sources(tmp_path):
+def test_more_validation_pairs_than_sources_are_refused(tmp_path):
     with pytest.raises(TextError, match=r"text\.valid_pairs: found 50, .* 2 different"):
         run(tmp_path / "p", [Pair("a", "b"), Pair("c", "d")], valid_pairs=50)
 
@@ -275,7 +276,7 @@ def test_more_validation_pairs_than_sources(tmp_path):
         ([Pair("cat", "tac")], [Pair(" ", "tac")], {}, "validation text holds no pair"),
     ],
 )
-def test_nothing_to_train_on_or_to_validate_with(tmp_path, pairs, valid, settings, message):
+def test_no_pair_for_training_or_for_validation_is_an_error(tmp_path, pairs, valid, settings, message):
     with pytest.raises(TextError, match=message):
         run(tmp_path / "p", pairs, valid, tokenizer="words", **settings)
     assert not (tmp_path / "p" / "prepared.json").exists()
@@ -286,7 +287,7 @@ def test_a_vocabulary_too_small_is_refused(tmp_path):
         run(tmp_path / "p", corpus(50), vocab_size=100)
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
+def test_a_directory_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="cannot be written"):
         run(tmp_path / "file" / "p", corpus(50))
@@ -308,15 +309,15 @@ def test_an_error_in_the_text_is_passed_on(tmp_path):
 def test_a_lone_surrogate_survives_in_validation_text(tmp_path):
     odd = [Pair("a\ud800", "b")]
     run(tmp_path / "p", corpus(50), odd)
-    again, told = run(tmp_path / "p", [])
-    assert "using" in told[0]
+    again, lines = run(tmp_path / "p", [])
+    assert "using" in lines[0]
     assert again.valid_text == odd
 
 
 @pytest.mark.parametrize(
     ("vocab", "dtype"), [(100, np.uint16), (65_535, np.uint16), (65_536, np.uint32), (70_000, np.uint32)]
 )
-def test_ids_take_the_bytes_they_need(tmp_path, vocab, dtype):
+def test_ids_are_stored_in_the_smallest_type_that_holds_them(tmp_path, vocab, dtype):
     with EncodedWriter(tmp_path, vocab) as writer:
         writer.append([[vocab - 1, EOS_ID]], [[EOS_ID]])
         writer.append([], [])
@@ -330,13 +331,13 @@ def test_ids_take_the_bytes_they_need(tmp_path, vocab, dtype):
     assert pairs.tgt_lengths.tolist() == [1, 2]
 
 
-def test_no_pairs_at_all_can_be_read(tmp_path):
+def test_an_empty_corpus_can_be_read(tmp_path):
     EncodedWriter(tmp_path, 10).close()
     assert len(EncodedPairs(tmp_path)) == 0
     assert json.loads((tmp_path / "encoded.json").read_text())["pairs"] == 0
 
 
-def test_a_writer_that_failed_leaves_nothing_that_can_be_read(tmp_path):
+def test_files_of_a_failed_writer_cannot_be_read(tmp_path):
     def fail() -> None:
         with EncodedWriter(tmp_path, 10) as writer:
             writer.append([[4]], [[4]])
@@ -352,10 +353,10 @@ def test_multi30k_keeps_every_pair(tmp_path):
     folder = DATA / "multi30k"
     if not folder.exists():
         pytest.skip(f"{folder} is not here")
-    told: list[str] = []
+    lines: list[str] = []
     prepared = prepare(
         lambda: read_pairs(folder / "val.en.gz", folder / "val.de.gz"), None, TextConfig(), tmp_path / "p",
-        source="val", report=told.append,
+        source="val", report=lines.append,
     )  # fmt: skip
     assert prepared.counts["read"] == 1014
     assert prepared.counts["kept"] + prepared.counts["valid"] == 1014
@@ -365,34 +366,34 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*.*"))}
 
 
-def test_however_many_processes_prepare_the_files_are_the_same(tmp_path, monkeypatch):
+def test_the_number_of_processes_does_not_change_the_files(tmp_path, monkeypatch):
     monkeypatch.setattr(import_module("glassformer.text.prepare"), "PAIRS_IN_CHUNK", 50)
-    monkeypatch.setattr(workers, "CHUNKS_ALONE", 2)
+    monkeypatch.setattr(workers, "CHUNKS_BEFORE_POOL", 2)
     pairs = [*corpus(1500), Pair("", "x"), Pair("cat " * 40, "tac " * 40)]
     found = []
     for count in (1, 2, 3):
-        prepared, told = run(tmp_path / str(count), pairs, workers=count, max_tokens=30)
+        prepared, lines = run(tmp_path / str(count), pairs, workers=count, max_tokens=30)
         assert prepared.counts["read"] == 1502
         content = files(tmp_path / str(count))
-        content.pop("prepared.json")  # it says how many processes there were to be
-        found.append((content, told))
+        content.pop("prepared.json")  # it holds the configured number of processes
+        found.append((content, lines))
     assert found[0] == found[1] == found[2]
 
 
-def test_another_number_of_processes_is_no_reason_to_prepare_again(tmp_path):
+def test_another_number_of_processes_does_not_prepare_again(tmp_path):
     run(tmp_path / "p", corpus(60), workers=1)
-    _, told = run(tmp_path / "p", corpus(60), workers=2)
-    assert "using the preparation in" in told[0]
+    _, lines = run(tmp_path / "p", corpus(60), workers=2)
+    assert "using the preparation in" in lines[0]
 
 
-def test_a_process_that_dies_is_told_in_one_line(monkeypatch):
-    monkeypatch.setattr(workers, "CHUNKS_ALONE", 0)
+def test_a_process_that_dies_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr(workers, "CHUNKS_BEFORE_POOL", 0)
     with pytest.raises(TextError, match=r"One of 2 processes .* Set text\.workers to 1"):
-        list(workers.in_order(os._exit, iter([3, 3, 3]), 2))
+        list(workers.map_chunks(os._exit, iter([3, 3, 3]), 2))
 
 
 def test_results_come_in_the_order_of_the_chunks_and_few_chunks_are_held(monkeypatch):
-    monkeypatch.setattr(workers, "CHUNKS_ALONE", 3)
+    monkeypatch.setattr(workers, "CHUNKS_BEFORE_POOL", 3)
     taken: list[int] = []
 
     def chunks() -> Iterator[float]:
@@ -400,16 +401,16 @@ def test_results_come_in_the_order_of_the_chunks_and_few_chunks_are_held(monkeyp
             taken.append(number)
             yield -float(number)
 
-    for done, result in enumerate(workers.in_order(abs, chunks(), 2)):
+    for done, result in enumerate(workers.map_chunks(abs, chunks(), 2)):
         assert result == done
         assert len(taken) <= done + 1 + 4
     assert len(taken) == 40
 
 
-def test_a_tokenizer_is_trained_on_some_of_many_pairs_the_same_ones_each_time(tmp_path):
+def test_a_tokenizer_is_trained_on_the_same_sample_of_many_pairs(tmp_path):
     pairs = [Pair(f"word{n}", f"wort{n}") for n in range(1000)]
-    survey = Survey(1000, 1000, 0.0)
-    drawn = [list(training_texts(pairs, survey, (0,), 300)) for _ in range(2)]
+    stats = CorpusStats(1000, 1000, 0.0)
+    drawn = [list(training_texts(pairs, stats, (0,), 300)) for _ in range(2)]
     assert drawn[0] == drawn[1]
     assert 250 < len(drawn[0]) < 350
     numbers = [int(text[4:]) for text in drawn[0]]
@@ -417,30 +418,30 @@ def test_a_tokenizer_is_trained_on_some_of_many_pairs_the_same_ones_each_time(tm
     assert min(numbers) < 30
     assert max(numbers) > 970
     for most in (0, 1000, 5000):
-        assert len(list(training_texts(pairs, survey, (0, 1), most))) == 2000
+        assert len(list(training_texts(pairs, stats, (0, 1), most))) == 2000
     prepared, _ = run(tmp_path / "p", pairs, tokenizer="words", vocab_size=3000, tokenizer_pairs=100)
     assert 2 * 60 < prepared.src_tokenizer.size < 2 * 140
     assert prepared.counts["kept"] == 950
 
 
-def test_a_long_preparation_tells_how_far_it_is(tmp_path, monkeypatch):
+def test_a_long_preparation_reports_its_progress(tmp_path, monkeypatch):
     for name, value in {
-        "_PAIRS_BETWEEN_LOOKS": 1,
-        "_SECONDS_BETWEEN_VIEWS": 0.0,
+        "_PAIRS_BETWEEN_CHECKS": 1,
+        "_SECONDS_BETWEEN_CALLS": 0.0,
         "SECONDS_BETWEEN_LINES": 1e-5,
     }.items():
         monkeypatch.setattr(import_module("glassformer.text.prepare"), name, value)
-    told: list[tuple[import_module("glassformer.text.prepare").Advance, bool]] = []
+    reports: list[tuple[PrepareProgress, bool]] = []
     pairs = corpus(300)
     prepare(
         lambda: iter(pairs), None, TextConfig(), tmp_path / "p",
-        source="s", report=lambda _: None, advanced=lambda prepare, *, due: told.append((prepare, due)),
+        source="s", report=lambda _: None, on_progress=lambda progress, *, due: reports.append((progress, due)),
     )  # fmt: skip
-    assert {step.stage for step, _ in told} == {"pairs read", "tokenizer", "encoding"}
+    assert {step.stage for step, _ in reports} == {"pairs read", "tokenizer", "encoding"}
     for stage, total in (("pairs read", None), ("tokenizer", 300), ("encoding", 300)):
-        steps = [step for step, _ in told if step.stage == stage]
+        steps = [step for step, _ in reports if step.stage == stage]
         assert [step.done for step in steps] == sorted(step.done for step in steps)
         assert {step.total for step in steps} == {total}
-    assert any(due for _, due in told)
-    half = import_module("glassformer.text.prepare").Advance("encoding", 50, 200, 10.0)
+    assert any(due for _, due in reports)
+    half = PrepareProgress("encoding", 50, 200, 10.0)
     assert (half.pairs_per_s, half.left_s) == (5.0, 30.0)

@@ -36,7 +36,7 @@ def tokenizers() -> dict[str, Tokenizer]:
 
 @given(text=assigned)
 @settings(max_examples=200, deadline=None)
-def test_bpe_gives_every_text_back(tokenizers, text):
+def test_bpe_restores_every_text(tokenizers, text):
     bpe = tokenizers["bpe"]
     assert bpe.to_text(bpe.to_ids(text)) == unicodedata.normalize("NFC", text)
 
@@ -63,7 +63,7 @@ def test_bpe_keeps_spacing_and_any_script(tokenizers, text):
 
 
 @pytest.mark.parametrize("kind", ["unigram", "characters"])
-def test_known_characters_come_back_with_their_spacing(tokenizers, kind):
+def test_known_characters_are_restored_with_their_spacing(tokenizers, kind):
     for text in (SENTENCES[0], SENTENCES[2], "  the  fox ", " dog"):
         assert tokenizers[kind].to_text(tokenizers[kind].to_ids(text)) == text
 
@@ -80,7 +80,7 @@ def test_typed_text_never_becomes_a_control_token(tokenizers, kind, text):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_typed_unk_is_spelled_out_where_its_characters_are_known(tokenizers, kind):
+def test_typed_unk_is_plain_text_if_its_characters_are_known(tokenizers, kind):
     assert UNK_ID not in tokenizers[kind].to_ids("<unk>")
 
 
@@ -107,7 +107,7 @@ def test_control_ids_are_left_out_of_text(tokenizers, kind):
     assert tokenizer.to_text([BOS_ID, *ids, EOS_ID, PAD_ID]) == "fox"
 
 
-def test_labels_show_spaces_parts_of_characters_and_what_cannot_be_seen(tokenizers):
+def test_labels_show_spaces_parts_of_characters_and_invisible_characters(tokenizers):
     bpe = tokenizers["bpe"]
     assert bpe.to_tokens([BOS_ID, *bpe.to_ids("日"), EOS_ID]) == ["<s>", "⟨E6⟩", "⟨97⟩", "⟨A5⟩", "</s>"]
     assert "".join(bpe.to_tokens(bpe.to_ids(" the fox\t über\u200d"))) == "▁the▁fox⟨U+0009⟩▁über⟨E2⟩⟨80⟩⟨8D⟩"
@@ -116,7 +116,7 @@ def test_labels_show_spaces_parts_of_characters_and_what_cannot_be_seen(tokenize
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_saved_and_loaded_it_is_the_same(tokenizers, kind, tmp_path):
+def test_a_tokenizer_is_the_same_after_saving_and_loading(tokenizers, kind, tmp_path):
     tokenizer = tokenizers[kind]
     tokenizer.save(tmp_path / "t.json")
     loaded = Tokenizer.load(tmp_path / "t.json")
@@ -147,7 +147,7 @@ def test_a_word_of_100000_characters_takes_linear_time(tokenizers, kind, word):
     assert time.perf_counter() - started < 3
 
 
-def test_a_long_word_in_the_training_text_takes_no_longer():
+def test_a_long_word_in_the_training_text_takes_linear_time():
     word = "".join(random.Random(1).choices("abcdefghi", k=200_000))
     started = time.perf_counter()
     tokenizer = Tokenizer.train("bpe", [*SENTENCES, word], 8000)
@@ -209,7 +209,7 @@ def test_an_id_of_another_vocabulary_is_refused(tokenizers, wrong):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"model": {"type": "BPE"}}'])
-def test_a_file_that_is_no_tokenizer_is_named(tmp_path, content):
+def test_a_file_without_a_tokenizer_is_named(tmp_path, content):
     (tmp_path / "t.json").write_bytes(content)
     with pytest.raises(TokenizerError, match=r"t\.json"):
         Tokenizer.load(tmp_path / "t.json")
@@ -220,12 +220,12 @@ def test_a_missing_file_is_named(tmp_path):
         Tokenizer.load(tmp_path / "no.json")
 
 
-def test_a_place_that_cannot_be_written_is_named(tokenizers, tmp_path):
+def test_a_path_that_cannot_be_written_is_named(tokenizers, tmp_path):
     with pytest.raises(StorageError, match="gone"):
         tokenizers["bpe"].save(tmp_path / "gone" / "t.json")
 
 
-def test_a_tokenizer_that_looks_up_typed_control_tokens_is_refused(tokenizers, tmp_path):
+def test_a_tokenizer_that_finds_control_tokens_in_text_is_refused(tokenizers, tmp_path):
     tokenizers["unigram"].save(tmp_path / "t.json")
     library = Library.from_file(str(tmp_path / "t.json"))
     # The same vocabulary without the split that keeps "</s>" from being found whole.

@@ -16,6 +16,7 @@ from glassformer.config import ModelConfig
 from glassformer.errors import TraceError
 from glassformer.model import Transformer
 from glassformer.model.attention import MultiHeadAttention
+from glassformer.model.masks import Mask
 from glassformer.trace import show, tap, tracing
 
 aten = torch.ops.aten
@@ -241,7 +242,7 @@ class TestThePaperInATrace:
     def test_a_part_of_the_model_can_be_traced_alone(self, small_model):
         model = small_model()
         with tracing(model.encoder) as trace:
-            model.encoder(torch.randn(2, 5, 26), torch.ones(2, 1, 1, 5, dtype=torch.bool))
+            model.encoder(torch.randn(2, 5, 26), Mask.of(torch.ones(2, 1, 1, 5, dtype=torch.bool)))
         assert trace["layers.1.output"].shape == trace["memory"].shape == (2, 5, 26)
 
 

@@ -1,6 +1,6 @@
 """A display that remembers what it was told."""
 
-from glassformer.text.prepare import Advance
+from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
 from glassformer.training.run_log import Progress
 
@@ -12,13 +12,13 @@ class Lines:
         self.lines: list[str] = []
         self.validations: list[Validation] = []
         self.updates: list[Progress] = []
-        self.advances: list[Advance] = []
+        self.advances: list[PrepareProgress] = []
 
     def say(self, line: str) -> None:
         self.lines.append(line)
 
-    def advanced(self, advance: Advance, *, due: bool) -> None:
-        self.advances.append(advance)
+    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
+        self.advances.append(progress)
 
     def progress(self, progress: Progress, *, due: bool) -> None:
         self.updates.append(progress)

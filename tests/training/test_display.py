@@ -6,18 +6,19 @@ import pytest
 from rich.console import Console
 
 from glassformer.run_directory import RunDirectory
-from glassformer.text.prepare import Advance
+from glassformer.text.prepare import PrepareProgress
 from glassformer.training.display import LiveDisplay, PlainDisplay
-from glassformer.training.run_log import RunLog, advance_line
+from glassformer.training.run_log import RunLog, prepare_line
 
-HALF = Advance("encoding", 50_000, 200_000, 10.0)
+HALF = PrepareProgress("encoding", 50_000, 200_000, 10.0)
 LINE = "encoding  50,000 of 200,000 pairs  5,000 pairs/s  elapsed 0:10  left 0:30"
 
 
 def test_a_line_says_what_is_known() -> None:
-    assert advance_line(HALF) == LINE
+    assert prepare_line(HALF) == LINE
     assert (
-        advance_line(Advance("pairs read", 2_000, None, 4.0)) == "pairs read  2,000 pairs  500 pairs/s  elapsed 0:04"
+        prepare_line(PrepareProgress("pairs read", 2_000, None, 4.0))
+        == "pairs read  2,000 pairs  500 pairs/s  elapsed 0:04"
     )
 
 
@@ -34,7 +35,7 @@ def test_where_there_is_no_terminal_lines_come_when_they_are_due() -> None:
 def test_in_a_terminal_a_bar_grows(total: int | None) -> None:
     out = io.StringIO()
     with LiveDisplay(Console(file=out, width=120, force_terminal=True)) as display:
-        display.advanced(Advance("encoding", 50_000, total, 10.0), due=False)
+        display.advanced(PrepareProgress("encoding", 50_000, total, 10.0), due=False)
     assert "50,000" in out.getvalue()
     assert out.getvalue().count("━") > 20
 

@@ -1,1 +1,1 @@
-"""File formats that hold pairs of text, one file for each family."""
+"""File formats that hold pairs of text, one file for each family. Each reader yields ``(source, target)``."""

@@ -1,0 +1,88 @@
+"""What an address says: the kind of module, the stage of a walk, and which side its axes belong to.
+
+Imports no walk and no entry of a tap.
+"""
+
+from glassformer.axes import LEGEND
+from glassformer.trace import Step
+
+_WEIGHTS = {"weight", "bias", "gain", "table", "key_table", "value_table"}
+
+
+def kind_of(address: str) -> str:
+    """The kind of module of an address: ``cross_attention``, ``add_norm``, ``encoder_layer`` ..."""
+    path = [part for part in address.split(".")[:-1] if not part.isdigit()]
+    if not path:
+        return "model"
+    stack, last = path[0], path[-1]
+    if last == "self_attention":
+        return f"{stack}_self_attention"
+    if last in _WEIGHTS:
+        return "weight"
+    if last == "layers":
+        return f"{stack}_layer"
+    for ending in ("add_norm", "norm", "embedding"):
+        if last == ending or last.endswith(f"_{ending}"):
+            return ending
+    return last
+
+
+_STAGES = {
+    "text": "Text",
+    "src_mask": "Encoder embedding",
+    "src_embedding": "Encoder embedding",
+    "encoder": "Encoder output",
+    "causal_mask": "Decoder embedding",
+    "tgt_embedding": "Decoder embedding",
+    "decoder": "Decoder output",
+    "output_projection": "Output",
+    "choice": "Choice",
+    "loss": "Loss",
+    "update": "Update",
+    "search": "Search",
+}
+_IN_EACH_TOKEN = ("causal_mask", "tgt_embedding", "decoder", "output_projection", "search")
+
+
+def layer_of(address: str) -> tuple[str, int] | None:
+    """The stack (``encoder`` or ``decoder``) and the layer, from 0, of an address; None outside layers."""
+    stack, *rest = address.split(".")
+    if len(rest) > 1 and rest[0] == "layers" and rest[1].isdecimal():
+        return stack, int(rest[1])
+    return None
+
+
+def stage_of(address: str, token: int = 0) -> str:
+    """The title of the stage that an address belongs to; layers are counted from 1.
+
+    In a generation ``token`` is the number of the token that is being generated, and part of the title.
+    """
+    root = address.split(".", maxsplit=1)[0]
+    stage = _STAGES.get(root, "Update")
+    if kind_of(address) == "weight":
+        stage = "Update"
+    elif (layer := layer_of(address)) is not None:
+        stage = f"{layer[0].capitalize()} layer {layer[1] + 1}"
+    return f"Token {token}: {stage}" if token and root in _IN_EACH_TOKEN else stage
+
+
+_SRC_ROOTS = ("encoder", "src_embedding", "src_mask")
+
+
+def resolved_axes(step: Step) -> tuple[str, ...]:
+    """The step's axis words, with ``src`` or ``tgt`` in place of ``position``, ``query`` and ``key``."""
+    return tuple(_resolve(step.address, word) for word in step.axes)
+
+
+def symbols(step: Step) -> tuple[str, ...]:
+    """The walkthroughs' symbol of each axis: ``nbatches``, ``h``, ``n_seq_tgt``, ``n_seq_src``, ``d_k`` ..."""
+    return tuple(LEGEND[word].symbol for word in resolved_axes(step))
+
+
+def _resolve(address: str, word: str) -> str:
+    if word not in ("position", "query", "key"):
+        return word
+    parts = address.split(".")
+    if parts[0] in _SRC_ROOTS or (word == "key" and "cross_attention" in parts):
+        return "src"
+    return "tgt"

@@ -1,0 +1,1 @@
+"""How a walk is shown: on the terminal, as Markdown, HTML and JSON."""

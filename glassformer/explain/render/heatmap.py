@@ -1,0 +1,87 @@
+"""Attention as a heat map of block characters, which need no colour."""
+
+from collections.abc import Iterator, Sequence
+
+from jaxtyping import Float
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+from torch import Tensor
+
+from glassformer.decoding import Translation
+from glassformer.errors import InputError
+from glassformer.explain.render.plain import clip_text
+
+_SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.05, "░"), (0.0, "·"))
+_LEGEND = "· below 0.05  ░ from 0.05  ▒ from 0.25  ▓ from 0.5  █ from 0.75"
+_MAX_LABEL, _MIN_CELL, _GAP = 12, 3, 1
+
+
+def print_attention(
+    translation: Translation, console: Console, *, layer: int | None = None, head: int | None = None
+) -> None:
+    """Print where the decoder looked while it generated the best hypothesis: the mean of the last layer's heads.
+
+    ``layer`` chooses another layer, ``head`` one of its heads. Raises ``InputError`` for a translation made
+    without attention, and for a layer or head that the model does not have.
+    """
+    best = translation.hypotheses[0]
+    if not best.tokens:
+        console.print(Text("nothing was translated, so there is no attention to show", style="dim"))
+        return
+    alignment = best.alignment(layer, head)
+    if alignment is None:
+        raise InputError("translation: holds no attention. Translate with attention=True.")
+    print_heatmap(alignment, translation.source_tokens, best.tokens, console)
+
+
+def print_heatmap(
+    weights: Float[Tensor, "tgt src"], src_tokens: Sequence[str], tgt_tokens: Sequence[str], console: Console
+) -> None:
+    """Print attention weights: target tokens down, source tokens across; darker means more weight.
+
+    A map wider than the console is split into blocks of source tokens. Raises ``InputError`` when the shape of the
+    weights does not match the tokens.
+    """
+    if tuple(weights.shape) != (len(tgt_tokens), len(src_tokens)):
+        raise InputError(
+            f"weights: found {tuple(weights.shape)}, expected (tgt, src) = ({len(tgt_tokens)}, {len(src_tokens)}), "
+            "one row for each target token and one column for each source token."
+        )
+    across = [clip_text(token, _MAX_LABEL) for token in src_tokens]
+    down = [clip_text(token, _MAX_LABEL) for token in tgt_tokens]
+    margin = max(map(cell_len, down), default=0) + _GAP
+    for start, stop in _blocks([_width(label) for label in across], console.width - margin):
+        _print_block(weights[:, start:stop].tolist(), across[start:stop], down, margin, console)
+    console.print(Text(" " * margin + _LEGEND, style="dim"))
+
+
+def _width(label: str) -> int:
+    return max(_MIN_CELL, cell_len(label))
+
+
+def _blocks(widths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
+    """Ranges of columns that each fit into ``room``, with at least one column in each."""
+    start, used = 0, 0
+    for place, width in enumerate(widths):
+        if place > start and used + width + _GAP > room:
+            yield start, place
+            start, used = place, 0
+        used += width + _GAP
+    if widths:
+        yield start, len(widths)
+
+
+def _print_block(
+    rows: list[list[float]], across: Sequence[str], down: Sequence[str], margin: int, console: Console
+) -> None:
+    header = " ".join(set_cell_size(label, _width(label)) for label in across)
+    console.print(Text(" " * margin + header, no_wrap=True))
+    for label, row in zip(down, rows, strict=True):
+        bars = " ".join(_shade(weight) * _width(token) for weight, token in zip(row, across, strict=True))
+        line = Text(set_cell_size(label, margin), no_wrap=True)
+        console.print(line.append(bars, style="cyan"))
+
+
+def _shade(weight: float) -> str:
+    return next((shade for least, shade in _SHADES if weight >= least), " ")

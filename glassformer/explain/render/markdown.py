@@ -1,0 +1,96 @@
+"""A walk as Markdown for GitHub and notebooks: a section for each stage, with its steps in a table.
+
+A user's text is shown as it is, never read as Markdown or HTML.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line
+from glassformer.explain.render.plain import printable
+from glassformer.explain.render.tables import Most, Table, cell_text, step_lines, value_tables
+from glassformer.explain.walk_data import WalkData, WalkStep
+
+_SENTENCE = 0
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#&$!])")
+_LIST_MARK = re.compile(r"^(\d*)([-+=.)])(?![\d.])")
+_KINDS = {"forced": "Walk", "generation": "Generation", "training": "Training step"}
+
+
+def walk_markdown(walk: WalkData, *, values: bool) -> str:
+    """The whole walk; ``values`` adds what each step means and its values for the first sentence.
+
+    Without values, the decoder's steps at tokens after the first and the steps of each weight are folded.
+    """
+    blocks = [
+        f"# {_KINDS[walk.kind]} of {_count(len(walk.sentences.sources), 'sentence')}",
+        _list(map(" → ".join, zip(walk.sentences.sources, walk.sentences.targets, strict=True))),
+    ]  # fmt: skip
+    for section in outline(walk, folds_layers=False, folds_repeats=not values):
+        blocks += _section(walk, section, values=values)
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _section(walk: WalkData, section: Section, *, values: bool) -> Iterator[str]:
+    yield f"## {section.title}"
+    if section.steps:
+        gradients = any(step.gradient is not None for step in section.steps)
+        head = ["number", "step", "equation", "symbols = shape", *(["gradient"] if gradients else []), "section"]
+        yield _table(head, [_row(step, gradients=gradients) for step in section.steps])
+    if section.folded:
+        yield f"*{escape_markdown(section.folded)}*"
+    for table in section.tables:
+        yield from _draw_table(table)
+    for step in section.steps if values else ():
+        yield from _details(walk, step)
+
+
+def _row(step: WalkStep, *, gradients: bool) -> list[str]:
+    gradient = [escape_markdown(gradient_line(step))] if gradients else []
+    return [
+        str(step.number), _code(step.address), _code(step.story.equation), _code(shape_line(step)), *gradient,
+        step.story.section,
+    ]  # fmt: skip
+
+
+def _details(walk: WalkData, step: WalkStep) -> Iterator[str]:
+    yield f"### {step.number} {_code(step.address)}"
+    yield f"**{step.story.title}.** {escape_markdown(step.story.sentence)}"
+    yield _list(step_lines(step, _SENTENCE), nests=step.address.startswith("text."))
+    for table in value_tables(walk, step, _SENTENCE, Most()):
+        yield from _draw_table(table)
+
+
+def _draw_table(table: Table) -> Iterator[str]:
+    if table.title:
+        yield f"**{escape_markdown(table.title)}**"
+    if table.rows:
+        rows = ([escape_markdown(cell_text(cell)) for cell in row] for row in table.rows)
+        yield _table(list(map(escape_markdown, table.headers)), rows)
+    if table.caption:
+        yield f"*{escape_markdown(table.caption)}*"
+
+
+def escape_markdown(text: str) -> str:
+    """The text on one line, escaped so that Markdown shows it as it is."""
+    return _SPECIAL.sub(r"\\\1", printable(text)).strip()
+
+
+def _code(text: str) -> str:
+    return f"`{text}`".replace("|", "\\|")
+
+
+def _list(lines: Iterable[str], *, nests: bool = False) -> str:
+    """A list; with ``nests``, indented lines become entries below the one before. No entry starts a new list."""
+    return "\n".join(
+        ("  - " if nests and line.startswith("  ") else "- ") + _LIST_MARK.sub(r"\1\\\2", escape_markdown(line))
+        for line in lines
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

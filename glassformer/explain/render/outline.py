@@ -1,0 +1,108 @@
+"""A walk in sections, as every renderer shows it: the steps of each, those that are folded, and summary tables."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+
+from glassformer.explain.addresses import kind_of, layer_of
+from glassformer.explain.render.plain import number_text, shape_text, symbols_text
+from glassformer.explain.render.search_tables import Searched, search_tables, searched_steps
+from glassformer.explain.render.tables import Table, loss_tables, text_tables, weight_tables
+from glassformer.explain.walk_data import WalkData, WalkStep
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One stage or several: the steps to show, a line about those that are folded, and tables that sum them up."""
+
+    title: str
+    steps: tuple[WalkStep, ...]
+    folded: str
+    tables: tuple[Table, ...]
+
+
+def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[Section]:
+    """The sections in order.
+
+    ``folds_layers`` folds the layers after the first of each stack, ``folds_repeats`` the tokens after the first of a
+    generation and the steps of each weight in an update. A walk of chosen addresses is never folded.
+    """
+    searched = searched_steps(walk)
+
+    def fold(step: WalkStep) -> str:
+        if walk.only != "*":
+            return ""
+        repeated = _fold_title(step) if folds_repeats else ""
+        return repeated or (_layer_title(step) if folds_layers else "")
+
+    for (folded, _), group in groupby(walk.steps, key=lambda step: (fold(step), "" if fold(step) else step.stage)):
+        yield _section(walk, folded, list(group), searched)
+
+
+def shape_line(step: WalkStep) -> str:
+    """``(nbatches, n_seq_src) = (3, 7)``; a single number itself."""
+    if step.shape:
+        return f"{symbols_text(step.symbols)} = {shape_text(step.shape)}"
+    return f"one number: {number_text(step.value.item())}"
+
+
+def source_line(step: WalkStep) -> str:
+    """``section 3.2.1`` of the paper, or the other source that the step's story names."""
+    section = step.story.section
+    return f"section {section}" if section[0].isdigit() else section
+
+
+def gradient_line(step: WalkStep) -> str:
+    """``‖∂‖ 0.043``: the norm of the loss's gradient with respect to the step, if there is one."""
+    return "" if step.gradient is None else f"‖∂‖ {number_text(float(step.gradient.norm()))}"
+
+
+def module_of(step: WalkStep) -> str:
+    """The path of the step's module."""
+    return step.address.rpartition(".")[0]
+
+
+def _fold_title(step: WalkStep) -> str:
+    """The folded section of a step of a token after the first, or of the update; empty for all others."""
+    if step.token > 1:
+        return f"Token {step.token}"
+    return "Update" if step.stage == "Update" else ""
+
+
+def _layer_title(step: WalkStep) -> str:
+    """``Encoder layer`` for a step in a layer after the first; empty for all others, and for weights."""
+    layer = layer_of(step.address)
+    repeated = layer is not None and layer[1] > 0 and kind_of(step.address) != "weight"
+    return step.stage.rpartition(" ")[0] if repeated else ""
+
+
+def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searched) -> Section:
+    tables = tuple(
+        chain(
+            text_tables(walk, steps), search_tables(walk, steps, searched), loss_tables(walk, steps),
+            weight_tables(walk, steps),
+        )
+    )  # fmt: skip
+    first, last = steps[0], steps[-1]
+    if not folded:
+        return Section(first.stage, tuple(steps), "", tables)
+    if folded == "Update":
+        shown = tuple(step for step in steps if kind_of(step.address) != "weight")
+        about = "of each weight the gradient, the moments and the value, before and after"
+        return Section(folded, shown, f"{_numbers(steps)}: {about}", tables)
+    if first.token > 1:
+        return Section(folded, (), _parts(steps), tables)
+    several = f"{folded}s {first.stage.split()[-1]} to {last.stage.split()[-1]}"
+    title = first.stage if first.stage == last.stage else several
+    return Section(title, (), f"the same steps again, {_numbers(steps)}", tables)
+
+
+def _parts(steps: Sequence[WalkStep]) -> str:
+    """``decoder, numbers 120 to 250; search, numbers 251 to 263``."""
+    decoder = [step for step in steps if not step.address.startswith("search.")]
+    search = [step for step in steps if decoder and step.number > decoder[-1].number]
+    return "; ".join(f"{name}, {_numbers(own)}" for name, own in (("decoder", decoder), ("search", search)) if own)
+
+
+def _numbers(steps: Sequence[WalkStep]) -> str:
+    return f"numbers {steps[0].number} to {steps[-1].number}"

@@ -1,0 +1,175 @@
+"""One token of a generation in a table: what was read, the continuations, and which live, end or were drawn.
+
+Everything is taken from the recorded steps of the search; nothing is searched again.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from torch import Tensor
+
+from glassformer.decoding.beam import FINISHED, LIVE
+from glassformer.explain.render.tables import MOST_SENTENCES, Cell, Table, left_out
+from glassformer.explain.walk_data import WalkData, WalkStep
+
+Searched = Mapping[tuple[str, int], WalkStep]
+Values = dict[str, Tensor]
+
+_TOP = 5
+_STATE = ("sentences", "ids", "log_probs", "ended_ids", "ended_scores")
+_BEAM = (
+    "tgt_in_ids", "next_log_probs", "candidate_log_probs", "candidate_parents", "candidate_ids",
+    "candidate_outcomes", "done",
+)  # fmt: skip
+_SOMETIMES = ("ruled_log_probs", "candidate_sums", "candidate_keys")
+_DRAW = ("tgt_in_ids", "next_log_probs", "filtered_log_probs", "uniforms", "drawn_ids", "sampled_ids", "done")
+
+
+def searched_steps(walk: WalkData) -> Searched:
+    """The steps of the search, by name and call."""
+    return {(step.name, step.call): step for step in walk.steps if step.address.startswith("search.")}
+
+
+def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched) -> Iterator[Table]:
+    """A table for each sentence or sample at the token that these steps generate, if all it needs was recorded."""
+    call = next((step.call for step in steps if step.address == "search.done"), None)
+    if call is None:
+        return
+    drawn, best = _values(searched, _DRAW, call), _values(searched, _BEAM, call)
+    before, after = (_values(searched, _STATE, at) for at in (call, call + 1))
+    if drawn:
+        of_rows = searched["drawn_ids", call].sentences
+        tables, count = (_sample_table(walk, row, of, drawn) for row, of in enumerate(of_rows)), len(of_rows)
+    elif best and before and after:
+        count = len(after["sentences"])
+        before |= _values(searched, ("sums",), call)
+        for name in _SOMETIMES:
+            best |= _values(searched, (name,), call)
+        tables = (_beam_table(walk, place, before, best | after) for place in range(count))
+    else:
+        return
+    yield from islice(tables, MOST_SENTENCES)
+    if count > MOST_SENTENCES:
+        yield Table(caption=left_out(MOST_SENTENCES, count, "that were searched at this token"))
+
+
+def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
+    """The values of all these steps at one call; empty if one is missing."""
+    found = {name: searched[name, call].value for name in names if (name, call) in searched}
+    return found if len(found) == len(names) else {}
+
+
+def _beam_table(walk: WalkData, place: int, before: Values, after: Values) -> Table:
+    """The continuations of one sentence, or of one group of it, in their order, and what becomes of each."""
+    number = int(after["sentences"][place])
+    was = before["sentences"].tolist().index(number)
+    prefixes, alive = before["ids"][was], before["log_probs"][was] > -math.inf
+    rows = slice(place * len(prefixes), (place + 1) * len(prefixes))
+    read = after["tgt_in_ids"][rows, -1][alive].tolist()
+    groups = 1 if walk.decode is None else walk.decode.beam_groups
+    return Table(
+        ("Σ log P", *(title for title, _ in _rankings(after)), "P(next)", "outcome", "hypothesis"),
+        (
+            *_continuations(walk, place, prefixes.tolist(), after["next_log_probs"][rows], after),
+            *_blocked_rows(walk, was, rows, before, after),
+        ),
+        title=_title(walk, number // groups, read, f", group {number % groups + 1}" if groups > 1 else ""),
+        caption=_caption(walk, place, after),
+    )
+
+
+def _rankings(after: Values) -> list[tuple[str, str]]:
+    """The rankings other than the model's own sums: a title and a name for each."""
+    known = (("after rules", "candidate_sums"), ("after groups", "candidate_keys"))
+    return [(title, name) for title, name in known if name in after]
+
+
+def _continuations(
+    walk: WalkData, place: int, prefixes: list[list[int]], next_log_probs: Tensor, after: Values
+) -> Iterator[tuple[Cell, ...]]:
+    rankings = [name for _, name in _rankings(after)]
+    names = ("candidate_log_probs", "candidate_parents", "candidate_ids", "candidate_outcomes", *rankings)
+    for log_prob, parent, token, outcome, *ranking in zip(
+        *(after[name][place].tolist() for name in names), strict=True
+    ):
+        if min(log_prob, *ranking, 0.0) > -math.inf:
+            ids = [*prefixes[parent], token]
+            share = math.exp(float(next_log_probs[parent, token]))
+            yield log_prob, *ranking, share, _outcome_text(walk, place, outcome, ids, after), _tokens_text(walk, ids)
+
+
+def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: Values) -> Iterator[tuple[Cell, ...]]:
+    """The best continuations that a rule forbids, which by their sums would have been candidates."""
+    if "ruled_log_probs" not in after:
+        return
+    own, place = after["next_log_probs"][rows], rows.start // len(before["ids"][was])
+    would = before["sums"][was][:, None] + own
+    would = would.masked_fill(after["ruled_log_probs"][rows] > -math.inf, -math.inf)
+    looked_at = after["candidate_sums"][place]
+    least = float(looked_at[looked_at > -math.inf].min()) if bool((looked_at > -math.inf).any()) else -math.inf
+    best = would.flatten().topk(min(_TOP, would.numel()))
+    for total, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+        parent, token = divmod(index, own.shape[1])
+        if total > -math.inf and total >= least:
+            written = _tokens_text(walk, [*before["ids"][was][parent].tolist(), token])
+            nothing = [""] * len(_rankings(after))
+            log_prob = float(before["log_probs"][was][parent] + own[parent, token])
+            yield log_prob, *nothing, math.exp(float(own[parent, token])), "blocked by a rule", written
+
+
+def _outcome_text(walk: WalkData, place: int, outcome: int, ids: list[int], after: Values) -> str:
+    """What the search did with a continuation: its new place in the beam, or its score."""
+    if outcome == LIVE:
+        return f"lives as {after['ids'][place].tolist().index(ids) + 1}"
+    if outcome != FINISHED:
+        return "dropped"
+    scores = {tuple(kept): score for kept, score in _ended_hypotheses(walk, place, after)}
+    return f"ends, score {scores[tuple(ids)]:.3f}" if tuple(ids) in scores else "ends, too low to keep"
+
+
+def _ended_hypotheses(walk: WalkData, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
+    """The ended hypotheses of a sentence, without their padding, and their scores; best first."""
+    for ids, score in zip(after["ended_ids"][place], after["ended_scores"][place].tolist(), strict=True):
+        if score > -math.inf:
+            yield ids[ids != walk.config.pad_id].tolist(), score
+
+
+def _caption(walk: WalkData, place: int, after: Values) -> str:
+    ended = [f"{score:.3f} {_tokens_text(walk, ids)}" for ids, score in _ended_hypotheses(walk, place, after)]
+    so_far = f"ended so far, by score: {', '.join(ended)}" if ended else ""
+    done = bool(after["done"][place])
+    cut_short = "the output has its greatest length: living hypotheses are cut short" if done and not ended else ""
+    return "; ".join(filter(None, [so_far, cut_short, "done" if done else ""]))
+
+
+def _sample_table(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
+    """The likeliest tokens of one sample, with the interval of [0, 1) that each one holds, and the one drawn."""
+    drawn, uniform = int(now["drawn_ids"][row]), float(now["uniforms"][row])
+    filtered = now["filtered_log_probs"][row].double().exp()
+    above = (filtered.cumsum(0) / filtered.sum()).tolist()
+    shares, probabilities = filtered.tolist(), now["next_log_probs"][row].exp().tolist()
+    top = [number for number in filtered.topk(min(_TOP, len(shares))).indices.tolist() if shares[number]]
+    rows = tuple(
+        (walk.sentences.vocab[number], probabilities[number], shares[number],
+         f"{abs(above[number] - shares[number]):.3f} to {above[number]:.3f}", "← drawn" if number == drawn else "")
+        for number in (top if drawn in top else [*top, drawn])
+    )  # fmt: skip
+    written = now["sampled_ids"][row].tolist()
+    ends = "ended" if drawn == walk.config.eos_id else "cut short: the output has its greatest length"
+    done = [ends] if bool(now["done"][row]) else []
+    return Table(
+        ("token", "P", "P filtered", "holds", ""),
+        rows,
+        title=_title(walk, sentence, now["tgt_in_ids"][row, -1:].tolist()),
+        caption="; ".join([f"u = {uniform:.3f}", f"now: {_tokens_text(walk, written)}", *done]),
+    )
+
+
+def _title(walk: WalkData, sentence: int, read: Sequence[int], group: str = "") -> str:
+    tokens = ", ".join(walk.sentences.vocab[number] for number in read)
+    return f"{sentence + 1}  {walk.sentences.sources[sentence]}  (read: {tokens}){group}"
+
+
+def _tokens_text(walk: WalkData, ids: Sequence[int]) -> str:
+    return " ".join(walk.sentences.vocab[number] for number in ids)

@@ -1,0 +1,267 @@
+"""Tables that every renderer can draw: the values of a step, the text stage, and a training step.
+
+A step's values have tokens down and tokens or numbers across, and a table for each head. Large values are cut, and
+the caption says so.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from glassformer.explain.addresses import kind_of
+from glassformer.explain.render.plain import clip_text, number_text, printable, shape_text
+from glassformer.explain.sentences import Rows
+from glassformer.explain.walk_data import WalkData, WalkStep
+
+_LABEL_WIDTH, _HEADER_WIDTH = 12, 8
+
+Cell = str | bool | int | float
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headers and rows of words and numbers; without rows only the caption. ``shaded`` tables compare numbers.
+
+    Words may come from a user: a renderer escapes them.
+    """
+
+    headers: tuple[str, ...] = ()
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    title: str = ""
+    caption: str = ""
+    shaded: bool = False
+
+
+@dataclass(frozen=True)
+class Most:
+    """Limits of the tables of one step: entries down, tokens and numbers across, and the number of tables."""
+
+    down: int = 12
+    tokens: int = 12
+    numbers: int = 8
+    tables: int = 4
+
+
+@dataclass(frozen=True, eq=False)
+class _Axis:
+    """One axis to show: its symbol and the label of each entry, which is a token or the entry's number from 0."""
+
+    word: str
+    symbol: str
+    labels: list[str]
+    is_tokens: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+
+_NO_AXIS = _Axis("", "", [""], is_tokens=False)
+
+
+def cell_text(cell: Cell) -> str:
+    """The text of a cell, without control characters."""
+    return printable(cell) if isinstance(cell, str) else number_text(cell)
+
+
+def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
+    """The step in words, for one sentence; where it has several rows, each under its number."""
+    rows = [lines for owner, lines in zip(step.sentences, step.lines or (), strict=False) if owner == sentence]
+    if len(rows) <= 1:
+        return tuple(line for lines in rows for line in lines)
+    return tuple(line for number, lines in enumerate(rows, start=1) for line in (f"row {number}", *lines))
+
+
+def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
+    """Tables of the step's value for one sentence, then of its gradient, if it has one."""
+    if "batch" in step.axes and sentence not in step.sentences:
+        yield Table(caption=f"sentence {sentence + 1} is finished: it has no row here")
+        return
+    yield from _tables(walk, step, sentence, most)
+    if step.gradient is not None:
+        for table in _tables(walk, replace(step, value=step.gradient, cells=None), sentence, most):
+            yield replace(table, title=f"gradient, {table.title}".rstrip(", "))
+
+
+def _tables(walk: WalkData, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
+    value, axes, cells = _of_sentence(walk, step, sentence)
+    rows = step.sentences.count(sentence)
+    note = f"the first of the {rows} rows of this sentence" if rows > 1 else ""
+    if not value.numel():
+        yield Table(caption=f"nothing yet: {shape_text(tuple(value.shape))}")
+        return
+    if not axes and cells is None:
+        yield Table(title=f"= {number_text(value.item())}", caption=note)
+        return
+    if len(axes) <= 2:
+        table, cut = _matrix(value, axes, cells, most)
+        yield replace(table, caption=_caption(cut, note))
+        return
+    outer = next((place for place, axis in enumerate(axes) if axis.word == "heads"), 0)
+    axis, inner = axes[outer], [*axes[:outer], *axes[outer + 1 :]]
+    shown = min(axis.size, most.tables)
+    for index in range(shown):
+        table, cut = _matrix(value.select(outer, index), inner, None, most)
+        left_out = [*(cut if index == 0 else ()), *(_left_out(axis, shown) if index == shown - 1 else ())]
+        title = f"{axis.symbol} = {axis.labels[index]}"
+        yield replace(table, title=title, caption=_caption(left_out, note if index == 0 else ""))
+
+
+def _of_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
+    """The value, axes and token cells of one sentence, without axes of a single broadcast entry."""
+    row = step.sentences.index(sentence) if "batch" in step.axes else 0
+    labels = walk.labels(step, row)
+    value, axes = step.value, []
+    for place in reversed(range(value.ndim)):
+        word = step.axes[place]
+        if word in ("batch", "one"):
+            value = value.select(place, row if word == "batch" else 0)
+            continue
+        tokens = labels[place]
+        numbers = [str(index) for index in range(step.value.shape[place])]
+        axes.append(_Axis(word, step.symbols[place], list(tokens or numbers), tokens is not None))
+    cells = None if step.cells is None else list(step.cells[row])
+    return value, axes[::-1], cells
+
+
+def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Most) -> tuple[Table, list[str]]:
+    """A table of one number, of one axis across, or of two axes; and what was cut."""
+    across = axes[-1] if axes else _NO_AXIS
+    down = axes[0] if len(axes) == 2 else _NO_AXIS
+    n_down = min(down.size, most.down)
+    n_across = min(across.size, most.tokens if across.is_tokens else most.numbers)
+    shown = value.reshape(down.size, across.size)[:n_down]
+    places = _greatest(shown, n_across) if across.word == "vocab" else list(range(n_across))
+    labelled = zip(down.labels, shown[:, places].tolist(), strict=False)
+    rows: list[tuple[Cell, ...]] = [(clip_text(label, _LABEL_WIDTH), *numbers) for label, numbers in labelled]
+    if cells is not None:
+        rows.append(("", *_headers(cells, places)))
+    table = Table(("", *_headers(across.labels, places)), tuple(rows), shaded=cells is None)
+    return table, [*_left_out(down, n_down), *_left_out(across, n_across)]
+
+
+def _greatest(shown: Tensor, count: int) -> list[int]:
+    """The columns with the greatest numbers, greatest first: of a whole vocabulary only these are of interest."""
+    places: list[int] = shown.amax(dim=0).topk(count).indices.tolist()
+    return places
+
+
+def _headers(labels: list[str], places: list[int]) -> list[str]:
+    return [clip_text(labels[place], _HEADER_WIDTH) for place in places]
+
+
+def _left_out(axis: _Axis, shown: int) -> list[str]:
+    greatest = "the greatest " if axis.word == "vocab" else ""
+    return [f"{greatest}{shown} of {axis.size} along {axis.symbol}"] if shown < axis.size else []
+
+
+def _caption(left_out: list[str], note: str) -> str:
+    return "; ".join(filter(None, [f"showing {', '.join(left_out)}" if left_out else "", note]))
+
+
+MOST_SENTENCES = 8
+_TEXT_WIDTH = 240
+_BETWEEN = " │ "
+
+
+def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
+    """A table for each side whose pre-tokens are among the steps, with one line for each sentence."""
+    sentences, batch = walk.sentences, walk.sentences.batch
+    found = {step.address: step.lines for step in steps}
+    for side, name, texts, tokens, ids in (
+        ("src", "source", sentences.sources, sentences.src_tokens, batch.src_ids),
+        ("tgt", "target", sentences.targets, sentences.tgt_out_tokens, batch.tgt_out_ids),
+    ):
+        pre_tokens = found.get(f"text.{side}_pre_tokens")
+        if pre_tokens is not None:
+            normal = found.get(f"text.{side}_normalised") or ()
+            yield _table(name, texts, normal, pre_tokens, _strip_padding(tokens, ids, sentences.pad_id))
+
+
+def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, tokens: Rows) -> Table:
+    """The normal form has a column only where it differs from the text."""
+    columns = {
+        name: [str(number) for number in range(1, len(texts) + 1)],
+        "normal form": [lines[0] for lines in normal],
+        "pre-tokens": [_BETWEEN.join(lines) for lines in pre_tokens],
+        "tokens": [" ".join(labels) for labels in tokens],
+    }
+    if columns["normal form"] in ([], list(texts)):
+        del columns["normal form"]
+    shown = list(zip(*columns.values(), strict=True))[:MOST_SENTENCES]
+    rows = tuple(tuple(clip_text(text, _TEXT_WIDTH) for text in row) for row in shown)
+    return Table(tuple(columns), rows, caption=left_out(len(shown), len(texts), "sentences"))
+
+
+def _strip_padding(tokens: Rows, ids: Tensor, pad_id: int) -> Rows:
+    return tuple(row[:count] for row, count in zip(tokens, (ids != pad_id).sum(dim=1).tolist(), strict=True))
+
+
+def left_out(shown: int, of: int, what: str) -> str:
+    """``showing 8 of 30 sentences``; empty where all are shown."""
+    return f"showing {shown} of {of} {what}" if shown < of else ""
+
+
+_MOST_TOKENS = 12
+_LOSSES = ("loss.nll_per_token", "loss.per_token", "loss.mean")
+_UPDATE = ("update.gradient_norm", "update.rate", "update.count")
+_OF_WEIGHT = {"gradient", "first_moment", "second_moment", "value_before", "value"}
+
+
+def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
+    """For each sentence the probability and the loss of each target token; then the mean."""
+    found = {step.address: step.value for step in steps if step.address in _LOSSES}
+    if len(found) < len(_LOSSES):
+        return
+    sentences = walk.sentences
+    for row in range(min(len(sentences.sources), MOST_SENTENCES)):
+        yield _losses_of(walk, row, found)
+    mean = f"mean over {sentences.batch.target_tokens} tokens: {float(found['loss.mean']):.4f}"
+    hidden = left_out(MOST_SENTENCES, len(sentences.sources), "sentences")
+    yield Table(caption="; ".join(filter(None, [mean, hidden])))
+
+
+def _losses_of(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
+    sentences = walk.sentences
+    count = int((sentences.batch.tgt_out_ids[row] != sentences.pad_id).sum())
+    shown = min(count, _MOST_TOKENS)
+    nll, loss = (found[name][row, :shown].tolist() for name in _LOSSES[:2])
+    rows = tuple(
+        (token, math.exp(-one), one, smoothed)
+        for token, one, smoothed in zip(sentences.tgt_out_tokens[row][:shown], nll, loss, strict=True)
+    )
+    title = f"{row + 1}  {sentences.sources[row]} → {sentences.targets[row]}"
+    return Table(("token", "P", "−log P", "loss"), rows, title, left_out(shown, count, "tokens"))
+
+
+def weight_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
+    """One table with a line for each weight: the norms of its gradient, of both moments and of its change."""
+    weights: dict[str, dict[str, Tensor]] = {}
+    for step in steps:
+        if kind_of(step.address) == "weight":
+            weights.setdefault(step.address.rpartition(".")[0], {})[step.name] = step.value
+    rows = tuple(_norms(name, parts) for name, parts in weights.items() if parts.keys() >= _OF_WEIGHT)
+    if rows:
+        headers = ("weight", "shape", "‖g‖", "‖m‖", "‖v‖", "‖Δw‖")
+        yield Table(headers, rows, caption=_about_update(walk, steps))
+
+
+def _norms(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
+    moved = parts["value"] - parts["value_before"]
+    gradient, first, second, change = (
+        float(tensor.norm()) for tensor in (parts["gradient"], parts["first_moment"], parts["second_moment"], moved)
+    )
+    return name, shape_text(tuple(moved.shape)), gradient, f"{first:.1e}", f"{second:.1e}", change
+
+
+def _about_update(walk: WalkData, steps: Sequence[WalkStep]) -> str:
+    """Norm of the whole gradient, rate and number of the update, if they are among the steps."""
+    found = {step.address: step.value.item() for step in steps if step.address in _UPDATE}
+    if len(found) < len(_UPDATE):
+        return ""
+    norm, rate, count = (found[address] for address in _UPDATE)
+    clip = walk.train.clip_norm if walk.train is not None else 0.0
+    clipped = f", shortened to {number_text(clip)}" if clip and norm > clip else ""
+    return f"gradient of all weights: norm {number_text(norm)}{clipped}; learning rate {rate:.2e}; update {count}"

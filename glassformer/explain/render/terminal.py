@@ -1,0 +1,174 @@
+"""A walk on the terminal: one line for each step, grouped by stage and module; plain text without colours.
+
+A user's text is never read as markup or as terminal control codes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich import box
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from glassformer.explain.render.heatmap import print_attention
+from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
+from glassformer.explain.render.plain import printable
+from glassformer.explain.render.tables import Most, Table, cell_text, step_lines, value_tables
+from glassformer.explain.walk_data import WalkData, WalkStep
+
+__all__ = ["print_attention", "print_walk"]
+
+_LEAST_EQUATION, _LEAST_TEXT = 20, 12
+_INDENT, _GAP = 7, "  "
+_LABEL_WIDTH, _CELL_WIDTH, _NUMBERS = 13, 9, 8
+
+
+def print_walk(
+    walk: WalkData, console: Console, *, values: bool = False, all_layers: bool = False, row: int = 0
+) -> None:
+    """Print the walk; ``values`` adds what each step holds for sentence ``row``, and what each step means.
+
+    Layers after the first of each stack, the decoder's steps at tokens after the first, and the steps of each weight
+    are folded into one line, unless ``all_layers`` or ``values`` is given or the walk is one of chosen addresses.
+    """
+    _print_sentences(walk, console)
+    if values:
+        console.print(Text(f"values: those of sentence {row + 1}", style="dim"))
+    folds, columns = not (values or all_layers), _columns(walk, console.width)
+    for section in outline(walk, folds_layers=folds, folds_repeats=folds):
+        _print_section(section, walk, columns, console, row if values else None)
+
+
+def _print_sentences(walk: WalkData, console: Console) -> None:
+    for number, (source, target) in enumerate(
+        zip(walk.sentences.sources, walk.sentences.targets, strict=True), start=1
+    ):
+        console.print(Text(f"{number}  {printable(source)} → {printable(target)}"))
+
+
+def _print_section(section: Section, walk: WalkData, columns: "_Columns", console: Console, row: int | None) -> None:
+    """With ``row``, each step with its meaning and its values for that sentence."""
+    console.print()
+    console.print(Text(section.title, style="bold cyan"))
+    for module, steps in groupby(section.steps, key=module_of):
+        if module:
+            console.print(Text(f"  {module}", style="cyan"))
+        if row is None:
+            console.print(_lines(steps, columns))
+            continue
+        for step in steps:
+            console.print(_lines([step], columns))
+            for renderable in _details(walk, step, row, console.width - _INDENT):
+                console.print(Padding(renderable, (0, 0, 0, _INDENT), expand=False))
+            console.print()
+    if section.folded:
+        console.print(Padding(Text(section.folded, style="dim"), (0, 0, 0, 2), expand=False))
+    for table in section.tables:
+        console.print()
+        for renderable in _draw_table(table, console.width - 2):
+            console.print(Padding(renderable, (0, 0, 0, 2), expand=False))
+
+
+def _details(walk: WalkData, step: WalkStep, row: int, width: int) -> Iterator[RenderableType]:
+    """What the step means, and its values for one sentence, in words and in numbers."""
+    yield Text(f"{step.story.title} ({source_line(step)}). {step.story.sentence}", style="italic")
+    for line in step_lines(step, row):
+        yield Text(printable(line))
+    fitting = max(1, (width - _LABEL_WIDTH) // _CELL_WIDTH)
+    for table in value_tables(walk, step, row, Most(tokens=fitting, numbers=min(fitting, _NUMBERS))):
+        yield from _draw_table(table, width)
+
+
+def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
+    """Title, grid and caption."""
+    if table.title:
+        yield Text(printable(table.title), style="bold")
+    if table.rows:
+        yield from _rows(table, width)
+    if table.caption:
+        yield Text(printable(table.caption), style="dim")
+
+
+def _rows(table: Table, width: int) -> Iterator[RenderableType]:
+    """A grid; where it is too wide even with folded words, a line for each row."""
+    lines = [tuple(map(printable, table.headers)), *(tuple(map(cell_text, row)) for row in table.rows)]
+    columns = list(zip(*lines, strict=True))
+    is_number = [any(not isinstance(row[place], str) for row in table.rows) for place in range(len(columns))]
+    sizes = [max(map(cell_len, column)) for column in columns]
+    least = [size if number else min(size, _LEAST_TEXT) for size, number in zip(sizes, is_number, strict=True)]
+    gaps = len(_GAP) * len(columns)
+    if sum(sizes) + gaps <= width:
+        yield _grid(lines, sizes, is_number)
+    elif sum(least) + gaps <= width:
+        yield _folding_grid(lines, is_number)
+    else:
+        for line in lines[1:]:
+            named = zip(lines[0], line, strict=True)
+            yield Text(_GAP.join(f"{name} {cell}".strip() for name, cell in named if cell))
+
+
+def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool]) -> Text:
+    """Headers, a rule and rows, all of which fit; numbers are aligned to the right."""
+    header, *rows = (
+        _GAP.join(
+            " " * (size - cell_len(cell)) + cell if number else set_cell_size(cell, size)
+            for cell, size, number in zip(line, sizes, is_number, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+    rule = "─" * (sum(sizes) + len(_GAP) * (len(sizes) - 1))
+    return Text("\n").join([Text(header, style="bold"), Text(rule), *map(Text, rows)])
+
+
+def _folding_grid(lines: list[tuple[str, ...]], is_number: list[bool]) -> Grid:
+    """The same where words take more than one line; numbers are not broken."""
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for header, number in zip(lines[0], is_number, strict=True):
+        grid.add_column(Text(header), justify="right" if number else "left", no_wrap=number, overflow="fold")
+    for line in lines[1:]:
+        grid.add_row(*map(Text, line))
+    return grid
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The widths of number, name and equation, and the columns after them; the same for the whole walk.
+
+    ``equation`` is None where the width has no room for all columns: the rest then goes below the equation.
+    """
+
+    number: int
+    name: int
+    equation: int | None
+    rest: tuple[Callable[[WalkStep], str], ...]
+    widths: tuple[int, ...]
+
+
+def _columns(walk: WalkData, width: int) -> _Columns:
+    number = len(str(max((step.number for step in walk.steps), default=0))) + 2
+    name = max((len(step.name) for step in walk.steps), default=0)
+    rest = (shape_line, gradient_line) if walk.trace.gradients else (shape_line,)
+    widths = tuple(max((len(about(step)) for step in walk.steps), default=0) for about in rest)
+    room = width - number - name - sum(widths) - len(widths) - 2
+    return _Columns(number, name, room if room >= _LEAST_EQUATION else None, rest, widths)
+
+
+def _lines(steps: Iterable[WalkStep], columns: _Columns) -> Grid:
+    """Number, name, equation, symbols = shape, and norm of the gradient."""
+    grid = Grid.grid(padding=(0, 1))
+    grid.add_column(justify="right", width=columns.number, style="dim")
+    grid.add_column(width=columns.name, style="bold")
+    grid.add_column(width=columns.equation, overflow="fold")
+    if columns.equation is not None:
+        for width in (*columns.widths[:-1], None):
+            grid.add_column(width=width, no_wrap=True)
+    for step in steps:
+        about = [Text(step.story.equation, style="green"), *(Text(about(step)) for about in columns.rest)]
+        if columns.equation is None:
+            about = [Text("\n").join(filter(None, about))]
+        grid.add_row(Text(str(step.number)), Text(step.name), *about)
+    return grid

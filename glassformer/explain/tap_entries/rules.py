@@ -1,0 +1,88 @@
+"""The taps of what changes the model's distribution before a token is chosen: rules and constraints.
+
+The rules are stated anew, row by row in plain Python. Keskar et al. 2019 (arXiv 1909.05858); Post and Vilar 2018
+(arXiv 1804.06609).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from torch import Tensor
+
+from glassformer.explain.tap_entries.entry import Entries, TapEntry
+from glassformer.explain.tap_entries.scope import Scope, source_of_rows, written_ids
+
+_NOT_IN_PAPER = "not in the paper"
+
+
+def _ruled_log_probs(scope: Scope) -> Tensor:
+    """The rules one after the other for each row, in plain Python."""
+    own, step = scope.at("search.next_log_probs"), scope.step.call
+    left, options = own.clone(), scope.context.decode
+    sources = source_of_rows(scope, step)
+    for row, (written, source) in enumerate(zip(written_ids(scope, step).tolist(), sources, strict=True)):
+        for number in set(written):
+            left[row, number] *= options.repetition_penalty
+        for number in _repeating(written, options.no_repeat_ngram):
+            left[row, number] = -math.inf
+        if len(written) < options.min_length:
+            left[row, scope.config.eos_id] = -math.inf
+        _apply_constraints(scope, source, written, own[row], left[row])
+    return left
+
+
+def _repeating(written: Sequence[int], n: int) -> Iterable[int]:
+    """The ids that would end a sequence of ``n`` ids that was written before."""
+    for end in range(n, len(written) + 1) if n else ():
+        if written[end - n : end - 1] == written[len(written) - n + 1 :]:
+            yield written[end - 1]
+
+
+def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tensor, left: Tensor) -> None:
+    """Change one row by what is demanded of its source: no end before all is there, nothing banned, the prefix."""
+    if not scope.has("search.required_ids"):
+        return
+    if not all(_occurs(phrase, written) for phrase in _phrases(scope, "required_ids", source)):
+        left[scope.config.eos_id] = -math.inf
+    for *past, last in _phrases(scope, "banned_ids", source):
+        if written[max(0, len(written) - len(past)) :] == past:
+            left[last] = -math.inf
+    prefix = scope.at_call("search.demanded_prefixes", 0)[source]
+    if len(written) < len(prefix) and prefix[len(written)] != scope.config.pad_id:
+        number = int(prefix[len(written)])
+        left.fill_(-math.inf)
+        left[number] = own[number]
+
+
+def _phrases(scope: Scope, name: str, source: int) -> list[list[int]]:
+    padded = scope.at_call(f"search.{name}", 0)[source].tolist()
+    phrases = [[number for number in phrase if number != scope.config.pad_id] for phrase in padded]
+    return [phrase for phrase in phrases if phrase]
+
+
+def _occurs(phrase: list[int], ids: list[int]) -> bool:
+    return any(ids[start : start + len(phrase)] == phrase for start in range(len(ids)))
+
+
+RULES: Entries = {
+    "search": {
+        "ruled_log_probs": TapEntry(
+            "After the rules",
+            "A token that was written before costs more; one that repeats an n-gram, ends too early or breaks a "
+            "constraint gets −∞.",
+            "θ log P, or −∞",
+            "Keskar et al. 2019",
+            compute=_ruled_log_probs,
+        ),
+        "demanded_prefixes": TapEntry(
+            "Required beginnings", "What each output has to begin with, padded.", "given", _NOT_IN_PAPER
+        ),
+        "required_ids": TapEntry(
+            "Required sequences",
+            "What each output has to contain, padded; until it does, it may not end, and the beam is divided.",
+            "given",
+            "Post and Vilar 2018",
+        ),
+        "banned_ids": TapEntry("Banned sequences", "What no output may contain, padded.", "given", _NOT_IN_PAPER),
+    }
+}

@@ -1,0 +1,222 @@
+"""The kinds of walks: one pass with a forced target, a generation, a training step; and what `trace` asks for.
+
+A training step is made on a copy of the model by the functions that training itself calls, and nothing is written.
+Its dropout masks are its own: those of a training, which leaves padding out, are drawn in another order.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoint import newest_valid
+from glassformer.config import WARMUP, DecodeConfig, RunConfig, TrainConfig, flag
+from glassformer.decoding import Translator
+from glassformer.decoding.batching import output_limit, read_sources
+from glassformer.decoding.request import Constraints
+from glassformer.decoding.search import search
+from glassformer.decoding.steps import DecoderSteps
+from glassformer.errors import ConfigError
+from glassformer.explain.edits import parse_edits
+from glassformer.explain.recording import record_pass
+from glassformer.explain.sentences import Sentences, read_sentences
+from glassformer.explain.walk import Walk, build_walk
+from glassformer.model.inference import evaluating
+from glassformer.run_directory import RunDirectory
+from glassformer.trace import Step, note, tracing
+from glassformer.trace.taps import Edit
+from glassformer.training.checkpointing import TrainState, restore_optimizer
+from glassformer.training.distributed import Spread
+from glassformer.training.schedule import cooldown_factor, learning_rate
+from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+
+_PROBABILITIES = "output_projection.probabilities"
+_CHOICE = ("choice.next_ids", "choice.next_probabilities")
+
+
+def walk(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str] | None = None,
+    *,
+    only: str = "*",
+    edits: Mapping[str, Edit] | None = None,
+) -> Walk:
+    """Run the translator's model over sentences and keep each step whose address matches the glob ``only``.
+
+    Without ``targets`` the sentences are translated first, without ``edits``, and the best outputs are the targets.
+    ``edits`` are those of ``tracing``. Raises ``InputError`` for sentences that do not fit the model, ``TraceError``
+    for an ``only`` that matches nothing.
+    """
+    sentences = read_sentences(translator, sources, targets)
+    return walk_through(translator, sentences, only=only, edits=edits)
+
+
+def walk_through(
+    translator: Translator, sentences: Sentences, *, only: str = "*", edits: Mapping[str, Edit] | None = None
+) -> Walk:
+    """``walk`` over sentences that ``read_sentences`` has read."""
+    model = translator.model
+    # The choice is computed from the probabilities, which a glob for the choice alone would leave out.
+    chooses = any(fnmatchcase(address, only) for address in _CHOICE)
+    needed = "*" if chooses and not fnmatchcase(_PROBABILITIES, only) else only
+    trace = record_pass(model, sentences.batch.src_ids, sentences.batch.tgt_in_ids, needed, edits=edits)
+    choice = _choice(trace[_PROBABILITIES]) if chooses else []
+    trace.steps = [step for step in (*sentences.steps, *trace, *choice) if fnmatchcase(step.address, only)]
+    return build_walk(translator, sentences, trace, only=only)
+
+
+def _choice(probabilities: Tensor) -> list[Step]:
+    """The most probable token at each position, and how probable it is."""
+    best, ids = probabilities.max(dim=-1)
+    return [Step(address, ("batch", "tgt"), value) for address, value in zip(_CHOICE, (ids, best), strict=True)]
+
+
+def walk_generation(
+    translator: Translator,
+    sources: Sequence[str],
+    options: DecodeConfig | None = None,
+    *,
+    only: str = "*",
+    constraints: Sequence[Constraints] | None = None,
+) -> Walk:
+    """Translate the sentences as one batch and keep every step, of the model and of the search.
+
+    A blank source is decoded like any other, although translating it gives an empty text without decoding.
+    ``options`` are those of ``Translator.translate``; ``options.cache`` decides whether keys and values are kept.
+    ``constraints`` has one entry for each source. Raises ``InputError`` for sentences that do not fit the model and
+    constraints that no output can meet, ``TraceError`` for an ``only`` that matches nothing.
+    """
+    options = options or translator.config
+    sentences = read_sentences(translator, sources, [""] * len(sources))
+    model = translator.model
+    device = next(model.parameters()).device
+    src_ids = sentences.batch.src_ids.to(device)
+    read = read_sources(sources, translator.src_tokenizer, model.config)
+    limits = [output_limit(source, model.config, options) for source in read]
+    # The search says which sentence each row of the decoder is, so it is always recorded.
+    needed = only if fnmatchcase("search.", only) else "*"
+    with torch.no_grad(), evaluating(model), tracing(model, only=needed) as trace:
+        steps = DecoderSteps.of(model, src_ids, options)
+        found = search(steps, limits, options, range(len(sources)), constraints)
+    targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
+    sentences = sentences.with_targets(targets)
+    trace.steps = [*sentences.source_steps, *trace]
+    walked = build_walk(translator, sentences, trace, only=only, kind="generation", decode=options)
+    trace.steps = [step for step in trace if fnmatchcase(step.address, only)]
+    return walked
+
+
+def walk_training(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    train: TrainConfig,
+    *,
+    run: Path | None = None,
+    only: str = "*",
+) -> Walk:
+    """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
+
+    With ``run``, Adam continues from the moments of the run's latest checkpoint; without it starts from zero. One
+    pass is shown, where R-Drop makes two. Raises what ``walk`` raises.
+    """
+    train = replace(train, r_drop=0.0, warmup=train.warmup or WARMUP[translator.model.config.norm])
+    sentences = read_sentences(translator, sources, targets)
+    model = copy.deepcopy(translator.model).train()
+    optimizer = new_optimizer(model, train)
+    state = TrainState()
+    if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
+        state = TrainState.read(latest)
+        restore_optimizer(Spread(model, train), optimizer, latest)
+    number = state.update + 1
+    device = next(model.parameters()).device
+    own_dropout = torch.random.fork_rng([device] if device.type == "cuda" else [])
+    with own_dropout, tracing(model, only=only, gradients=True) as trace:
+        torch.manual_seed(train.seed)
+        accumulate_gradients(model, [sentences.batch], train)
+        clip_gradients(model, train)
+        cooldown = cooldown_factor(state, number)
+        note("update.cooldown", torch.tensor(cooldown, dtype=torch.float64), "")
+        adam_step(model, optimizer, learning_rate(number, train, model.config.d_model) * cooldown)
+    trace.steps = [step for step in (*sentences.steps, *trace) if fnmatchcase(step.address, only)]
+    return build_walk(translator, sentences, trace, only=only, kind="training", train=train)
+
+
+@dataclass(frozen=True)
+class MadeWalk:
+    """The requested walk; with edits, ``plain`` is the same walk without them."""
+
+    walk: Walk
+    translator: Translator
+    plain: Walk | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkRequest:
+    """A walk of a trained model. ``options`` are the decode options that were given, for ``generate``."""
+
+    run: Path
+    sources: Sequence[str]
+    targets: Sequence[str] | None = None
+    generate: bool = False
+    training: bool = False
+    verify: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    edits: Sequence[str] = ()
+    only: str = "*"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.targets is not None and len(self.targets) != len(self.sources):
+            raise ConfigError(
+                f"--tgt: found {len(self.targets)}, expected one for each of the {len(self.sources)} texts, or none."
+            )
+        modes = {
+            "--generate": self.generate, "--training": self.training, "--edit": bool(self.edits),
+        }  # fmt: skip
+        chosen = [name for name, given in modes.items() if given]
+        if len(chosen) > 1:
+            raise ConfigError(f"trace: found {' and '.join(chosen)}, expected one of them. Make one walk for each.")
+        if self.edits and self.verify:
+            raise ConfigError("trace: found --edit and --verify, but no equation holds for an edited step. Drop one.")
+        if self.only != "*" and (self.edits or self.verify):
+            raise ConfigError(
+                "trace: found --only, but --verify and --edit need the whole pass. Drop it, or make two walks."
+            )
+        if self.training and self.targets is None:
+            raise ConfigError(
+                "--training: found no --tgt, expected the target of each TEXT, from which the step learns."
+            )
+        if self.generate and self.targets is not None:
+            raise ConfigError("--generate: found --tgt, but a generation makes its own target. Drop one of them.")
+        if self.options and not self.generate:
+            names = ", ".join(flag(name, value) for name, value in self.options.items())
+            raise ConfigError(f"{names}: found without --generate, and only --generate searches or samples. Add it.")
+
+    def make(self) -> MadeWalk:
+        """Load the run and make the walk; raises whatever loading and walking raise."""
+        run = RunDirectory(self.run).load(self.device)
+        translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
+        if self.generate:
+            return MadeWalk(self._generation(translator), translator)
+        if self.training:
+            return MadeWalk(self._training(translator, run.config), translator)
+        plain = walk(translator, self.sources, self.targets, only=self.only)
+        if not self.edits:
+            return MadeWalk(plain, translator)
+        edits = parse_edits(self.edits, plain, translator)
+        return MadeWalk(walk_through(translator, plain.sentences, edits=edits), translator, plain)
+
+    def _generation(self, translator: Translator) -> Walk:
+        options = translator.config.updated(self.options)
+        return walk_generation(translator, self.sources, options, only=self.only)
+
+    def _training(self, translator: Translator, config: RunConfig) -> Walk:
+        targets = self.targets or ()
+        return walk_training(translator, self.sources, targets, config.train, run=self.run, only=self.only)

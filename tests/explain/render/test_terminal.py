@@ -1,0 +1,154 @@
+import re
+from io import StringIO
+
+import pytest
+import torch
+from rich.console import Console
+from three_sentences import SOURCES, TARGETS
+
+from glassformer.errors import InputError
+from glassformer.explain import print_attention, print_heatmap, print_walk, walk
+from glassformer.explain.render.plain import clip_text, number_text, printable
+
+
+def printed(print_it, *arguments, width=100, **options) -> str:
+    out = StringIO()
+    print_it(*arguments, Console(file=out, width=width), **options)
+    return out.getvalue()
+
+
+def test_a_step_is_one_line_with_equation_symbols_and_shape(walked):
+    lines = printed(print_walk, walked).splitlines()
+    number = walked["decoder.layers.0.cross_attention.scores"].number
+    (line,) = [line for line in lines if line.split()[:1] == [str(number)]]
+    assert " ".join(line.split()[1:]) == (
+        "scores scores = Q Kᵀ / √d_k (nbatches, h, n_seq_tgt, n_seq_src) = (3, 11, 8, 7)"
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+@pytest.mark.parametrize("values", [False, True])
+def test_no_line_is_wider_than_the_console_and_no_escape_leaves_it(translator, width, values):
+    some = walk(translator, SOURCES, TARGETS, only="*layers.0.cross*")
+    text = printed(print_walk, some, width=width, values=values)
+    assert "\x1b" not in text
+    if width >= 80:
+        assert max(map(len, text.splitlines())) <= width
+    assert text.count("W_O") == (2 if values else 1), "in the equation, and in the sentence"
+
+
+def test_layers_after_the_first_are_folded_unless_asked_for(walked, translator):
+    folded, whole = printed(print_walk, walked), printed(print_walk, walked, all_layers=True)
+    assert "Encoder layers 2 to 3" in folded
+    assert "encoder.layers.1.self_attention" not in folded
+    start, stop = (
+        walked[f"encoder.layers.{n}.{name}"].number for n, name in ((1, "self_attention.q_projected"), (2, "output"))
+    )
+    assert f"the same steps again, numbers {start} to {stop}" in folded
+    assert "encoder.layers.2.self_attention" in whole
+    chosen = walk(translator, SOURCES, TARGETS, only="encoder.layers.*.weights")
+    assert "encoder.layers.2.self_attention" in printed(print_walk, chosen)
+
+
+def test_values_stand_under_their_tokens_for_the_sentence_asked_for(translator):
+    some = walk(translator, SOURCES, TARGETS, only="decoder.layers.0.cross_attention.weights")
+    text = printed(print_walk, some, values=True, row=1)
+    assert "Where the target looks (section 3.2.1)." in text
+    header = next(line for line in text.splitlines() if "love" in line and "→" not in line)
+    assert header.split() == ["I", "am", "in", "love", "with", "you", "</s>"]
+    row = next(line for line in text.splitlines() if line.split()[:1] == ["verliebt"])
+    assert row.split()[1:] == [f"{weight:.3f}" for weight in some.steps[0].value[1, 0, 5].tolist()]
+    assert "showing 4 of 11 along h" in text
+    assert "values: those of sentence 2" in text
+
+
+def test_cut_tables_say_so_and_whole_ones_do_not(translator):
+    some = walk(translator, ["I love you"], ["Ich liebe dich"], only="src_embedding.embedded")
+    assert "showing 8 of 22 along d_model" in printed(print_walk, some, values=True)
+    some = walk(translator, ["I love you"], ["Ich liebe dich"], only="src_mask")
+    text = printed(print_walk, some, values=True)
+    assert "showing" not in text
+    assert re.search(r"I +love +you +</s>", text)
+    assert text.count("yes") == 4
+
+
+def test_long_sentences_are_cut_in_both_directions(translator):
+    long = "I love you " * 9
+    some = walk(translator, [long], only="encoder.layers.0.self_attention.masked_scores")
+    assert "showing 12 of 28 along n_seq_src, 8 of 28 along n_seq_src" in printed(print_walk, some, values=True)
+
+
+def test_user_text_is_neither_markup_nor_terminal_control(translator):
+    source = "[red]I love[/red] [/nothing] \x1b[31m you\u202e\n\t[bold]"
+    some = walk(translator, [source], [source], only="text.*")
+    text = printed(print_walk, some, values=True)
+    assert "[red]I love[/red] [/nothing] �[31m you���[bold]" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (True, "yes"),
+        (7, "7"),
+        (0.0, "0.000"),
+        (-0.12345, "-0.123"),
+        (-float("inf"), "−∞"),
+        (1e-5, "1.0e-05"),
+        (-12345.0, "-1.2e+04"),
+        (999.9999, "1000.000"),
+    ],
+)
+def test_numbers_fit_their_column(number, shown):
+    assert number_text(number) == shown
+    assert len(shown) <= 8
+
+
+def test_labels_are_cut_to_columns_of_the_terminal_not_characters():
+    assert clip_text("Donaudampfschiff", 8) == "Donauda…"
+    assert clip_text("日本語日本語", 12) == "日本語日本語"
+    assert clip_text("日本語日本語", 7) == "日本語…"
+    assert printable("a\tb\x9bc\u202e\u2028") == "a�b�c��"
+    for whole in ("می\u200cخواهم", "👩\u200d👧", "Bonjour\u00a0!", "日本\u3000語"):
+        assert printable(whole) == whole
+
+
+def test_the_heat_map_shades_each_weight_under_its_source_token():
+    weights = torch.tensor([[0.01, 0.05, 0.94], [0.25, 0.0, 0.75], [0.5, 0.5, 0.0]])
+    text = printed(print_heatmap, weights, ["I", "love", "[b]"], ["Ich", "liebe", "</s>"])
+    assert text.splitlines() == [
+        "      I   love [b]",
+        "Ich   ··· ░░░░ ███",
+        "liebe ▒▒▒ ···· ███",
+        "</s>  ▓▓▓ ▓▓▓▓ ···",
+        "      · below 0.05  ░ from 0.05  ▒ from 0.25  ▓ from 0.5  █ from 0.75",
+    ]
+
+
+def test_a_heat_map_wider_than_the_console_goes_on_below():
+    words = [f"word{n}" for n in range(20)]
+    text = printed(print_heatmap, torch.full((2, 20), 0.05), words, ["ein", "wort"], width=40)
+    assert [word for word in text.split() if word.startswith("word")] == words
+    assert max(len(line) for line in text.splitlines()[:-2]) <= 40
+    assert text.count("░░░░░") >= 40
+
+
+def test_a_heat_map_refuses_tokens_that_do_not_fit():
+    with pytest.raises(InputError, match=r"found \(2, 3\), expected \(tgt, src\) = \(1, 3\)"):
+        print_heatmap(torch.zeros(2, 3), ["a", "b", "c"], ["x"], Console(file=StringIO()))
+
+
+def test_a_translations_attention_is_printed_with_its_tokens(translator):
+    (translation,) = translator.translate(["I love you"], attention=True)
+    lines = printed(print_attention, translation).splitlines()
+    assert lines[0].split() == ["I", "love", "you", "</s>"]
+    assert [line.split()[0] for line in lines[1:-1]] == translation.hypotheses[0].tokens
+    with pytest.raises(InputError, match="attention=True"):
+        printed(print_attention, translator.translate(["I love you"])[0])
+    assert "nothing was translated" in printed(print_attention, translator.translate([" "], attention=True)[0])
+
+
+def test_blank_weights_beyond_the_scale_are_left_blank():
+    """A weight that is not a number is no shade."""
+    text = printed(print_heatmap, torch.tensor([[float("nan")]]), ["a"], ["x"])
+    assert text.splitlines()[1] == "x    "
