@@ -105,6 +105,32 @@ def test_text_is_read_and_prepared_without_pytorch(part):
     assert done.returncode == 0, done.stderr
 
 
+DOORS = [
+    "cli.translate",
+    "config",
+    "decoding",
+    "decoding.batch_translator",
+    "decoding.batching",
+    "decoding.engine",
+    "decoding.request",
+    "decoding.segments",
+    "decoding.translation",
+    "decoding.translator",
+    "run_directory",
+    "text",
+]
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_nothing_between_the_shell_and_an_engine_loads_pytorch(name):
+    """Another engine than PyTorch starts without waiting for it."""
+    check = f"import sys, glassformer.{name}; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=PACKAGE.parent
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr
+
+
 def test_every_public_name_is_found_and_an_unknown_one_is_an_attribute_error():
     import glassformer
 

@@ -5,7 +5,7 @@
 # its first steps with the real modules of glassformer: from text to tokens and ids, from ids to vectors, and from
 # vectors to vectors that know their place. Each statement of the text is held against what the modules compute:
 # ✓ where they agree, ✗ with the right value where the text slips.
-# Part two, `architecture_encoder.py`, goes on with attention and the rest of the encoder, part three,
+# Part two, `architecture_encoder.py`, continues with attention and the rest of the encoder, part three,
 # `architecture_decoder.py`, with the decoder and with sampling.
 
 # %%
@@ -42,7 +42,7 @@ lesson.states("Transformer", "encoder and decoder layers of a typical model", (6
 # `words` in our configuration. Two others start from small pieces and join what often stands together:
 # byte-level BPE (Byte Pair Encoding) and WordPiece. All are trained here on 4,000 English phrases (dates, prices,
 # measures) and then read 500 phrases that they have never seen. What is in no vocabulary becomes `<unk>`, for
-# *unknown*; a `▁` is a space, and `##` says that a piece goes on with the word before it.
+# *unknown*; a `▁` is a space, and `##` marks a piece that continues the word before it.
 
 # %%
 phrasebook = load_task("phrasebook-de")

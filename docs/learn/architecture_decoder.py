@@ -99,7 +99,7 @@ lesson.states("Decoder", "sublayers more than in the encoder", 1, sublayers[1] -
 # In training the decoder reads the true target, one place to the right: a start token, which the text calls `<BOS>`
 # and glassformer `<s>`, then all words but the last. At every position it is to say the next one. So one pass
 # predicts all positions at once. The text's letters for the axes (B sentences, N tokens, D wide, H heads of width
-# d_k) stand beside glassformer's words.
+# d_k) are shown next to glassformer's words.
 
 # %%
 LETTERS = {
@@ -145,7 +145,7 @@ lesson.states("Decoder, step 1", "in parallel less what step by step gives", 0.0
 
 # %% [markdown]
 # The text says that each step relies on the output of the previous step. It relies on all of them. The answering
-# model has two sentences in which "you" is the word before: after "I love you" it goes on with "too", after "thank
+# model has two sentences in which "you" is the word before: after "I love you" it continues with "too", after "thank
 # you" it ends.
 
 

@@ -204,7 +204,7 @@ lesson.states("Multi head attention", "W_O is d_model × d_model", (512, 512), t
 
 # %% [markdown]
 # Each head on its own, with its own 128 columns of the three matrices, gives just what the joint computation has for
-# it. Two formulas of the text do not fit the shapes beside them. With a row for each token, as in Q = Z W_Q, a
+# it. Two formulas of the text do not fit the shapes next to them. With a row for each token, as in Q = Z W_Q, a
 # head's matrix stands to the right. And H heads are numbered from 1 to H, or from 0 to H - 1, but not from 0 to H.
 
 # %%

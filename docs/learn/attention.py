@@ -243,7 +243,7 @@ for head, columns in enumerate(both_heads):
 fit(attention.w_o, printed_concat[None], printed_final[None])
 
 # %% [markdown]
-# Now one run of the real model. The trace keeps every step of its attention. Beside each shape stand its axes:
+# Now one run of the real model. The trace keeps every step of its attention. Next to each shape are its axes:
 # first by our symbol, where the notebook says `batch` for nbatches, `seq_len` for n_seq_src and `heads` for h.
 
 # %%
@@ -592,7 +592,7 @@ lesson.states(
 drawn_on = steps["weights"].amax(dim=1) > 0  # in some head
 others = [[words[0][key] for key in range(4) if drawn_on[0, query, key] and key != query] for query in range(3)]
 print(dict(zip(words[0], others, strict=False)))
-lesson.states("Summary", "words that The draws on besides itself", ["cat", "sat"], others[0])
+lesson.states("Summary", "words other than itself that The draws on", ["cat", "sat"], others[0])
 
 # %%
 lesson.end()

@@ -30,7 +30,7 @@ lesson = Lesson("paper 5.1", "Attention Is All You Need, section 5.1: Training D
 # ## One vocabulary for two languages
 #
 # Byte-pair encoding starts from single characters (here from bytes) and again and again joins the two neighbours that
-# stand side by side most often, until the vocabulary has the size that was asked for. Frequent words end as one
+# stand side by side most often, until the vocabulary has the requested size. Frequent words end as one
 # token, rare ones as several, and nothing is ever unknown. The paper's vocabulary for English and German has about
 # 37,000 entries; for our 10,000 phrases 2,000 are plenty.
 
@@ -160,8 +160,8 @@ def loss_of_first(indices: list[int]) -> float:
     return float(loss)
 
 
-alone, beside = loss_of_first([shortest]), loss_of_first([shortest, longest])
-assert abs(alone - beside) < 1e-4
+alone, together = loss_of_first([shortest]), loss_of_first([shortest, longest])
+assert abs(alone - together) < 1e-4
 
 # %% [markdown]
 # ## 25,000 and 25,000 tokens

@@ -3,7 +3,7 @@
 #
 # *Attention Is All You Need* tells in section 5.3 how the weights were moved: by Adam, at a rate that first climbs
 # and then falls. Section 5.2 tells how long that took. Here the schedule is drawn and recomputed from equation 3,
-# Adam is worked by hand beside the one that glassformer uses, and two small models show what the climb is for.
+# Adam is worked by hand and compared with the one that glassformer uses, and two small models show what the climb is for.
 #
 # A line with ✓ shows something that the paper states and that comes out again.
 
@@ -203,7 +203,7 @@ print(f"exactly zero: {(sizes == 0).float().mean():.2%}   more than zero, less t
 #
 # The paper does not say why the rate climbs first. We can watch it: two models with the same weights and the same
 # batches, whose rates have the same peak. One climbs to it over 50 updates, the other starts there. The task is to
-# write six random tokens backwards, and has 17 answers at each position (16 tokens and the end). Whoever does not
+# write six random tokens backwards, and has 17 answers at each position (16 tokens and the end). A model that does not
 # look at the source can do no better than about ln 17.
 
 
@@ -258,7 +258,7 @@ lesson.states("5.2", "big: days, 300,000 steps of 1.0 s", 3.5, round(big_days, 1
 
 # %% [markdown]
 # They do, within their rounding: 12 hours are 0.432 s a step, which is about 0.4. Multiplying the rounded 0.4 gives
-# 11.1 hours, so whoever computes on should take the hours. The warm-up of base, by the way, was over after half an
+# 11.1 hours, so further calculations should start from the hours. The warm-up of base, by the way, was over after half an
 # hour, that of big after a little more than an hour.
 
 # %%

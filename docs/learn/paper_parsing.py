@@ -34,7 +34,7 @@ lesson = Lesson("paper 6.3", "Attention Is All You Need, section 6.3 and the att
 #
 # A tree becomes a sequence by writing brackets. A sentence (S) is a noun phrase (NP) and a verb phrase (VP); a noun
 # phrase is an article (DT), perhaps an adjective (JJ), a noun (NN) and perhaps a prepositional phrase (PP). In our
-# little English "of" and "in" belong to the noun before them, "with" and "by" to the verb. So whoever parses has to
+# little English "of" and "in" belong to the noun before them, "with" and "by" to the verb. So a parser has to
 # look at the word, and for the closing brackets far back. An opening bracket is written `NP_`, a closing one `_NP`.
 
 # %%

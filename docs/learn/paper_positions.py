@@ -180,7 +180,7 @@ assert float((early - late).abs().max()) < 1e-4
 # %% [markdown]
 # ## Longer than anything seen
 #
-# The paper chose sinusoids because they *may* allow the model to go on to sequences longer than those of the
+# The paper chose sinusoids because they *may* allow the model to extrapolate to sequences longer than those of the
 # training. It did not test it. SCAN (Lake and Baroni 2018, arXiv 1711.00350) does: commands in a little language
 # become sequences of actions, and in its length split all short ones are for training and all long ones for the test.
 

@@ -2,7 +2,7 @@
 # # Dropout and label smoothing
 #
 # *Attention Is All You Need*, section 5.4, names what keeps the model from learning its training text by heart:
-# dropout in certain places at a certain rate, and label smoothing, of which the paper says that it hurts perplexity
+# dropout in certain places at a certain rate, and label smoothing; the paper says that it hurts perplexity
 # and helps BLEU. Here we find the places in the real model and measure the rate, recompute the smoothed loss by hand,
 # and work out how much perplexity it must cost.
 #
@@ -133,7 +133,7 @@ assert torch.equal(third, fourth)
 # %% [markdown]
 # ## Label smoothing: a softer answer
 #
-# Without smoothing the model is told: this token with probability 1, all others with 0. Smoothing of ε takes ε of it
+# Without smoothing the target is: this token with probability 1, all others with 0. Smoothing of ε takes ε of it
 # and spreads it over the vocabulary. There are several ways to spread, and they are confused often:
 #
 # - evenly over all `vocab` entries, the right one among them: the right one gets 1 - ε + ε / vocab. So does the work

@@ -271,8 +271,8 @@ for name, last, hours in (("base", 5, 12), ("big", 20, 84)):
 lesson.states("6.1", "checkpoints averaged for base", 5, TrainConfig().average_last)
 
 # %% [markdown]
-# Our translator goes on for fifty updates with small batches and a high rate, so that its weights wander a good deal,
-# and saves them every ten. `average_weights` is what `glassformer train` and `glassformer average` use.
+# We train our translator for fifty more updates with small batches and a high rate, so that its weights wander a good deal,
+# and save them every ten. `average_weights` is what `glassformer train` and `glassformer average` use.
 
 # %%
 settings = TrainConfig(batch_tokens=256, schedule="inverse_sqrt", peak_rate=1e-2, warmup=10)
@@ -302,7 +302,7 @@ assert averaged < min(single)
 #
 # ## The results
 #
-# The two languages, and what the section says of them, beside the entries of table 2.
+# The two languages, and what the section says of them, next to the entries of table 2.
 
 # %%
 BLEU = {"Transformer (big)": (28.4, 41.8), "Transformer (base)": (27.3, 38.1), "ConvS2S ensemble": (26.36, 41.29)}

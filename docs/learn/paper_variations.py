@@ -250,7 +250,7 @@ lesson.states("table 2", "base: operations, 12 hours", 3.3e18, float(f"{estimate
 lesson.states("table 2", "big: operations, 3.5 days", 2.3e19, float(f"{estimates['big']:.1e}"))
 
 # %% [markdown]
-# That is what the GPUs could have done in that time, not what the model asked for. What it asked for we can count:
+# That is what the GPUs could have done in that time, not what the model needed. What it needed we can count:
 # the operations of one step, times the number of steps. A rule of thumb gives nearly the same without counting: six
 # operations for each parameter and token, two in the forward and four in the backward pass. (It holds here because
 # the shared matrix, when it embeds, costs nothing, and when it answers, costs like any other. Source tokens pass
@@ -282,7 +282,7 @@ plt.close("all")
 # %% [markdown]
 # If batches held 25,000 tokens on each side, as section 5.1 says, then base made some 29 % of these 9.5 TFLOPS and
 # big some 42 %: larger matrices fill a GPU better. So the table says what the GPUs might have computed in that time.
-# That is a fair way to compare its rows, which were all estimated so. But whoever sets them beside costs counted as
+# That is a fair way to compare its rows, which were all estimated so. But anyone who compares them with costs counted as
 # 6·N·tokens, as is usual today, must bear in mind a factor of three and a half for base.
 #
 # Where the operations of a step go:

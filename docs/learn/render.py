@@ -57,8 +57,8 @@ HOW_TO = (
     "all, and `make learn` renders the pages below."
 )
 SLIPS = (
-    "Every line is asserted by its lesson: what the text states is computed not to hold, and the value beside it "
-    "is what the computation gives. The texts are good; whoever writes this much makes slips, and whoever learns "
+    "Every line is asserted by its lesson: what the text states is computed not to hold, and the value next to it "
+    "is what the computation gives. The texts are good; anyone who writes this much makes slips, and anyone who learns "
     "from them should know which."
 )
 _LAST_CELL = """
@@ -211,7 +211,7 @@ def _is_current(name: str) -> bool:
 
 
 def write_notebooks(folder: Path) -> None:
-    """Every lesson as a notebook, not carried out; the helper beside them."""
+    """Every lesson as a notebook without outputs, and the module that they import."""
     import jupytext
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 # # Shapes, end to end
 #
 # *Shaped Transformer* (text 000) follows three English sentences through the Transformer and writes the shape of
-# the tensor beside every step, from 0 (text becomes ids) to 5-2 (probabilities of the next token). Here the same
+# the tensor next to every step, from 0 (text becomes ids) to 5-2 (probabilities of the next token). Here the same
 # three sentences go through a real glassformer model with the paper's sizes. Each step is shown with the
 # text's symbols, our own words for the axes, the sizes that come out, and some of the numbers inside.
 #
@@ -350,7 +350,7 @@ lesson.slips(
 
 # %% [markdown]
 # The ids of the padded rows are given as GPT-4o's, with 0 for padding. GPT-4o's tokenizer has no padding, and its id
-# 0 is a token like any other: the exclamation mark. Whoever takes both as they stand hides every "!" from the model.
+# 0 is a token like any other: the exclamation mark. Taking both as they stand hides every "!" from the model.
 # (glassformer's own tokenizers keep the ids 0 to 3 for `<pad>`, `<s>`, `</s>` and `<unk>`.)
 
 # %%
@@ -369,7 +369,7 @@ lesson.slips(
 # %% [markdown]
 # **The batch.** The text takes the class `Batch` of *The Annotated Transformer*. From padded sources and targets it
 # makes five things: a source mask, the decoder's input (all but the last token), what the decoder is to say (all but
-# the first), a target mask, and the number of tokens to predict. Here they are beside glassformer's `Batch`. Where
+# the first), a target mask, and the number of tokens to predict. Here they are next to glassformer's `Batch`. Where
 # the two inputs differ, the `</s>` of a shorter target has moved onto padding; nothing is to be said there, so it
 # makes no difference.
 
@@ -503,7 +503,7 @@ lesson.slips(
     "positions of 'I love you' in the batch",
     3,
     len(positions),
-    why="The sentence has three tokens, but the row is padded to six, and the text itself goes on to list six.",
+    why="The sentence has three tokens, but the row is padded to six, and the text itself then lists six.",
 )
 
 # %%
@@ -711,7 +711,7 @@ for name in ("q", "k", "v", "weights", "heads", "heads_merged", "output"):
     print(f"{name:13} {' '.join(resolved_axes(found)):24} {found.shape}")
 print("W_O:", tuple(wide.encoder.layers[0].self_attention.w_o.weight.shape))
 joined = wide_trace[f"{place}.self_attention_add_norm.residual"]
-lesson.states(f"{WHERE}: d_v", "d_v = 96 beside d_k = 64 works", tuple(x.shape), tuple(joined.shape))
+lesson.states(f"{WHERE}: d_v", "d_v = 96 with d_k = 64 works", tuple(x.shape), tuple(joined.shape))
 
 # %% [markdown]
 # **Add & Norm.** What the sublayer found is added to what went round it; then each vector is brought to mean 0 and
@@ -864,13 +864,13 @@ lesson.slips(
     "change of the logits when the mask is left out",
     0.0,
     round(float(change.max()), 4),
-    why="Keys of source padding must be hidden: else what is said of a sentence depends on its neighbours' length.",
+    why="Keys of source padding must be hidden: otherwise the output for a sentence depends on its neighbours' length.",
     within=0.01,
 )
 
 # %% [markdown]
-# The sentence without padding does not move. "I love you", half of whose row is padding, moves most. With the mask it
-# says the same as alone.
+# The sentence without padding does not move. "I love you", half of whose row is padding, moves most. With the mask its
+# output is the same as alone.
 #
 # ### 4-3. Feed-forward network
 #

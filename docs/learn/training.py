@@ -226,7 +226,7 @@ lesson.states("Training", "what the decoder sees for t₄", ["<s>", "t₁", "t�
 # source is the target itself, s₁ = t₁ and so on. The notes say that masking takes care of it. It does not: the
 # answers to all positions but the last stand open in the encoder.
 #
-# To show it we train two small models on random symbols, ten different ones. Nobody can guess them: whoever does
+# To show it we train two small models on random symbols, ten different ones. Nobody can guess them: a model that does
 # not see a symbol pays ln 10 ≈ 2.30 for it. One model gets S = t₁ t₂ t₃, the other unrelated symbols.
 
 
@@ -854,7 +854,7 @@ lesson.states("Superposition", "and nothing of the others", 0.0, noise, within=1
 # Three numbers can be had for each N and ε:
 #
 # - **Measured.** Draw 20,000 random directions and keep each that fits with those kept before.
-# - **At least.** Let p be the chance that two random directions are too close. Go on until nothing fits any more:
+# - **At least.** Let p be the chance that two random directions are too close. Continue until nothing fits any more:
 #   then the regions too close to a kept direction cover everything. Each covers the part p, so there are at least 1
 #   / p of them. As p falls like e^(-ε²N/2), this grows like e^(ε²N/2).
 # - **At most.** Take M directions and the mean of cos²ᵏ over all pairs, each with itself included. It is never

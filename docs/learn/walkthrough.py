@@ -1005,7 +1005,7 @@ shows(where, "after linear", (1, 200, 120), "output_projection.logits")
 
 # %% [markdown]
 # The text ends with the linear layer and leaves the softmax to the loss. That is so: cross-entropy takes the
-# softmax itself. A trace shows the probabilities beside the logits. The loss of our training, without label
+# softmax itself. A trace shows the probabilities next to the logits. The loss of our training, without label
 # smoothing, is the mean of -log of the probability of the right token, which can be read off them.
 
 # %%
@@ -1070,7 +1070,7 @@ print_summary(model, Console(width=108, force_jupyter=False))
 # Our rows are the text's, in its order, under our names: `self_attention` is a `SelfAttention`, `layers.0` of the
 # encoder an `Encoder`, the stack itself a `ModuleList`. Two kinds of row are ours alone, and hold no parameters:
 # `AddAndNorm` keeps a dropout and its norm together, and the embeddings have the dropout that the text leaves out.
-# Below is the text's table with our address beside each row, layers 2 to 6 left out, then the comparison of all
+# Below is the text's table with our address next to each row, layers 2 to 6 left out, then the comparison of all
 # rows.
 
 # %%

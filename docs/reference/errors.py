@@ -15,7 +15,7 @@ TESTS = Path(__file__).resolve().parents[2] / "tests" / "test_teaching_errors.py
 def errors_page() -> str:
     tests = table_of_mistakes()
     return page(
-        "Mistakes and what they are told",
+        "Mistakes and their messages",
         "Each message says in one line where the mistake is, what was found, what was expected and what to do. What "
         "is written below is run as it stands by [a test](../tests/test_teaching_errors.py) that holds each message "
         "to these four. On the command line a message stands on standard error, after `error:`, and the command ends "

@@ -24,7 +24,7 @@ def results_page() -> str:
     head = ["recipe", "norm", "positions", "dropout", "vocabulary", "cells an update", "updates", "cooldown",
             "teachers", "target tokens a seed", "minutes a seed", "seeds", "score", "published", "chrF"]  # fmt: skip
     return page(
-        "Published results, done again",
+        "Published results, reproduced",
         "Each is one command, `glassformer reproduce RECIPE`: it trains with some seeds, translates the test set and "
         "scores it. Beside each score stands sacrebleu's signature, which says how it was counted. Multi30k is for "
         "non-commercial research and education: neither its text nor weights trained on it are here, only numbers.",

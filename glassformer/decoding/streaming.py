@@ -6,12 +6,13 @@ the middle of a character: the detokenizer holds back an incomplete character un
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-
-from glassformer.decoding.beam import SearchState
-from glassformer.decoding.sampling import SampleState
 from glassformer.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from glassformer.decoding.beam import SearchState
+    from glassformer.decoding.sampling import SampleState
 
 
 class CertainPrefix:
@@ -20,8 +21,10 @@ class CertainPrefix:
     def __init__(self) -> None:
         self._hypotheses: dict[int, list[list[int]]] = {}
 
-    def update(self, state: SearchState | SampleState) -> list[int]:
+    def update(self, state: "SearchState | SampleState") -> list[int]:
         """The shared ids after a step; after eos there may be padding."""
+        from glassformer.decoding.sampling import SampleState
+
         # Groups and samples that are done leave the state; their outputs still count.
         self._hypotheses |= _of_samples(state) if isinstance(state, SampleState) else _of_beams(state)
         every = [ids for hypotheses in self._hypotheses.values() for ids in hypotheses]
@@ -31,12 +34,14 @@ class CertainPrefix:
         )
 
 
-def _of_samples(state: SampleState) -> dict[int, list[list[int]]]:
+def _of_samples(state: "SampleState") -> dict[int, list[list[int]]]:
     return {number: [ids] for number, ids in zip(state.samples.tolist(), state.ids.tolist(), strict=True)}
 
 
-def _of_beams(state: SearchState) -> dict[int, list[list[int]]]:
+def _of_beams(state: "SearchState") -> dict[int, list[list[int]]]:
     """Of the finished ones the n_best suffice: another one never becomes the best again."""
+    import torch
+
     ids = torch.cat([state.ids, state.ended_ids], dim=1)
     exists = torch.cat([state.ranking, state.ended_scores], dim=1) > -math.inf
     return {number: ids[place, exists[place]].tolist() for place, number in enumerate(state.sentences.tolist())}
