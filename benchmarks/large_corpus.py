@@ -81,7 +81,7 @@ def work(directory: Path, updates: int) -> None:
             begun.append(stage)
             print(json.dumps({"stage": stage}), flush=True)
 
-    def advanced(progress: PrepareProgress, *, due: bool) -> None:
+    def on_prepare(progress: PrepareProgress, *, due: bool) -> None:
         begin(progress.stage)
 
     begin("fingerprint")
@@ -89,7 +89,7 @@ def work(directory: Path, updates: int) -> None:
     config = RunConfig.from_mapping({**SETTINGS, "train": {**SETTINGS["train"], "max_updates": updates}})
     mark = source.fingerprint()
     begin("pairs read")
-    text = prepare(source.pairs, None, config.text, run / "text", source=mark, report=tell, on_progress=advanced)
+    text = prepare(source.pairs, None, config.text, run / "text", source=mark, report=tell, on_progress=on_prepare)
     for epoch in (1, 2):
         begin(f"order of epoch {epoch}")
         BatchStream(text.train, config.train, epoch, BEYOND_THE_END)

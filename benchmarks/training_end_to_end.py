@@ -43,7 +43,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.batches import Batch, collate, plan_batches
 from glassformer.text.dataset import EncodedPairs
 from glassformer.training.arguments import TrainRequest
-from glassformer.training.display import display_for
+from glassformer.training.display import open_display
 from glassformer.training.train import train
 
 CELLS, WARM_UP, RATE = 4096, 200, 1e-3
@@ -67,7 +67,7 @@ def glassformer_curve(options: argparse.Namespace, run: Path) -> Curve:
             f"train.max_minutes={options.minutes}", "train.cooldown=0",
         ],
     )  # fmt: skip
-    with display_for(Console(stderr=True, quiet=True)) as display:
+    with open_display(Console(stderr=True, quiet=True)) as display:
         train(request.run, request.source, request.config, display)
     found: Curve = []
     elapsed = 0.0

@@ -28,8 +28,8 @@ from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, read_prepared
 from glassformer.training.arguments import TrainRequest
-from glassformer.training.data import BatchStream, Share
-from glassformer.training.run_log import Progress, Silence
+from glassformer.training.data import BatchStream, UpdateBatches
+from glassformer.training.run_log import Display, TrainProgress
 from glassformer.training.train import train
 from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
 
@@ -53,14 +53,14 @@ class Bare:
             self._step(share)
         return time.perf_counter() - start
 
-    def _step(self, share: Share) -> None:
+    def _step(self, share: UpdateBatches) -> None:
         accumulate_gradients(self._model, share.batches, self._settings)
         clip_gradients(self._model, self._settings)
         adam_step(self._model, self._optimizer, 1e-4)
 
 
-class Meter(Silence):
-    """A display that shows nothing; it interrupts the training to time bare steps."""
+class Meter(Display):
+    """The display of a training: it shows nothing, and interrupts the training to time bare steps."""
 
     def __init__(self, run: RunDirectory, updates: int) -> None:
         self._run, self._updates = run, updates
@@ -69,7 +69,7 @@ class Meter(Silence):
         self.loop: list[float] = []
         self.steps: list[float] = []
 
-    def progress(self, progress: Progress, *, due: bool) -> None:
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
         """After every update: at the end of a stretch, time the bare steps of the next one."""
         if progress.update % STRETCH:
             return

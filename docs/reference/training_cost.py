@@ -1,4 +1,4 @@
-"""The page of the cost of training, from the results of the benchmarks."""
+"""The page of what training costs, written from the results of the benchmarks."""
 
 import json
 from collections.abc import Iterator
@@ -44,30 +44,31 @@ def _steps() -> Iterator[str]:
     )
     yield (
         f"Measured with `benchmarks/training.py` on {_where(results)}; peers: {versions}. A step is forward, "
-        "label-smoothed loss, backward and a fused Adam, on the same batches of some 1,660 target tokens in "
-        "sentences of similar length with little padding, vocabulary 10,000; all have the same sizes and norm "
-        f"after each sublayer{_except_eole(results)}. Medians of {rounds} rounds in which the systems take turns. "
-        "glassformer keeps freed memory for the next tensor, as its trainings do; the others run unchanged. "
-        "nn.Transformer and x-transformers also drop out attention weights, so the columns without dropout are the "
-        "fair comparison with them."
+        "smoothed loss, backward and a fused Adam, on the same batches of about 1,660 target tokens: sentences of "
+        "similar length with little padding, vocabulary 10,000. All have the same sizes and norm after each "
+        f"sublayer{_but_eole(results)}. Medians of {rounds} rounds, in which the systems take turns. "
+        "glassformer reuses freed memory, as its trainings do; the others run with their defaults. "
+        "nn.Transformer and x-transformers also apply dropout to attention weights, so compare them in the columns "
+        "without dropout."
     )
     yield from _columns(results["columns"])
 
 
-def _except_eole(results: dict[str, Any]) -> str:
+def _but_eole(results: dict[str, Any]) -> str:
     if "Eole" not in results["versions"]:
         return ""
-    return ", except Eole, which has it before each and also drops out inside the feed-forward network"
+    return ", except for Eole, which has norm before each sublayer, and dropout inside the feed-forward network too"
 
 
 def _steps_in_bf16() -> Iterator[str]:
     results = _read("training_bf16.json")
     if results is None:
         return
-    yield "## The same in bfloat16 on another machine"
+    yield "## The same in bfloat16, on another machine"
     yield (
-        f"`benchmarks/training.py --precisions bf16` on {_where(results)}, whose processor multiplies bfloat16 "
-        f"matrices (AMX); autocast in every system, the same versions. Medians of {_rounds(results)} rounds."
+        f"`benchmarks/training.py --precisions bf16` on {_where(results)}, whose processor has instructions for "
+        f"bfloat16 matrices (AMX); every system with autocast, the same versions. Medians of {_rounds(results)} "
+        "rounds."
     )
     yield from _columns(results["columns"], "#")
 
@@ -77,22 +78,22 @@ def _rounds(results: dict[str, Any]) -> str:
 
 
 def _columns(columns: dict[str, Any], deeper: str = "") -> Iterator[str]:
-    """Three tables; ``deeper`` is prepended to their headings."""
+    """Three tables; ``deeper`` is put before their headings."""
     yield f"{deeper}## Target tokens a second"
     yield table(
         ["system", *columns], _rows(columns, lambda column, name: f"{column['tokens_per_s'][name]['median']:,.0f}")
     )
     yield f"{deeper}## How many times as fast glassformer is"
     yield table(["over", *columns], _ratios(columns))
-    yield "In brackets the 95 % bootstrap interval over these few rounds."
+    yield "In brackets the interval that contains 95 % of the ratios when these few rounds are resampled."
     yield f"{deeper}## Share of what the machine's matrix products reach"
     yield table(
         ["system", *columns], _rows(columns, lambda column, name: f"{100 * column['share_of_ceiling'][name]:.0f} %")
     )
     yield (
-        "The multiply-adds of forward and backward, relative to those of a matrix product of the feed-forward "
-        "network's size in the same run on all cores. These also depend on other load of the machine, so the shares "
-        "of two columns cannot be compared."
+        "The multiply-adds per second of forward and backward, divided by those of a matrix product of the "
+        "feed-forward network's size in the same run on all cores. Those, too, depend on what else the machine does: "
+        "do not compare the shares of two columns."
     )
 
 
@@ -116,18 +117,18 @@ def _ratios(columns: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def _aims() -> Iterator[str]:
-    """The tables above in short, compared with our aims."""
+    """The tables above, compared with our aims."""
     found = [results for name in ("training.json", "training_bf16.json") if (results := _read(name))]
     columns = {name: column for results in found for name, column in results["columns"].items()}
     if not columns:
         return
     yield "## Compared with our aims"
     yield (
-        "We aim at 1.3 times the speed of the fastest other system, and at 80 % of what the machine's matrix "
-        "products reach. Medians that fall short are bold; their intervals are above."
+        "We aim at 1.3 times the fastest of the others, and at 80 % of what the machine's matrix products reach. "
+        "Medians that fall short are in bold; the tables above show how far the few rounds are apart."
     )
     rows = (
-        [name, _bold_below(_over_the_fastest(column), 1.3, ""), _bold_below(_own_share(column), 80, " %")]
+        [name, _held(_over_the_fastest(column), 1.3, ""), _held(_own_share(column), 80, " %")]
         for name, column in columns.items()
     )
     yield table(["column", "over the fastest of the others", "share of the machine's products"], rows)
@@ -141,7 +142,7 @@ def _own_share(column: dict[str, Any]) -> str:
     return f"{100 * column['share_of_ceiling']['glassformer']:.0f}"
 
 
-def _bold_below(value: str, aim: float, unit: str) -> str:
+def _held(value: str, aim: float, unit: str) -> str:
     return f"{value}{unit}" if float(value) >= aim else f"**{value}{unit}**"
 
 
@@ -150,13 +151,13 @@ def _loop() -> Iterator[str]:
     if results is None:
         return
     between = results["without_validations"]
-    yield "## The cost of the training loop"
+    yield "## What the loop adds to the steps"
     yield (
-        f"`benchmarks/training_loop.py --epochs {results['validations']}`, the first machine: bare steps on the same "
-        f"batches take **{100 * results['share']:.1f} %** of the time of `glassformer train` with "
-        f"{code(results['size'])} on {results['text']}, {results['updates']:,} updates with validation, translations "
-        f"of 200 sentences and saving once an epoch. Between validations it is {100 * between['median']:.1f} % (95 % "
-        f"interval: {100 * between['low']:.1f} to {100 * between['high']:.1f})."
+        f"`benchmarks/training_loop.py --epochs {results['validations']}`, the first machine: a `glassformer train` "
+        f"of {code(results['size'])} on {results['text']}, {results['updates']:,} updates, with validation, "
+        f"translation of 200 sentences and saving once per epoch. Steps alone, on the same batches, take "
+        f"**{100 * results['share']:.1f} %** of its time. Between validations it is {100 * between['median']:.1f} % "
+        f"(95 % interval {100 * between['low']:.1f} to {100 * between['high']:.1f})."
     )
 
 
@@ -170,24 +171,25 @@ def _end_to_end() -> Iterator[str]:
     yield "## From prepared text to a validation loss"
     yield (
         f"`benchmarks/training_end_to_end.py`, the first machine: {code(results['size'])} with norm after each "
-        f"sublayer, on {results['text']}, for {results['minutes']:g} minutes each. The clock starts when "
-        "the text has been read and encoded. glassformer's time includes validation, translating 200 sentences each "
-        "time, and saving; that of the others, set up as their documentation does with batches of sentences in "
-        "random order, only their updates. The table gives seconds and updates until the loss, in nats per token, "
-        "first fell below a value, in brackets the time relative to glassformer's. "
-        f"The loss is measured every {every} updates; rounds: {rounds}."
+        f"sublayer, on {results['text']}, for {results['minutes']:g} minutes each. The time starts when "
+        "the text has been read and encoded, for all of them. glassformer's time includes validation, the "
+        "translation of 200 sentences each time, and saving. The time of the others, set up as in their "
+        "documentation with batches of sentences in random order, includes only their updates. The table gives the "
+        "seconds and updates until the loss, in nats per token, was first below a value, and in brackets how many "
+        f"times as long as glassformer that took. The loss is measured every {every} updates, so the table is no "
+        f"more precise than that; rounds: {rounds}."
     )
-    rows = ([f"{row['loss']:g}", *(_time_and_updates(row, name) for name in shown)] for row in results["reached"])
+    rows = ([f"{row['loss']:g}", *(_reached(row, name) for name in shown)] for row in results["reached"])
     yield table(["validation loss below", *(names[name] for name in shown)], rows)
     if all(row[name]["updates"] < results["warmup"] for row in results["reached"] for name in shown):
         yield (
-            f"All this is within the warm-up of {results['warmup']} updates: it shows how fast each begins to learn, "
-            "not how good it becomes."
+            f"All of this is within the warm-up of {results['warmup']} updates: it shows how fast each starts to "
+            "learn, not how good it becomes."
         )
-    yield "[All figures](../benchmarks/results/training_end_to_end.json)."
+    yield "[All results](../benchmarks/results/training_end_to_end.json)."
 
 
-def _time_and_updates(row: dict[str, Any], name: str) -> str:
+def _reached(row: dict[str, Any], name: str) -> str:
     ratio = f" ({row['ratios'][name]:.2f})" if name in row["ratios"] else ""
     return f"{row[name]['seconds']:.0f} s, {row[name]['updates']:,.0f} updates{ratio}"
 
@@ -199,44 +201,43 @@ def _large_corpus() -> Iterator[str]:
     results = found["results"]
     yield "## A corpus of millions of pairs"
     yield (
-        f"`benchmarks/large_corpus.py` on {_where(results[-1])}, synthetic sentences of 3 to 19 words. Memory, in "
-        "MB of 2^20 bytes, is the peak of all processes together, read ten times a second: anonymous memory, without "
-        "memory-mapped file pages, which the system can reclaim. Seconds are processor time of all processes. "
-        "Training is a few updates."
+        f"`benchmarks/large_corpus.py` on {_where(results[-1])}, made-up sentences of 3 to 19 words. Memory, in "
+        "MB of 2^20 bytes, is the highest value of all processes together, measured ten times a second, without the "
+        "pages of mapped files, which the system can reclaim at any time. Seconds are processor time, of all "
+        "processes. Training makes a few updates."
     )
     stages = [stage for stage in results[-1]["stages"] if stage != "start"]
     pairs = [f"{result['pairs'] / 1e6:g} million" for result in results]
-    for title, key in (("peak MB", "all_processes_mb"), ("processor seconds", "processor_s")):
+    for title, key in (("MB held", "all_processes_mb"), ("processor seconds", "processor_s")):
         rows = ([stage, *(f"{result['stages'][stage][key]:,.1f}" for result in results)] for stage in stages)
         yield table([title, *pairs], rows)
     sizes = "; ".join(
-        f"{name} pairs, {result['text_mb']:,.0f} MB of text and {result['encoded_mb']:,.0f} MB encoded, with "
+        f"{name} pairs, {result['text_mb']:,.0f} MB of text and {result['encoded_mb']:,.0f} MB encoded, by "
         f"{result['processes']} process{'es' if result['processes'] > 1 else ''}"
         for name, result in zip(pairs, results, strict=True)
     )
-    yield f"Sizes: {sizes}. [All figures](../benchmarks/results/large_corpus.json)."
+    yield f"Prepared: {sizes}. [All results](../benchmarks/results/large_corpus.json)."
 
 
 def _paper() -> Iterator[str]:
     results = _read("training_cost.json")
     if results is None:
         return
-    yield "## The cost of the paper's models"
+    yield "## What the paper's models would take"
     yield (
-        "`benchmarks/training_cost.py` counts the matrix products of forward and backward for WMT14 "
-        "English-German as the paper trained it, some 25,000 tokens of each language an update. Hours follow from "
-        f"the peak in a processor's data sheet and a utilisation of {100 * results['utilisation']:.0f} %, which is "
-        f"assumed, not measured; so is the price of {results['price_usd']:g} USD per GPU-hour. The exchange of "
-        "gradients between processes is computed from its bytes; with so small a batch it takes most of the time on "
-        "64 of the newer GPUs."
+        "`benchmarks/training_cost.py` counts the products of forward and backward for WMT14 English-German as the "
+        "paper trained it, with about 25,000 tokens of each language per update. Hours follow from the peak in a "
+        f"processor's data sheet and a utilisation of {100 * results['utilisation']:.0f} %, which is an assumption, "
+        f"not a measurement, as is {results['price_usd']:g} USD for an hour of a GPU. The exchange of gradients "
+        "between processes is counted by its bytes; with so small a batch, it limits 64 GPUs."
     )
     for size, row in results["models"].items():
         papers = f"the paper states {row['papers']:.1e}" if "papers" in row else ""
         yield (
             f"### {size}\n\n{row['weights'] / 1e6:.1f} million weights, "
             f"{row['operations_per_token'] / 1e6:,.0f} million operations a target token, "
-            f"{row['operations']:.1e} in all; {papers}, which is hours times GPUs times the sustained speed of "
-            "a P100, not a count."
+            f"{row['operations']:.1e} in all; {papers}, which is hours times GPUs times what a P100 sustains, not "
+            "a count."
         )
         yield table(
             ["processors", "hours", "USD"],

@@ -17,9 +17,9 @@ from glassformer.explain.render.terminal import print_attention, print_walk
 from glassformer.explain.walk_kinds import walk
 from glassformer.tasks import Task
 from glassformer.training.arguments import TrainRequest
-from glassformer.training.cpu import fewer_threads, threads_of
+from glassformer.training.cpu import recommend_threads, use_threads
 from glassformer.training.data import TaskSource
-from glassformer.training.display import display_for
+from glassformer.training.display import open_display
 from glassformer.training.evaluation import translate_and_score
 from glassformer.training.train import Outcome, train
 
@@ -53,11 +53,11 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     console.print(
         Text(f"{task.summary}.\nAn encoder-decoder Transformer, from random weights, one character a token.\n")
     )
-    fewer = fewer_threads(request.config.model.d_model, request.config.model.d_ff)
-    threads = fewer.threads if fewer else torch.get_num_threads()
-    if fewer:
+    advice = recommend_threads(request.config.model.d_model, request.config.model.d_ff)
+    threads = advice.threads if advice else torch.get_num_threads()
+    if advice:
         console.print(Text(f"It trains with {threads} of {torch.get_num_threads()} threads, which is faster now.\n"))
-    with display_for(console) as display, threads_of(threads):
+    with open_display(console) as display, use_threads(threads):
         outcome = train(request.run, request.source, request.config, display)
     if outcome.final is None:
         return outcome

@@ -39,7 +39,7 @@ def evaluate(
     places = opt.runs_or_bundled(run)
     from glassformer.decoding.translator import Translator
     from glassformer.text.corpus import read_pairs
-    from glassformer.training.evaluation import tokenised_remark, translate_and_score
+    from glassformer.training.evaluation import tokenised_warning, translate_and_score
     from glassformer.world import join_world
 
     with join_world() as world:
@@ -51,7 +51,7 @@ def evaluate(
             options = replace(translator.config, n_best=1).updated(decode)
             scores, outputs = translate_and_score(translator, pairs, options, world)
     if world.is_first:
-        if remark := tokenised_remark(pair.tgt for pair in pairs):
+        if remark := tokenised_warning(pair.tgt for pair in pairs):
             typer.echo(remark, err=True)
         _print_evaluation(scores, outputs, out, as_json=as_json)
 

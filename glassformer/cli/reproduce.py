@@ -50,7 +50,7 @@ def reproduce(
     from glassformer.reproduction.recipe import read_recipe
     from glassformer.reproduction.report import make_report, report_lines, write_report
     from glassformer.reproduction.reproduce import reproduce as reproduce_recipe
-    from glassformer.training.display import display_for
+    from glassformer.training.display import open_display
     from glassformer.training.train import Outcome
 
     found = read_recipe(recipe)
@@ -62,7 +62,7 @@ def reproduce(
         overrides=tuple(set_ or ()),
         variant=found.variant(variant) if variant else None,
     )
-    with display_for(Console()) as display:
+    with open_display(Console()) as display:
         result = reproduce_recipe(request, display)
     if isinstance(result, Outcome):
         raise opt.exit_after_stop(result.reason)

@@ -10,7 +10,7 @@ from glassformer.cli import options as opt
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.training.diversify import Diversified
+    from glassformer.training.diversify import DiversifyResult
     from glassformer.training.train import Outcome
 
 Pairs = Annotated[
@@ -50,7 +50,7 @@ def train(
     """
     from glassformer.cli.streams import Console
     from glassformer.training.arguments import TrainRequest
-    from glassformer.training.display import display_for
+    from glassformer.training.display import open_display
     from glassformer.training.train import train as train_run
     from glassformer.world import join_world
 
@@ -58,7 +58,7 @@ def train(
     overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
     with join_world() as world:
         request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
-        with display_for(Console(quiet=not world.is_first)) as display:
+        with open_display(Console(quiet=not world.is_first)) as display:
             outcome = train_run(request.run, request.source, request.config, display, world)
     if world.is_first:
         _print_outcome(outcome)
@@ -92,8 +92,8 @@ def diversify(
     from glassformer.cli.streams import Console
     from glassformer.training.arguments import TrainRequest
     from glassformer.training.data import FileSource
-    from glassformer.training.display import display_for
-    from glassformer.training.diversify import READ_SIDE
+    from glassformer.training.display import open_display
+    from glassformer.training.diversify import SOURCE_SIDE
     from glassformer.training.diversify import diversify as diversify_text
     from glassformer.training.train import Outcome
     from glassformer.world import join_world
@@ -109,8 +109,8 @@ def diversify(
         request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
         if not isinstance(request.source, FileSource):
             raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
-        with display_for(Console()) as display:
-            teachers = dict.fromkeys(READ_SIDE, request.config)
+        with open_display(Console()) as display:
+            teachers = dict.fromkeys(SOURCE_SIDE, request.config)
             found = diversify_text(request.run, request.source, teachers, display)
     if isinstance(found, Outcome):
         raise opt.exit_after_stop(found.reason)
@@ -143,7 +143,7 @@ def _print_outcome(outcome: "Outcome") -> None:
     )
 
 
-def _print_pairs(found: "Diversified", settings: "list[tuple[str, str | Path]]") -> None:
+def _print_pairs(found: "DiversifyResult", settings: "list[tuple[str, str | Path]]") -> None:
     text = found.source
     if text.tgt is None:
         files = [("", text.src), ("--valid", text.valid_src)]
@@ -156,6 +156,6 @@ def _print_pairs(found: "Diversified", settings: "list[tuple[str, str | Path]]")
         ]
     parts = [str(part) for option in (*files, *settings) for part in option if part != ""]
     typer.echo(
-        f"{found.pairs:,} pairs, {found.own:,} of them the text's own.\n"
+        f"{found.pairs:,} pairs, {found.original:,} of them the text's own.\n"
         f"Learn them:  glassformer train {shlex.join(parts)}"
     )

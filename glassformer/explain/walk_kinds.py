@@ -31,7 +31,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.trace import Step, note, tracing
 from glassformer.trace.taps import Edit
 from glassformer.training.checkpointing import TrainState, restore_optimizer
-from glassformer.training.distributed import Spread
+from glassformer.training.distributed import ParallelStrategy
 from glassformer.training.schedule import cooldown_factor, learning_rate
 from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
 
@@ -133,7 +133,7 @@ def walk_training(
     state = TrainState()
     if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
         state = TrainState.read(latest)
-        restore_optimizer(Spread(model, train), optimizer, latest)
+        restore_optimizer(ParallelStrategy(model, train), optimizer, latest)
     number = state.update + 1
     device = next(model.parameters()).device
     own_dropout = torch.random.fork_rng([device] if device.type == "cuda" else [])

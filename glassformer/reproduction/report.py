@@ -28,7 +28,7 @@ from glassformer.reproduction.machine import library_versions, machine
 from glassformer.reproduction.recipe import TestSet
 from glassformer.reproduction.reproduce import ReproduceResult, SeedResult
 from glassformer.text.lines import read_lines
-from glassformer.training.run_log import clock
+from glassformer.training.run_log import format_duration
 from glassformer.training.train import Outcome
 
 REPORT = "report.json"
@@ -197,15 +197,16 @@ def _teacher_lines(found: Mapping[str, Any]) -> Iterator[str]:
         changed = f" ({', '.join(row['changed'])})" if row["changed"] else ""
         yield (
             f"The {direction} teacher{changed}: {row['updates']:,} updates, "
-            f"{row['target_tokens']:,} target tokens, {clock(row['elapsed_s'])}, valid loss {row['valid_loss']:.3f}"
+            f"{row['target_tokens']:,} target tokens, {format_duration(row['elapsed_s'])}, "
+            f"valid loss {row['valid_loss']:.3f}"
         )
     yield f"With their translations there are {found['pairs']:,} pairs."
 
 
 def _training_row(seed: str, row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
-        seed, f"{row['updates']:,}", str(row["epochs"]), f"{row['target_tokens']:,}", clock(row["elapsed_s"]),
-        f"{row['target_tokens_per_s']:,.0f}", f"{row['valid_loss']:.3f}",
+        seed, f"{row['updates']:,}", str(row["epochs"]), f"{row['target_tokens']:,}",
+        format_duration(row["elapsed_s"]), f"{row['target_tokens_per_s']:,.0f}", f"{row['valid_loss']:.3f}",
         "average" if row["averaged"] else "best single",
     )  # fmt: skip
 

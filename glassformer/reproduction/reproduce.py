@@ -21,7 +21,7 @@ from glassformer.text.lines import read_lines
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
-from glassformer.training.diversify import Diversified, diversify
+from glassformer.training.diversify import DiversifyResult, diversify
 from glassformer.training.run_log import Display
 from glassformer.training.train import Outcome, train
 
@@ -51,7 +51,7 @@ class ReproduceResult:
 
     seeds: dict[int, SeedResult]
     ensemble: dict[str, list[str]]
-    diversification: Diversified | None = None
+    diversification: DiversifyResult | None = None
 
 
 def reproduce(request: ReproduceRequest, display: Display) -> ReproduceResult | Outcome:
@@ -65,7 +65,7 @@ def reproduce(request: ReproduceRequest, display: Display) -> ReproduceResult | 
     results = {}
     for seed, own in trainings.items():
         training = replace(own, source=diversification.source) if diversification else own
-        display.say(f"Seed {seed}, in {training.run}.")
+        display.log(f"Seed {seed}, in {training.run}.")
         outcome = train(training.run, training.source, training.config, display)
         if outcome.final is None:
             return outcome
@@ -82,7 +82,7 @@ def _refuse_seeds_without_teachers(request: ReproduceRequest) -> None:
         )
 
 
-def _diversify(request: ReproduceRequest, display: Display) -> Diversified | Outcome:
+def _diversify(request: ReproduceRequest, display: Display) -> DiversifyResult | Outcome:
     trainings = {direction: request.teacher_training(direction) for direction in request.teachers}
     source = next(iter(trainings.values())).source
     assert isinstance(source, FileSource)  # a recipe names files
@@ -96,16 +96,16 @@ def _seed_result(request: ReproduceRequest, training: TrainRequest, outcome: Out
         outputs = _translate(request, translator, training.config.decode, training.run, display)
         parameters = sum(weight.numel() for weight in translator.model.parameters())
     run = RunDirectory(training.run)
-    newest = newest_valid(run.latest, display.say)
+    newest = newest_valid(run.latest, display.log)
     state = TrainState() if newest is None else TrainState.read(newest)
-    averaged = bool(read_json(run.usable_checkpoint(display.say) / "state.json").get("averaged"))
+    averaged = bool(read_json(run.usable_checkpoint(display.log) / "state.json").get("averaged"))
     return SeedResult(outcome, state, averaged, parameters, outputs, time.monotonic() - began)
 
 
 def _translate_with_ensemble(request: ReproduceRequest, display: Display) -> dict[str, list[str]]:
     config = request.seed_training(request.seeds[0]).config
     runs = [request.seed_run(seed).path for seed in request.seeds]
-    display.say(f"The {len(runs)} seeds as one ensemble.")
+    display.log(f"The {len(runs)} seeds as one ensemble.")
     with Translator.load(runs, device=config.train.device) as translator:
         return _translate(request, translator, config.decode, request.run, display)
 
@@ -117,7 +117,7 @@ def _translate(
     outputs = {}
     for test in request.recipe.tests:
         sources = list(read_lines(request.files[test.src]))
-        display.say(f"Translating {test.name}, {len(sources):,} sentences.")
+        display.log(f"Translating {test.name}, {len(sources):,} sentences.")
         outputs[test.name] = [found.text for found in translator.translate(sources, options)]
         write_texts(directory / f"{test.name}.translations", outputs[test.name])
     return outputs

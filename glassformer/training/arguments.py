@@ -1,4 +1,4 @@
-"""What a person asked to train, from TOML, named configurations and overrides, made into one exact request."""
+"""One request to train, made of a TOML file, a named model, overrides and the names of the data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,12 @@ from glassformer.errors import ConfigError, nearest
 from glassformer.settings import apply_overrides, read_toml
 from glassformer.training.data import FileSource, Source, TaskSource
 
-DATA_KEYS = ("src", "tgt", "valid_src", "valid_tgt", "pairs", "valid", "task")
+_KEYS_OF_KIND = {
+    "src": ("src", "tgt", "valid_src", "valid_tgt"),
+    "pairs": ("pairs", "valid"),
+    "task": ("task",),
+}
+DATA_KEYS = tuple(key for keys in _KEYS_OF_KIND.values() for key in keys)
 
 
 @dataclass(frozen=True)
@@ -31,19 +36,17 @@ class TrainRequest:
         model: str | None = None,
         overrides: Sequence[str] = (),
     ) -> "TrainRequest":
-        """Layer, each over the one before: defaults and ``tiny``, the task's settings, the TOML file, the arguments.
+        """Merge the settings; later ones win: defaults and ``tiny``, the task's, the TOML file's, the arguments.
 
-        A named model sets the sizes that it names and leaves the rest.
-
-        ``data`` and the TOML's ``[data]`` name ``src`` and ``tgt`` (with ``valid_src``, ``valid_tgt``), or ``pairs``
-        (with ``valid``), or ``task``. Paths in the TOML, ``run`` among them, are taken from its own directory.
+        A named model sets its sizes only. ``data`` and the TOML's ``[data]`` name ``src`` and ``tgt`` (with
+        ``valid_src``, ``valid_tgt``), or ``pairs`` (with ``valid``), or ``task``. Paths in the TOML, including
+        ``run``, are relative to its directory. Raises ``ConfigError``.
         """
         values = _read_config_file(config_file) if config_file else {}
-        named_in_file = values.pop("data", {})
-        run = run or values.pop("run", None)
-        values.pop("run", None)
-        given = {key: value for key, value in (data or {}).items() if value is not None}
-        source = _source(given or named_in_file)
+        file_data = values.pop("data", {})
+        file_run = values.pop("run", None)
+        run = run or file_run
+        source = _make_source({key: value for key, value in (data or {}).items() if value is not None} or file_data)
         changes: dict[str, dict[str, Any]] = {}
         apply_overrides(changes, overrides)
         model = changes.get("model", {}).pop("name", model)
@@ -60,11 +63,11 @@ class TrainRequest:
         for section, settings in changes.items():
             _merge(layers, section, settings)
         config = RunConfig.from_mapping(layers)
-        asked_to_stop = any(one.get("train", {}).get("stop_at") for one in (values, changes))
-        if asked_to_stop and config.train.stop_at and config.train.metric == "loss":
+        sets_stop_at = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
+        if sets_stop_at and config.train.stop_at and config.train.metric == "loss":
             raise ConfigError(
                 f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected bleu, chrf or "
-                "exact_match, of which it is a percentage. Set train.metric with it, or leave it out."
+                "exact_match: it is a percentage. Set train.metric too, or leave train.stop_at out."
             )
         return cls(run, source, config)
 
@@ -79,18 +82,17 @@ def _merge(layers: dict[str, dict[str, Any]], section: str, settings: Any) -> No
 
 def _read_config_file(path: Path) -> dict[str, Any]:
     values = read_toml(path)
-    values.pop("recipe", None)  # what `glassformer reproduce` reads
-    home = path.parent
+    values.pop("recipe", None)  # only `glassformer reproduce` reads it
     if "run" in values:
-        values["run"] = home / str(values["run"])
+        values["run"] = path.parent / str(values["run"])
     data = values.get("data", {})
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: data: found {data!r}, expected a section [data].")
-    values["data"] = {key: value if key == "task" else str(home / str(value)) for key, value in data.items()}
+    values["data"] = {key: value if key == "task" else str(path.parent / str(value)) for key, value in data.items()}
     return values
 
 
-def _source(data: Mapping[str, Any]) -> Source:
+def _make_source(data: Mapping[str, Any]) -> Source:
     for key in data:
         if key not in DATA_KEYS:
             raise ConfigError(
@@ -98,27 +100,26 @@ def _source(data: Mapping[str, Any]) -> Source:
             )
         if not isinstance(data[key], str):
             raise ConfigError(f"data.{key}: found {data[key]!r}, expected one name.")
-    kinds = [key for key in ("src", "pairs", "task") if key in data]
+    kinds = [kind for kind in _KEYS_OF_KIND if kind in data]
     if len(kinds) != 1:
         raise ConfigError(
             f"training text: found {' and '.join(kinds) or 'none'}, expected one of: --src A.en --tgt A.de; "
             "a file of pairs; --task dates."
         )
-    belonging = {"src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid"), "task": ("task",)}[
-        kinds[0]
-    ]
+    (kind,) = kinds
+    allowed = _KEYS_OF_KIND[kind]
     for key in data:
-        if key not in belonging:
+        if key not in allowed:
             raise ConfigError(
-                f"--{key.replace('_', '-')}: does not go with {kinds[0]}, expected only {', '.join(belonging)}. "
+                f"--{key.replace('_', '-')}: does not go with {kind}, expected only {', '.join(allowed)}. "
                 "Leave it out, or see `glassformer train --help`."
             )
-    if kinds == ["task"]:
-        return TaskSource.named(data["task"])
-    if kinds == ["pairs"]:
+    if kind == "task":
+        return TaskSource.load(data["task"])
+    if kind == "pairs":
         valid = data.get("valid")
         return FileSource(Path(data["pairs"]), None, Path(valid) if valid else None, None)
     if "tgt" not in data:
-        raise ConfigError("--src: found alone, expected --tgt with it: the translations, line by line.")
-    places = [Path(data[key]) if key in data else None for key in ("tgt", "valid_src", "valid_tgt")]
-    return FileSource(Path(data["src"]), *places)
+        raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
+    paths = {key: Path(value) for key, value in data.items()}
+    return FileSource(paths["src"], paths["tgt"], paths.get("valid_src"), paths.get("valid_tgt"))

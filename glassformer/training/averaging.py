@@ -1,4 +1,4 @@
-"""The mean of several checkpoints' weights. Section 6.1: the last 5 for base, the last 20 for big."""
+"""Averages the weights of checkpoints: in section 6.1, the last 5 of base and the last 20 of big."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,32 +31,34 @@ def average_weights(directories: list[Path]) -> dict[str, Tensor]:
 def last_checkpoints(
     run: RunDirectory, last: int, warn: Callable[[str], None], update: int | None = None
 ) -> list[Path]:
-    """The newest ``last`` checkpoints kept for averaging, or all when there are fewer; none after ``update``.
+    """The newest ``last`` checkpoints in ``history``, or all if there are fewer, up to ``update``.
 
-    Damaged ones are named through ``warn`` and passed over.
+    Damaged ones are skipped and reported through ``warn``.
     """
-    kept = checkpoints(run.history)
+    candidates = checkpoints(run.history)
     if update is not None:
-        kept = [checkpoint for checkpoint in kept if update_number(checkpoint) <= update]
-    return [checkpoint for checkpoint in kept if is_valid(checkpoint, warn)][-last:]
+        candidates = [checkpoint for checkpoint in candidates if update_number(checkpoint) <= update]
+    return [checkpoint for checkpoint in candidates if is_valid(checkpoint, warn)][-last:]
 
 
 def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> list[Path]:
-    """Make the mean of the last checkpoints a run's final model; which ones were used is returned.
+    """Make the average of a run's last checkpoints its final model; returns the checkpoints used.
 
-    Damaged ones are named through ``warn`` and passed over. Raises ``RunError`` where there is none,
-    ``CheckpointError`` where none is whole.
+    Damaged ones are skipped and reported through ``warn``. Raises ``RunError`` if there is none, ``CheckpointError``
+    if none is valid.
     """
     run = RunDirectory(path)
     config, _ = run.read_config()
     with run.lock():
         if not checkpoints(run.history):
-            raise RunError(f"{run.history}: holds no checkpoint to average yet. Train until the first validation.")
+            raise RunError(f"{run.history}: found no checkpoint to average. Train until the first validation.")
         latest = checkpoints(run.latest)
         until = update_number(latest[-1]) if latest else None
         used = last_checkpoints(run, last or config.train.average_last, warn, until)
         if not used:
-            raise CheckpointError(f"{run.history}: none of its checkpoints is whole, expected one to average.")
+            raise CheckpointError(
+                f"{run.history}: none of its checkpoints is valid, expected at least one to average."
+            )
         state = {**read_json(used[-1] / "state.json"), "averaged": len(used)}
         final = save_checkpoint(run.final, update_number(used[-1]), {WEIGHTS: average_weights(used)}, state)
         prune(final, keep=1)

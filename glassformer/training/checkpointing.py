@@ -1,12 +1,12 @@
-"""Which checkpoints a training writes, what stands in them, and how it goes on from them.
+"""The checkpoints of a training: what it saves, and how it resumes as if it had never been stopped.
 
-What a training must remember to go on as if it had not been stopped, as tensors and plain values.
+``latest`` holds weights, Adam's moments, random state and counters; ``history``, ``best`` and ``final`` hold weights.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -29,20 +29,19 @@ from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, TokenizerError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.prepare import PreparedText
-from glassformer.training.distributed import Spread
+from glassformer.training.distributed import ParallelStrategy
 from glassformer.world import ALONE, World
 
-OPTIMIZER = "optimizer"
-RANDOM = "random"
+OPTIMIZER, RANDOM = "optimizer", "random"  # the names of the files
 _COOLDOWN = {"cooldown_from", "cooldown_to", "cooldown_cause"}
 
 
 @dataclass(frozen=True)
 class TrainState:
-    """Counters of a training. ``position`` counts the epoch's batches that are done; higher ``best`` is better.
+    """Counters of a training. ``position`` counts the batches of the epoch so far; a higher ``best`` is better.
 
-    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown begins and ends, 0 before it is
-    settled; ``cooldown_cause`` is the limit that it leads to.
+    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown starts and ends, 0 before it has
+    started; ``cooldown_cause`` is the limit that it leads to.
     """
 
     update: int = 0
@@ -58,13 +57,9 @@ class TrainState:
     cooldown_to: int = 0
     cooldown_cause: str = ""
 
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
-
     @classmethod
     def read(cls, checkpoint: Path) -> Self:
-        """The counters saved with a checkpoint; one from before there were cooldowns has none."""
+        """The counters saved with a checkpoint; an old one may lack those of the cooldown."""
         values = read_json(checkpoint / "state.json").get("counters", {})
         known = {field.name for field in fields(cls)}
         if values.keys() | _COOLDOWN != known:
@@ -76,60 +71,60 @@ class TrainState:
 
 def optimizer_tensors(model: torch.nn.Module, optimizer: Adam) -> dict[str, Tensor]:
     """Adam's moments and step count of each parameter, by the parameter's name."""
-    tensors = {}
-    for name, parameter in model.named_parameters():
-        for key, value in optimizer.state[parameter].items():
-            tensors[f"{key}/{name}"] = value
-    return tensors
+    return {
+        f"{key}/{name}": value
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state[parameter].items()
+    }
 
 
-def restore_optimizer(spread: Spread, optimizer: Adam, checkpoint: Path) -> None:
-    """Put saved moments back."""
+def restore_optimizer(strategy: ParallelStrategy, optimizer: Adam, checkpoint: Path) -> None:
+    """Put the saved moments of a checkpoint back into the optimizer."""
     saved = read_tensors(checkpoint, OPTIMIZER)
-    for name, parameter in spread.model.named_parameters():
+    for name, parameter in strategy.model.named_parameters():
         state = {key: saved[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in saved}
         if saved and len(state) != 3:
-            raise CheckpointError(f"{checkpoint}/{OPTIMIZER}.safetensors: holds nothing for {name}.")
+            raise CheckpointError(f"{checkpoint}/{OPTIMIZER}.safetensors: holds no moments of {name}.")
         if state:
-            moments = {key: spread.placed(state[key], parameter) for key in ("exp_avg", "exp_avg_sq")}
+            moments = {key: strategy.distribute_like(state[key], parameter) for key in ("exp_avg", "exp_avg_sq")}
             step = state["step"].to(parameter.device) if optimizer.param_groups[0]["fused"] else state["step"]
             optimizer.state[parameter] = {"step": step, **moments}
 
 
-def random_tensors(world: World = ALONE) -> dict[str, Tensor]:
-    """The states of torch's generators, of all processes, in the first one; the others' names end in /rank."""
-    own = {"cpu": torch.get_rng_state()}
+def rng_tensors(world: World = ALONE) -> dict[str, Tensor]:
+    """The states of torch's random generators, gathered in the first process; names of other ranks end in /rank."""
+    states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        own["cuda"] = torch.cuda.get_rng_state()
+        states["cuda"] = torch.cuda.get_rng_state()
     return {
-        _of_rank(name, rank): state for rank, states in enumerate(world.gather(own)) for name, state in states.items()
+        _rank_key(name, rank): state for rank, own in enumerate(world.gather(states)) for name, state in own.items()
     }
 
 
-def restore_random(checkpoint: Path, world: World = ALONE) -> None:
-    """Put this process's saved generator states back, where there are some."""
+def restore_rng(checkpoint: Path, world: World = ALONE) -> None:
+    """Restore this process's random generators from a checkpoint that has their states."""
     saved = read_tensors(checkpoint, RANDOM)
-    cpu, cuda = (saved.get(_of_rank(name, world.rank)) for name in ("cpu", "cuda"))
+    cpu, cuda = (saved.get(_rank_key(name, world.rank)) for name in ("cpu", "cuda"))
     if cpu is not None:
         torch.set_rng_state(cpu)
     if cuda is not None and torch.cuda.is_available():
         torch.cuda.set_rng_state(cuda)
 
 
-def _of_rank(name: str, rank: int) -> str:
+def _rank_key(name: str, rank: int) -> str:
     return f"{name}/{rank}" if rank else name
 
 
-def draw_apart(world: World, seed: int, update: int) -> None:
-    """Let each process but the first draw random numbers of its own from here on; the first one's go on."""
+def seed_rank(world: World, seed: int, update: int) -> None:
+    """Seed the generator of every process but the first, so that each draws its own random numbers."""
     if not world.is_first:
         torch.manual_seed(int(np.random.PCG64([seed, world.rank, update]).random_raw() >> 1))
 
 
-class Keeper:
-    """Saves and restores one model: ``latest`` to go on, ``history`` to average, ``best`` and ``final`` to use.
+class CheckpointManager:
+    """Saves and restores one model: ``latest`` to resume, ``history`` to average, ``best`` and ``final`` to use.
 
-    All processes call it together; the first one alone writes, and says which checkpoint they all read.
+    All processes call it together. Only the first one writes, and it chooses the checkpoint that all of them read.
     """
 
     def __init__(
@@ -137,89 +132,90 @@ class Keeper:
         run: RunDirectory,
         config: RunConfig,
         text: PreparedText,
-        say: Callable[[str], None],
-        spread: Spread,
+        log: Callable[[str], None],
+        strategy: ParallelStrategy,
     ) -> None:
-        self._run, self._config, self._say, self._spread = run, config, say, spread
-        self._world = spread.world
+        self._run, self._config, self._log, self._strategy = run, config, log, strategy
+        self._world = strategy.world
         self._digests = {"src_tokenizer": text.src_tokenizer.digest, "tgt_tokenizer": text.tgt_tokenizer.digest}
 
     def save_latest(self, optimizer: Adam, state: TrainState) -> None:
-        """All that is needed to go on; the two newest are kept."""
-        gathered = self._spread.gathered
+        """Save all that is needed to resume; the two newest such checkpoints are kept."""
+        gather = self._strategy.gather_tensors
         tensors = {
-            WEIGHTS: gathered(weights_of(self._spread.model)),
-            OPTIMIZER: gathered(optimizer_tensors(self._spread.model, optimizer)),
-            RANDOM: random_tensors(self._world),
+            WEIGHTS: gather(weights_of(self._strategy.model)),
+            OPTIMIZER: gather(optimizer_tensors(self._strategy.model, optimizer)),
+            RANDOM: rng_tensors(self._world),
         }
         self._write(self._run.latest, state, tensors, keep=2)
 
     def save_weights(self, state: TrainState, series: Path, *, keep: int, averaged: int = 0) -> None:
-        """The weights alone, to average or to use; of how many checkpoints they are the mean, 0 for one by itself."""
-        tensors = {WEIGHTS: self._spread.gathered(weights_of(self._spread.model))}
+        """Save weights only; ``averaged`` is the number of checkpoints that they are the mean of, if any."""
+        tensors = {WEIGHTS: self._strategy.gather_tensors(weights_of(self._strategy.model))}
         self._write(series, state, tensors, keep, averaged=averaged)
 
     def resume(self, optimizer: Adam) -> TrainState:
-        """Put the newest valid checkpoint's weights, moments and random state back, if there is one."""
-        newest = self._world.broadcast(self._newest)
+        """Restore weights, moments and random state from the newest valid checkpoint, if there is one."""
+        newest = self._world.broadcast(self._newest_valid)
         state = TrainState() if newest is None else TrainState.read(newest)
-        draw_apart(self._world, self._config.train.seed, state.update)
+        seed_rank(self._world, self._config.train.seed, state.update)
         if newest is not None:
-            self._refuse_other_tokenizers(newest)
-            self._spread.load(read_tensors(newest, WEIGHTS), newest)
-            restore_optimizer(self._spread, optimizer, newest)
-            restore_random(newest, self._world)
-            self._say(f"Going on after update {state.update}, from {newest}.")
-            self._say_what_differs(newest)
+            self._check_tokenizers(newest)
+            self._strategy.load(read_tensors(newest, WEIGHTS), newest)
+            restore_optimizer(self._strategy, optimizer, newest)
+            restore_rng(newest, self._world)
+            self._log(f"Resuming after update {state.update}, from {newest}.")
+            self._log_differences(newest)
         return state
 
-    def _newest(self) -> Path | None:
-        found = newest_valid(self._run.latest, self._say)
-        if found is None and checkpoints(self._run.latest):
+    def _newest_valid(self) -> Path | None:
+        newest = newest_valid(self._run.latest, self._log)
+        if newest is None and checkpoints(self._run.latest):
             raise CheckpointError(
-                f"{self._run.latest}: none of its checkpoints is whole, so that the training cannot go on. Nothing "
-                "was changed: the run's other models can be used. To train anew, name another --run."
+                f"{self._run.latest}: none of its checkpoints is valid, so the training cannot resume. Nothing was "
+                "changed: the run's other models can be used. To train from scratch, name another --run."
             )
-        return found
+        return newest
 
     def load_best(self, state: TrainState) -> bool:
-        """Put the best single checkpoint's weights into the model; False if it is gone or damaged."""
+        """Load the weights of the best single checkpoint; False if it is missing or damaged."""
         best = checkpoint_path(self._run.best, state.best_update)
-        usable = self._world.broadcast(lambda: is_valid(best, self._say))
+        usable = self._world.broadcast(lambda: is_valid(best, self._log))
         if usable:
-            self._spread.load(read_tensors(best, WEIGHTS), best)
+            self._strategy.load(read_tensors(best, WEIGHTS), best)
         return usable
 
     def _write(
         self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int, *, averaged: int = 0
     ) -> None:
-        if self._world.is_first:
-            description = self._description(state) | ({"averaged": averaged} if averaged else {})
-            prune(save_checkpoint(series, state.update, tensors, description), keep)
-
-    def _refuse_other_tokenizers(self, checkpoint: Path) -> None:
-        saved = read_json(checkpoint / "state.json")
-        for name, digest in self._digests.items():
-            if saved.get(name) != digest:
-                raise TokenizerError(
-                    f"{self._run.path}: its text is cut by another {name} than {checkpoint} was trained with. Put "
-                    f"the original tokenizer.{name[:3]}.json back and remove {self._run.text}, or name another --run."
-                )
-
-    def _say_what_differs(self, checkpoint: Path) -> None:
-        saved = read_json(checkpoint / "state.json")
-        threads, processes = saved.get("threads"), saved.get("processes", 1)
-        if threads != torch.get_num_threads():
-            self._say(f"Saved with {threads} threads, now {torch.get_num_threads()}: sums differ in their last bits.")
-        if processes != self._world.size:
-            self._say(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")
-
-    def _description(self, state: TrainState) -> dict[str, Any]:
-        return {
-            "counters": state.to_mapping(),
+        if not self._world.is_first:
+            return
+        description = {
+            "counters": asdict(state),
             "threads": torch.get_num_threads(),
             "processes": self._world.size,
             "torch": torch.__version__,
             "model": self._config.model.to_mapping(),
             **self._digests,
+            **({"averaged": averaged} if averaged else {}),
         }
+        prune(save_checkpoint(series, state.update, tensors, description), keep)
+
+    def _check_tokenizers(self, checkpoint: Path) -> None:
+        saved = read_json(checkpoint / "state.json")
+        for name, digest in self._digests.items():
+            if saved.get(name) != digest:
+                raise TokenizerError(
+                    f"{self._run.path}: its {name} is not the one that {checkpoint} was trained with. Put the "
+                    f"original tokenizer.{name[:3]}.json back and remove {self._run.text}, or name another --run."
+                )
+
+    def _log_differences(self, checkpoint: Path) -> None:
+        saved = read_json(checkpoint / "state.json")
+        threads, processes = saved.get("threads"), saved.get("processes", 1)
+        if threads != torch.get_num_threads():
+            self._log(
+                f"Saved with {threads} threads, now {torch.get_num_threads()}: results may differ in the last bits."
+            )
+        if processes != self._world.size:
+            self._log(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")

@@ -1,9 +1,7 @@
-"""How many threads pay.
+"""Training on a CPU: how many threads to use, and how the C library allocates memory.
 
-They wait for one another after each product: too many divide those of a small model too finely, and all stall when
-another program has the core of one.
-
-How the C library hands out memory during a training. Knows nothing of tensors.
+Threads wait for one another after each product. With too many of them, each has too little to do in a small model;
+and when another program uses the core of one, all wait for it.
 """
 
 import ctypes
@@ -16,43 +14,44 @@ from dataclasses import dataclass
 import torch
 
 _ROWS = 256
-_SECONDS, _FEWEST_ROUNDS = 1.0, 3
-_NOISE = 1.25  # a gain below this one says nothing
+_SECONDS, _MIN_ROUNDS = 1.0, 3
+_MIN_SPEEDUP = 1.25  # less may be noise
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h names them M_TRIM_THRESHOLD and so on
 
 
 @dataclass(frozen=True)
-class Fewer:
-    """The number of threads that is faster than PyTorch's own, and how many times as fast."""
+class ThreadAdvice:
+    """A number of threads that is faster than PyTorch's current one, and how many times as fast."""
 
     threads: int
-    gain: float
+    speedup: float
 
 
-def fewer_threads(d_model: int, d_ff: int) -> Fewer | None:
-    """Measure for a second whether fewer threads would be faster now; None where they would not.
+def recommend_threads(d_model: int, d_ff: int) -> ThreadAdvice | None:
+    """Measure for a second whether fewer threads are faster now; None if they are not.
 
-    What is measured is a feed-forward sublayer of these widths with as many threads as PyTorch has, one less, half of
+    Times a feed-forward sublayer of these widths with as many threads as PyTorch uses now, with one less, half of
     them, a quarter and so on.
     """
     threads = torch.get_num_threads()
     halves = (threads >> times for times in range(threads.bit_length()))
-    took = dict.fromkeys(sorted({max(1, threads - 1), *halves}), 0.0)
-    if len(took) == 1:
+    seconds = dict.fromkeys(sorted({max(1, threads - 1), *halves}), 0.0)
+    if len(seconds) == 1:
         return None
     x, w_1, w_2 = torch.ones(_ROWS, d_model), torch.ones(d_model, d_ff), torch.ones(d_ff, d_model)
     began, rounds = time.perf_counter(), 0
-    while rounds < _FEWEST_ROUNDS or time.perf_counter() - began < _SECONDS:
-        for count in took:
-            with threads_of(count):
+    while rounds < _MIN_ROUNDS or time.perf_counter() - began < _SECONDS:
+        for count in seconds:
+            with use_threads(count):
                 _feed_forward(x, w_1, w_2)  # wakes the threads
                 start = time.perf_counter()
                 for _ in range(4):
                     _feed_forward(x, w_1, w_2)
-                took[count] += time.perf_counter() - start
+                seconds[count] += time.perf_counter() - start
         rounds += 1
-    fastest = min(took, key=lambda count: took[count])
-    gain = took[threads] / took[fastest]
-    return Fewer(fastest, gain) if gain > _NOISE else None
+    fastest = min(seconds, key=lambda count: seconds[count])
+    speedup = seconds[threads] / seconds[fastest]
+    return ThreadAdvice(fastest, speedup) if speedup > _MIN_SPEEDUP else None
 
 
 def _feed_forward(x: torch.Tensor, w_1: torch.Tensor, w_2: torch.Tensor) -> None:
@@ -60,8 +59,8 @@ def _feed_forward(x: torch.Tensor, w_1: torch.Tensor, w_2: torch.Tensor) -> None
 
 
 @contextmanager
-def threads_of(count: int) -> Iterator[None]:
-    """PyTorch with ``count`` threads, and afterwards with as many as before."""
+def use_threads(count: int) -> Iterator[None]:
+    """Let PyTorch use ``count`` threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -70,15 +69,12 @@ def threads_of(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # the names of malloc.h, with M_ before them
-
-
 def keep_freed_memory() -> None:
-    """Let glibc keep what is freed for the next allocation, rather than return it to the system; elsewhere nothing.
+    """Let glibc reuse freed memory instead of returning it to the system; does nothing without glibc.
 
-    The tensors of an update have the same sizes time after time. By default each large one is mapped anew and its
-    pages are cleared as they are touched, which takes a good part of a training step on a CPU. The process keeps its
-    largest size until it ends.
+    The tensors of an update have the same sizes each time. By default glibc maps each large one anew, and the system
+    clears its pages on first use, which takes a good part of a training step on a CPU. The process keeps its largest
+    size until it ends.
     """
     if sys.platform != "linux":
         return

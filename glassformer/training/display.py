@@ -1,7 +1,7 @@
-"""A training shown to a person: live in a terminal, as plain lines anywhere else."""
+"""Displays of a training: a live panel in a terminal, plain lines anywhere else."""
 
-from types import TracebackType
-from typing import Self
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -12,78 +12,71 @@ from rich.text import Text
 
 from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
-from glassformer.training.run_log import Progress, clock, prepare_line, validation_line
+from glassformer.training.run_log import Display, TrainProgress, format_duration, prepare_line, validation_line
 
 
-class PlainDisplay:
-    """Lines, for logs and pipes."""
+@contextmanager
+def open_display(console: Console) -> Iterator[Display]:
+    """A live panel if ``console`` is a terminal, plain lines otherwise."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=False) as live:
+            yield LiveDisplay(live)
+    else:
+        yield PlainDisplay(console)
+
+
+class PlainDisplay(Display):
+    """Plain lines, for log files and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        return None
-
-    def say(self, line: str) -> None:
-        """A line of text that stays."""
+    def log(self, line: str) -> None:
+        """Print a line of text."""
         self._console.print(Text(line), soft_wrap=True)
 
-    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
-        """Every ten seconds."""
+    def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
+        """Print a line every ten seconds."""
         if due:
-            self.say(prepare_line(progress))
+            self.log(prepare_line(progress))
 
-    def progress(self, progress: Progress, *, due: bool) -> None:
-        """Every ``train.log_every`` updates."""
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        """Print a line every ``train.log_every`` updates."""
         if due:
-            self.say(progress.line())
+            self.log(progress.line())
 
-    def validated(self, validation: Validation, *, best: bool) -> None:
-        """Every validation, with one sample."""
-        self.say(validation_line(validation) + ("  (best so far)" if best else ""))
+    def on_validation(self, validation: Validation, *, best: bool) -> None:
+        """Print the validation and one sample translation."""
+        self.log(validation_line(validation) + ("  (best so far)" if best else ""))
         source, output, reference = validation.sample
-        self.say(f"  source     {source}\n  output     {output}\n  reference  {reference}")
+        self.log(f"  source     {source}\n  output     {output}\n  reference  {reference}")
 
 
-class LiveDisplay:
+class LiveDisplay(Display):
     """A panel that changes in place: numbers, a bar, the last validation and a sample translation."""
 
-    def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, refresh_per_second=4, transient=False)
-        self._progress: Progress | None = None
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._progress: TrainProgress | None = None
         self._validation: Validation | None = None
         self._best: Validation | None = None
 
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, traceback)
-
-    def say(self, line: str) -> None:
-        """A line of text that stays above the panel."""
+    def log(self, line: str) -> None:
+        """Print a line of text above the panel."""
         self._live.console.print(Text(line))
 
-    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
-        """A bar, which pulses while nobody knows how many pairs there are."""
+    def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
+        """Show a bar, which pulses while the number of pairs is unknown."""
         bar = ProgressBar(total=progress.total, completed=progress.done, pulse=progress.total is None)
         self._live.update(Panel(Group(Text(prepare_line(progress)), bar), title="text", border_style="cyan"))
 
-    def progress(self, progress: Progress, *, due: bool) -> None:
-        """The panel is drawn anew a few times a second, with the newest numbers."""
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        """Show the newest numbers; the terminal is redrawn a few times a second."""
         self._progress = progress
         self._live.update(self._panel())
 
-    def validated(self, validation: Validation, *, best: bool) -> None:
-        """The newest validation, and the best."""
+    def on_validation(self, validation: Validation, *, best: bool) -> None:
+        """Show the newest validation, and the best."""
         self._validation = validation
         if best:
             self._best = validation
@@ -92,13 +85,13 @@ class LiveDisplay:
     def _panel(self) -> RenderableType:
         parts: list[RenderableType] = []
         if self._progress is not None:
-            parts += [_numbers(self._progress), ProgressBar(total=1.0, completed=self._progress.share_done)]
+            parts += [_numbers(self._progress), ProgressBar(total=1.0, completed=self._progress.fraction_done)]
         if self._validation is not None:
             parts.append(_validation_table(self._validation, self._best))
         return Panel(Group(*parts), title="training", border_style="cyan")
 
 
-def _numbers(progress: Progress) -> Table:
+def _numbers(progress: TrainProgress) -> Table:
     values = {
         "update": f"{progress.update:,}",
         "epoch": str(progress.epoch),
@@ -106,8 +99,8 @@ def _numbers(progress: Progress) -> Table:
         "ppl": f"{progress.perplexity:.2f}",
         "tokens/s": f"{progress.tokens_per_s:,.0f}",
         "rate": f"{progress.learning_rate:.2e}",
-        "elapsed": clock(progress.elapsed_s),
-        "left": "?" if progress.left_s is None else clock(progress.left_s),
+        "elapsed": format_duration(progress.elapsed_s),
+        "left": "?" if progress.left_s is None else format_duration(progress.left_s),
     }
     table = Table.grid(expand=True)
     for name in values:
@@ -121,16 +114,13 @@ def _validation_table(validation: Validation, best: Validation | None) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(style="dim")
     table.add_column()
-    table.add_row(
-        "validation", Text(validation_line(validation).partition(": ")[2] + f"  (update {validation.update})")
-    )
+    table.add_row("validation", _scores(validation))
     if best is not None and best is not validation:
-        table.add_row("best", Text(validation_line(best).partition(": ")[2] + f"  (update {best.update})"))
+        table.add_row("best", _scores(best))
     for name, text in zip(("source", "output", "reference"), validation.sample, strict=True):
         table.add_row(name, Text(text, overflow="ellipsis", no_wrap=True))
     return table
 
 
-def display_for(console: Console) -> PlainDisplay | LiveDisplay:
-    """Live in a terminal, plain lines elsewhere."""
-    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+def _scores(validation: Validation) -> Text:
+    return Text(validation_line(validation).partition(": ")[2] + f"  (update {validation.update})")

@@ -1,8 +1,8 @@
-"""A model in training, and how it is spread over the processes of a world: whole in each, or in shards.
+"""How a model is trained in several processes: whole in each of them, or with its weights in shards.
 
-Every process has its share of an update's batches. Of whole models, ``DistributedDataParallel`` averages the
-gradients; of shards, FSDP2 (Zhao et al. 2023, arXiv 2304.11277) gathers a layer's weights while it computes, and
-hands each process the gradient and the moments of its own shard. What is saved is the same in all cases.
+Each process computes its own batches of an update. With whole models, ``DistributedDataParallel`` averages the
+gradients. With shards, FSDP2 (Zhao et al. 2023, arXiv 2304.11277) gathers the weights of a layer while it computes,
+and each process keeps the gradients and Adam's moments of its own shard. A checkpoint is the same in all cases.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,60 +29,62 @@ _SYNC_BUFFERS = next(
 )
 
 
-class Spread:
-    """A model that learns whole, in a process alone."""
+class ParallelStrategy:
+    """A model and its objective in one process; the subclasses train it in several.
+
+    All processes of ``world`` call ``gather_tensors``, ``distribute_like``, ``load`` and ``full_model`` together.
+    """
 
     def __init__(self, model: Transformer, config: TrainConfig, world: World = ALONE) -> None:
         self.model, self.world = model, world
         self.objective: nn.Module = Objective(model, config.label_smoothing, config.r_drop)
 
-    def adding(self, *, last: bool) -> AbstractContextManager[object]:
-        """The context of one batch's forward and backward; with the ``last`` one the processes' gradients join."""
+    def gradient_sync(self, *, enabled: bool) -> AbstractContextManager[object]:
+        """The context of one batch's forward and backward; ``enabled`` averages the gradients over the processes."""
         return nullcontext()
 
-    def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors whole, in the first process; nothing in the others. All processes call it together."""
+    def gather_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The full tensors, in the first process; nothing in the others."""
         return dict(tensors) if self.world.is_first else {}
 
-    def placed(self, tensor: Tensor, parameter: Tensor) -> Tensor:
-        """A whole tensor, spread as ``parameter`` is, on its device. All processes call it together."""
+    def distribute_like(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+        """A full tensor on the device of ``parameter``, in the same shards."""
         return tensor.to(parameter.device)
 
     def load(self, weights: Tensors, where: Path) -> None:
-        """Copy whole weights into the model; names and shapes must agree exactly."""
-        own = dict(self.model.named_parameters())
-        load_weights(
-            self.model, {name: self._as_own(weight, own.get(name)) for name, weight in weights.items()}, where
-        )
-
-    def _as_own(self, weight: Tensor, parameter: Tensor | None) -> Tensor:
-        fits = parameter is not None and parameter.shape == weight.shape
-        return self.placed(weight, parameter) if fits and parameter is not None else weight
+        """Copy full weights into the model; names and shapes must agree exactly."""
+        parameters = dict(self.model.named_parameters())
+        distributed = {}
+        for name, weight in weights.items():
+            parameter = parameters.get(name)
+            fits = parameter is not None and parameter.shape == weight.shape  # what does not fit is refused below
+            distributed[name] = self.distribute_like(weight, parameter) if fits and parameter is not None else weight
+        load_weights(self.model, distributed, where)
 
     @contextmanager
-    def whole_model(self) -> Iterator[Transformer]:
-        """The model with all its weights in this process, to validate; not to be changed."""
+    def full_model(self) -> Iterator[Transformer]:
+        """The model with all its weights in this process, for validation; it must not be changed."""
         yield self.model
 
 
-class Replicated(Spread):
-    """A model that stands whole in each process; the gradients are averaged while backward goes on."""
+class ReplicateStrategy(ParallelStrategy):
+    """Each process holds the whole model; gradients are averaged during backward."""
 
     def __init__(self, model: Transformer, config: TrainConfig, world: World, device: torch.device) -> None:
         super().__init__(model, config, world)
-        options: dict[str, Any] = {_SYNC_BUFFERS: False}  # they are tables of positions, which never change
+        options: dict[str, Any] = {_SYNC_BUFFERS: False}  # the buffers are position tables, which never change
         if device.type != "cpu":
             options["device_ids"] = [device]
         self._replica = DistributedDataParallel(self.objective, gradient_as_bucket_view=True, **options)
         self.objective = self._replica
 
-    def adding(self, *, last: bool) -> AbstractContextManager[object]:
-        """The context of one batch's forward and backward; with the ``last`` one the processes' gradients join."""
-        return nullcontext() if last else self._replica.no_sync()
+    def gradient_sync(self, *, enabled: bool) -> AbstractContextManager[object]:
+        """The context of one batch's forward and backward; ``enabled`` averages the gradients over the processes."""
+        return nullcontext() if enabled else self._replica.no_sync()
 
 
-class Sharded(Spread):
-    """A model of which each process holds a shard: of every weight, its gradient and its moments."""
+class ShardStrategy(ParallelStrategy):
+    """Each process holds one shard of every weight, of its gradient and of its moments."""
 
     def __init__(self, model: Transformer, config: TrainConfig, world: World, device: torch.device) -> None:
         from torch.distributed.device_mesh import init_device_mesh
@@ -92,57 +94,60 @@ class Sharded(Spread):
         self._device, self._mesh = device, init_device_mesh(device.type, (world.size,))
         for layer in (*model.encoder.layers, *model.decoder.layers):
             fully_shard(layer, mesh=self._mesh)
-        root = fully_shard(self.objective, mesh=self._mesh)  # the embeddings, however tied, and what else is left
+        root = fully_shard(self.objective, mesh=self._mesh)  # embeddings, tied or not, and all other weights
         assert isinstance(root, FSDPModule)
         self._root = root
 
-    def adding(self, *, last: bool) -> AbstractContextManager[object]:
-        """The context of one batch's forward and backward; with the ``last`` one the processes' gradients join."""
-        self._root.set_requires_gradient_sync(last)
+    def gradient_sync(self, *, enabled: bool) -> AbstractContextManager[object]:
+        """The context of one batch's forward and backward; ``enabled`` averages the gradients over the processes."""
+        self._root.set_requires_gradient_sync(enabled)
         return nullcontext()
 
-    def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors whole, in the first process, in its machine's memory; nothing in the others."""
-        found = {}
+    def gather_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The full tensors, in the CPU memory of the first process; nothing in the others."""
+        gathered = {}
         for name, tensor in tensors.items():
-            gathered = whole(tensor)
+            full = full_tensor(tensor)
             if self.world.is_first:
-                found[name] = gathered.cpu()
-        return found
+                gathered[name] = full.cpu()
+        return gathered
 
-    def placed(self, tensor: Tensor, parameter: Tensor) -> Tensor:
-        """A whole tensor, spread as ``parameter`` is, on its device. All processes call it together."""
+    def distribute_like(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+        """A full tensor on the device of ``parameter``, in the same shards."""
         from torch.distributed.tensor import DTensor, distribute_tensor
 
         assert isinstance(parameter, DTensor)
         return distribute_tensor(tensor.to(self._device), self._mesh, parameter.placements)
 
     @contextmanager
-    def whole_model(self) -> Iterator[Transformer]:
-        """A copy with all weights in this process: a quarter of what Adam's training takes unsharded."""
+    def full_model(self) -> Iterator[Transformer]:
+        """A copy with all weights in this process: a quarter of the memory of an unsharded training with Adam."""
         gpus = [] if self._device.type == "cpu" else [self._device]
-        with torch.random.fork_rng(gpus), self._device:  # its first weights are drawn in vain
+        with torch.random.fork_rng(gpus), self._device:  # the initial weights must not advance the generators
             copy = Transformer(self.model.config)
-        own, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
+        parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
         with torch.no_grad():
             for name, parameter in copy.named_parameters():
-                parameter.copy_(whole(own[name].detach()))
+                parameter.copy_(full_tensor(parameters[name].detach()))
             for name, buffer in copy.named_buffers():
                 buffer.copy_(buffers[name])
         yield copy.eval()
 
 
-def spread_over(world: World, model: Transformer, config: TrainConfig, device: torch.device) -> Spread:
-    """``model``, made on the CPU and equal in all processes, on ``device`` and spread as ``config.sharding`` says."""
-    if world.size > 1 and config.sharding == "full":  # layer by layer on its way to the device
-        return Sharded(model, config, world, device)
+def make_strategy(world: World, model: Transformer, config: TrainConfig, device: torch.device) -> ParallelStrategy:
+    """Move ``model`` to ``device`` and distribute it over the processes as ``config.sharding`` says.
+
+    ``model`` is on the CPU and the same in all processes.
+    """
+    if world.size > 1 and config.sharding == "full":  # moves to the device layer by layer
+        return ShardStrategy(model, config, world, device)
     model = model.to(device)
     if world.size > 1:
-        return Replicated(model, config, world, device)
-    return Spread(model, config, world)
+        return ReplicateStrategy(model, config, world, device)
+    return ParallelStrategy(model, config, world)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """The tensor itself, or all shards of one that is spread; then all processes call it together."""
+def full_tensor(tensor: Tensor) -> Tensor:
+    """The tensor itself, or all shards of a sharded one, gathered; then all processes must call it together."""
     gather = getattr(tensor, "full_tensor", None)
     return tensor if gather is None else gather()

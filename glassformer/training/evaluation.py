@@ -1,8 +1,6 @@
-"""How good a model is at one moment: validation loss, and translations scored against references.
+"""How good a model is: validation loss, BLEU, chrF and exact match, and whether the encoder has collapsed.
 
-BLEU, chrF and exact match of translations, with the signatures that say how they were counted.
-
-Whether the encoder tells the positions of a sentence apart; if not, the decoder sees a bag of words.
+Scores carry sacrebleu's signatures, which say how they were computed.
 """
 
 import math
@@ -31,6 +29,9 @@ from glassformer.training.fused_loss import Objective
 from glassformer.training.train_step import autocast
 from glassformer.world import ALONE, World
 
+COLLAPSE_SENTENCES = 100  # encoder_collapse is measured on the first ones
+COLLAPSE_THRESHOLD = 0.9
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -47,77 +48,19 @@ class Scores:
         return asdict(self)
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Scores:
-    """Compare translations with one reference each: cased, detokenised text.
-
-    ``tokenize`` is how BLEU cuts words: sacrebleu's 13a, or char for languages without spaces.
-    """
-    if len(hypotheses) != len(references) or not references:
-        raise TextError(
-            f"score: found {len(hypotheses)} translations and {len(references)} references, expected as many, "
-            "and at least one."
-        )
-    bleu, chrf = BLEU(tokenize=tokenize, force=True), CHRF()  # what force silences, tokenised_remark says
-    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
-    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
-    exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
-    signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
-    return Scores(bleu_score, chrf_score, 100.0 * exact / len(references), signatures, len(references))
-
-
-def tokenised_remark(references: Iterable[str]) -> str:
-    """What to know of BLEU where most references look tokenised; nothing where they do not."""
-    found = [reference.endswith(" .") for reference in references]
-    if 2 * sum(found) <= len(found):
-        return ""
-    return (
-        "The references look tokenised: most end in ' .'. BLEU counts them like raw text: compare it with that of "
-        "other models on this text, and with no published figure."
-    )
-
-
-SENTENCES = 100
-TOO_ALIKE = 0.9
-
-
-def position_similarity(model: Transformer, pairs: EncodedPairs, device: torch.device) -> float:
-    """The mean cosine between the encoder's outputs at two positions of one source, of the first 100 sources.
-
-    1 means that every position says the same. A fresh model has little of it; while a model learns its first words
-    it may come near 1, and falls as attention begins to choose.
-    """
-    batch = collate(pairs, np.arange(min(SENTENCES, len(pairs)))).to(device)
-    with evaluating(model), torch.no_grad():
-        memory, mask = model.encode(batch.src_ids)
-    kept = mask[:, 0, 0]
-    directions = normalize(memory.double(), dim=-1) * kept[..., None]
-    lengths = kept.sum(-1).double()
-    other_positions = directions.sum(-2).square().sum(-1) - lengths
-    return float(other_positions.sum() / (lengths * (lengths - 1)).sum().clamp(min=1.0))
-
-
-def warning(update: int, similarity: float) -> str:
-    """What to do about an encoder that has not begun to tell positions apart."""
-    return (
-        f"Warning: at update {update}, after warm-up, the encoder's outputs at different positions of a sentence are "
-        f"nearly the same: their mean cosine is {similarity:.2f}, expected below {TOO_ALIKE}. The decoder sees which "
-        "words there are, not where. Lower train.peak_rate, lengthen train.warmup or set model.norm=pre, and train "
-        "again in a new --run."
-    )
-
-
 @dataclass(frozen=True)
 class Validation:
-    """One validation: mean loss per token (nats, not smoothed), and the scores of translated sentences.
+    """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
 
-    ``position_similarity`` is the mean cosine between the encoder's outputs at two positions of a source.
+    ``sample`` is one source, its translation and its reference; ``encoder_collapse`` is explained at the function of
+    that name.
     """
 
     update: int
     loss: float
     scores: Scores
     sample: tuple[str, str, str]
-    position_similarity: float
+    encoder_collapse: float
 
     @property
     def perplexity(self) -> float:
@@ -125,14 +68,43 @@ class Validation:
         return math.exp(min(self.loss, 700.0))
 
     def value(self, metric: str) -> float:
-        """The number that ``metric`` names, turned so that higher is better."""
+        """The number that ``metric`` names, with its sign such that higher is better."""
         return -self.loss if metric == "loss" else float(getattr(self.scores, metric))
+
+
+def validate(
+    model: Transformer,
+    text: PreparedText,
+    config: RunConfig,
+    update: int,
+    device: torch.device,
+    *,
+    world: World = ALONE,
+) -> Validation:
+    """Measure the loss on all validation pairs, and translate the first ``train.valid_translations`` greedily.
+
+    Several processes share the work, and all get the result. Raises ``DivergedError`` if the loss is not finite.
+    """
+    with evaluating(model):
+        loss = validation_loss(model, text.valid, config, device, world)
+    if not math.isfinite(loss):
+        raise DivergedError(
+            f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
+            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
+        )
+    collapse = encoder_collapse(model, text.valid, device)
+    pairs = text.valid_text[: config.train.valid_translations or None]
+    translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
+    scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
+    index = update % len(pairs)
+    sample = world.broadcast(lambda: (pairs[index].src, outputs[index], pairs[index].tgt))
+    return Validation(update, loss, scores, sample, collapse)
 
 
 def validation_loss(
     model: Transformer, pairs: EncodedPairs, config: RunConfig, device: torch.device, world: World = ALONE
 ) -> float:
-    """Mean negative log-likelihood per target token, in nats; of the batches each process measures its share."""
+    """Mean negative log-likelihood in nats per target token; each process measures its share of the batches."""
     objective = Objective(model, smoothing=0.0)
     total, tokens = 0.0, 0
     plan = plan_batches(pairs.src_lengths, pairs.tgt_lengths, config.train.batch_tokens, seed=0, epoch=0)
@@ -145,12 +117,38 @@ def validation_loss(
     return total / all_tokens
 
 
+def encoder_collapse(model: Transformer, pairs: EncodedPairs, device: torch.device) -> float:
+    """How alike the encoder's outputs at different positions are: their mean cosine, over the first 100 sources.
+
+    At 1 the outputs of a sentence are all the same, and the decoder sees a bag of words. An untrained model is far
+    from it; while a model learns its first words the value may come near 1, and falls as attention begins to choose.
+    """
+    batch = collate(pairs, np.arange(min(COLLAPSE_SENTENCES, len(pairs)))).to(device)
+    with evaluating(model), torch.no_grad():
+        memory, mask = model.encode(batch.src_ids)
+    real = mask[:, 0, 0]
+    directions = normalize(memory.double(), dim=-1) * real[..., None]
+    lengths = real.sum(-1).double()
+    cosines = directions.sum(-2).square().sum(-1) - lengths  # all pairs of positions, without each with itself
+    return float(cosines.sum() / (lengths * (lengths - 1)).sum().clamp(min=1.0))
+
+
+def collapse_warning(update: int, collapse: float) -> str:
+    """What to do if the encoder does not distinguish positions after warm-up."""
+    return (
+        f"Warning: at update {update}, after warm-up, the encoder's outputs at different positions of a sentence are "
+        f"nearly the same: their mean cosine is {collapse:.2f}, expected below {COLLAPSE_THRESHOLD}. The decoder "
+        "sees which words there are, but not their order. Lower train.peak_rate, lengthen train.warmup or set "
+        "model.norm=pre, and train again in a new --run."
+    )
+
+
 def translate_and_score(
     translator: Translator, pairs: Sequence[Pair], options: DecodeConfig, world: World = ALONE
 ) -> tuple[Scores, list[str]]:
-    """Translate the sources of ``pairs`` and compare with their targets.
+    """Translate the sources of ``pairs`` and compare the translations with the targets.
 
-    Of several processes each translates its share; all have the scores, the first one alone the translations.
+    With several processes, each translates its share; all get the scores, and the first one gets the translations.
     """
     requests, share = (Request(pair.src) for pair in pairs), -(-len(pairs) // world.size)
     outputs = [one.text for one in translate_together(translator, requests, options, world, chunk=share)]
@@ -158,38 +156,37 @@ def translate_and_score(
     return world.broadcast(lambda: score(outputs, references, tokenize=_bleu_tokenizer(pairs))), outputs
 
 
+def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Scores:
+    """Compare translations with one reference each: cased, detokenised text.
+
+    ``tokenize`` is how BLEU splits words: sacrebleu's 13a, or char for languages without spaces.
+    """
+    if len(hypotheses) != len(references) or not references:
+        raise TextError(
+            f"score: found {len(hypotheses)} translations and {len(references)} references, expected one reference "
+            "for each translation, and at least one."
+        )
+    bleu, chrf = BLEU(tokenize=tokenize, force=True), CHRF()  # force hides a warning: tokenised_warning has it
+    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
+    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
+    exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+    return Scores(bleu_score, chrf_score, 100.0 * exact / len(references), signatures, len(references))
+
+
 def _bleu_tokenizer(pairs: Sequence[Pair]) -> str:
-    """13a cuts at spaces; where references hold hardly any, as in Japanese or Chinese, characters are counted."""
+    """13a splits at spaces; where most characters are Japanese or Chinese, BLEU counts characters instead."""
     characters = sum(len(pair.tgt) for pair in pairs)
     wide = sum(1 for pair in pairs for character in pair.tgt if "\u3040" <= character <= "\u9fff")
     return "char" if 2 * wide > characters else "13a"
 
 
-def validate(
-    model: Transformer,
-    text: PreparedText,
-    config: RunConfig,
-    update: int,
-    device: torch.device,
-    *,
-    world: World = ALONE,
-) -> Validation:
-    """Validation loss over all pairs, greedy translations over the first ``train.valid_translations``.
-
-    Several processes share the work and all have the result. Raises ``DivergedError`` when the loss is not a finite
-    number.
-    """
-    with evaluating(model):
-        loss = validation_loss(model, text.valid, config, device, world)
-    if not math.isfinite(loss):
-        raise DivergedError(
-            f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
-            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
-        )
-    similarity = position_similarity(model, text.valid, device)
-    pairs = text.valid_text[: config.train.valid_translations or None]
-    translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
-    scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
-    shown = update % len(pairs)
-    sample = world.broadcast(lambda: (pairs[shown].src, outputs[shown], pairs[shown].tgt))
-    return Validation(update, loss, scores, sample, similarity)
+def tokenised_warning(references: Iterable[str]) -> str:
+    """A warning about BLEU if most references look tokenised; empty if they do not."""
+    ends = [reference.endswith(" .") for reference in references]
+    if 2 * sum(ends) <= len(ends):
+        return ""
+    return (
+        "The references look tokenised: most end in ' .'. BLEU treats them as raw text: compare it with that of "
+        "other models on this text, but not with published figures."
+    )

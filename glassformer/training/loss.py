@@ -1,12 +1,9 @@
-"""The training loss: cross-entropy against the smoothed target distribution. Section 5.4.
+"""The training loss of logits: cross-entropy with label smoothing, section 5.4, and the divergence of R-Drop.
 
-Knows nothing of models: it is given logits.
-
-R-Drop: two passes over one batch, each with dropout of its own, are held to the same distribution.
-
-Liang et al. 2021, arXiv 2106.14448. Their loss of a token is the sum of both passes' cross-entropies and
-α ½ (KL(p1 ‖ p2) + KL(p2 ‖ p1)). Here it is half of that, which Adam cannot tell from it: the mean of two
-cross-entropies can be compared with that of a training without R-Drop. Knows nothing of models: it is given logits.
+R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch twice, each time with other dropout, and keeps the two
+distributions close. Their loss of a token is the sum of both cross-entropies and α ½ (KL(p1 ‖ p2) + KL(p2 ‖ p1)).
+Here it is half of that sum, for which Adam makes the same updates: the mean of the two cross-entropies can be
+compared with the loss of a training without R-Drop.
 """
 
 from typing import Any
@@ -23,13 +20,13 @@ from glassformer.trace import note
 class SmoothedCrossEntropy(torch.autograd.Function):
     """-Σ_t q(t) log p(t) with q = (1 - ε) on the target + ε / vocab everywhere, summed over real positions.
 
-    The gradient, p - q, is written down rather than derived, and takes the place of p in memory: the widest
-    matrix of the whole step is passed over as seldom as possible.
+    The gradient, p - q, is written by hand and overwrites p: autograd would go over the largest matrix of the step
+    more often.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, real: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        """``logits`` (batch tgt vocab), ``targets`` and ``real`` (batch tgt): the smoothed and the plain loss."""
+        """The smoothed and the plain loss of ``logits`` (batch tgt vocab), ``targets`` and ``real`` (batch tgt)."""
         p = logits.softmax(-1)
         note("loss.log_probs", lambda: logits.log_softmax(-1), "batch tgt vocab")
         loss, nll = (values * real for values in token_losses(logits, p, targets, smoothing))
@@ -43,7 +40,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        """p - q where a position is real, times the gradient of the sum. Can be asked for once."""
+        """p - q at real positions, times the gradient of the sum. It can be called once."""
         targets, real = ctx.saved_tensors
         p, ctx.p = ctx.p, None
         gradient = p_minus_q(p, targets, ctx.smoothing)
@@ -63,14 +60,14 @@ def token_losses(
 
 
 def log_sums(logits: Float[Tensor, "*axes vocab"], p: Float[Tensor, "*axes vocab"]) -> Float[Tensor, "*axes"]:
-    """log Σ exp logits, for log p = logits - that; known from the greatest logit, whose p is never near 0."""
+    """log Σ exp logits, computed from the largest logit, whose p is never near 0."""
     return logits.amax(-1) - p.amax(-1).log()
 
 
 def p_minus_q(
     p: Float[Tensor, "*axes vocab"], targets: Int[Tensor, "*axes"], smoothing: float
 ) -> Float[Tensor, "*axes vocab"]:
-    """The gradient of the smoothed loss with respect to each position's logits; it takes the place of ``p``."""
+    """The gradient of the smoothed loss with respect to the logits of each position; overwrites ``p``."""
     gradient = p.sub_(smoothing / p.shape[-1])
     at_target = torch.full_like(targets, smoothing - 1, dtype=gradient.dtype)[..., None]
     return gradient.scatter_add_(-1, targets[..., None], at_target)
@@ -79,12 +76,12 @@ def p_minus_q(
 def smoothed_loss(
     logits: Float[Tensor, "batch tgt vocab"], tgt_out_ids: Int[Tensor, "batch tgt"], pad_id: int, smoothing: float
 ) -> tuple[Tensor, Tensor, int]:
-    """The smoothed loss and the negative log-likelihood (nats, summed over real tokens), and how many tokens.
+    """The smoothed loss and the negative log-likelihood, in nats summed over real tokens, and the number of tokens.
 
-    Padding positions count in neither; a batch of nothing but padding gives zeros. Raises ``InputError`` when
-    logits and targets are not of the same positions, or the logits are probabilities already.
+    Padding does not count; a batch of padding only gives zeros. Raises ``InputError`` if the shapes of logits and
+    targets do not fit, or if the logits are probabilities already.
     """
-    _check(logits, tgt_out_ids, pad_id)
+    _check_inputs(logits, tgt_out_ids, pad_id)
     tgt_out_ids = tgt_out_ids.long()
     real = tgt_out_ids != pad_id
     note("loss.target_distribution", lambda: smoothed_targets(tgt_out_ids, real, logits.shape[-1], smoothing),
@@ -104,18 +101,18 @@ def smoothed_targets(
     return q * real[..., None]
 
 
-def _check(logits: Tensor, tgt_out_ids: Tensor, pad_id: int) -> None:
+def _check_inputs(logits: Tensor, tgt_out_ids: Tensor, pad_id: int) -> None:
     if logits.ndim != 3:
         raise InputError(
             f"logits: found {tuple(logits.shape)}, expected (batch, tgt, vocab). "
-            "Give what the model returned, neither flattened nor cut."
+            "Pass what the model returned, neither flattened nor sliced."
         )
     check_id_shape("tgt_out_ids", tgt_out_ids)
     for axis, found, expected in zip(("batch", "tgt"), logits.shape, tgt_out_ids.shape, strict=False):
         if found != expected:
-            advice = "Cut one target in two: the model reads tgt[:, :-1], the loss tgt[:, 1:]."
+            advice = "Slice one target twice: the model reads tgt[:, :-1], the loss tgt[:, 1:]."
             if logits.shape[2] == tgt_out_ids.shape[1]:
-                advice = "Give (batch, tgt, vocab), as the model returned it, not transposed."
+                advice = "Pass (batch, tgt, vocab), as the model returned it, not transposed."
             raise InputError(
                 f"logits: axis {axis} has {found}, tgt_out_ids has {expected}, expected as many. {advice}"
             )
@@ -124,24 +121,24 @@ def _check(logits: Tensor, tgt_out_ids: Tensor, pad_id: int) -> None:
 
 
 def _refuse_probabilities(logits: Tensor) -> None:
-    """The softmax of a softmax is nearly flat: little is learned of it. One row shows it, where looking is free."""
+    """The softmax of a softmax is nearly flat, and little is learned from it. Checks one row, on a CPU only."""
     if torch.compiler.is_compiling() or logits.device.type != "cpu" or logits.numel() == 0:
         return
     row = logits[0].detach().float()
     if row.amin() >= 0 and (row.sum(-1) - 1).abs().amax() < 0.01:
         raise InputError(
-            "logits: found probabilities, which sum to 1 over axis vocab; expected logits, of any sum. "
-            "Leave the softmax out: the loss takes it itself."
+            "logits: found probabilities, which sum to 1 over axis vocab; expected logits. "
+            "Leave the softmax out: the loss computes it."
         )
 
 
-def divergence(
+def symmetric_kl(
     logits: Float[Tensor, "twice vocab"], p: Float[Tensor, "twice vocab"]
 ) -> tuple[Float[Tensor, " position"], Float[Tensor, "twice vocab"]]:
-    """½ (KL(p1 ‖ p2) + KL(p2 ‖ p1)) of every two neighbouring rows, in nats, and its gradient by their logits.
+    """½ (KL(p1 ‖ p2) + KL(p2 ‖ p1)) of each pair of adjacent rows, in nats, and its gradient.
 
-    ``p`` is the softmax of ``logits``. The gradient by the first logits is ½ (p1 (d - KL(p1 ‖ p2)) + p1 - p2)
-    with d = log p1 - log p2; by the second it is the same with the two exchanged.
+    ``p`` is the softmax of ``logits``. The gradient with respect to the first logits of a pair is
+    ½ (p1 (d - KL(p1 ‖ p2)) + p1 - p2) with d = log p1 - log p2; for the second, exchange p1 and p2.
     """
     p1, p2, sums = p[::2], p[1::2], log_sums(logits, p)
     ratio = (logits[::2] - logits[1::2]).sub_((sums[::2] - sums[1::2])[:, None])
@@ -152,8 +149,8 @@ def divergence(
     return (first + second) / 2, gradient.div_(2)
 
 
-def plain_divergence(logits: Float[Tensor, "twice tgt vocab"], real: Bool[Tensor, "batch tgt"]) -> Float[Tensor, ""]:
-    """The same, summed over the real positions of a batch whose second half is its first again; autograd's lines."""
+def symmetric_kl_sum(logits: Float[Tensor, "twice tgt vocab"], real: Bool[Tensor, "batch tgt"]) -> Float[Tensor, ""]:
+    """The same for autograd, summed over the real positions of a batch whose second half repeats its first."""
     log_p1, log_p2 = logits.float().log_softmax(-1).chunk(2)
     per_token = ((log_p1.exp() - log_p2.exp()) * (log_p1 - log_p2)).sum(-1) / 2
     return (per_token * real).sum()

@@ -1,4 +1,4 @@
-"""What a training says: numbers for metrics.jsonl and TensorBoard, lines for train.log and the display."""
+"""What a training reports: lines for train.log and a display, numbers for metrics.jsonl and TensorBoard."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from glassformer.errors import ConfigError, StorageError
 from glassformer.run_directory import FREE_SPACE, RunDirectory
@@ -16,10 +16,11 @@ from glassformer.training.evaluation import Validation
 
 
 @dataclass(frozen=True)
-class Progress:
-    """The state of a training after one update; rates per second.
+class TrainProgress:
+    """The state of a training after an update.
 
-    ``loss``, in nats per token, ``perplexity`` and ``tokens_per_s`` are those of all updates since the last line.
+    ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means over the updates since the last
+    line of the log. ``fraction_done`` is from 0 to 1.
     """
 
     update: int
@@ -31,14 +32,13 @@ class Progress:
     gradient_norm: float
     elapsed_s: float
     left_s: float | None
-    share_done: float
+    fraction_done: float
 
     def line(self) -> str:
         """One line for a log."""
-        left = "" if self.left_s is None else f"  left {clock(self.left_s)}"
         return (
             f"update {self.update}  epoch {self.epoch}  loss {self.loss:.3f}  ppl {self.perplexity:.2f}  "
-            f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  elapsed {clock(self.elapsed_s)}{left}"
+            f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  {_times(self.elapsed_s, self.left_s)}"
         )
 
 
@@ -54,56 +54,44 @@ def validation_line(validation: Validation) -> str:
 def prepare_line(progress: PrepareProgress) -> str:
     """One line for a log."""
     of = "" if progress.total is None else f" of {progress.total:,}"
-    left = "" if progress.left_s is None else f"  left {clock(progress.left_s)}"
-    rate = f"{progress.pairs_per_s:,.0f} pairs/s  elapsed {clock(progress.elapsed_s)}"
-    return f"{progress.stage}  {progress.done:,}{of} pairs  {rate}{left}"
+    times = _times(progress.elapsed_s, progress.left_s)
+    return f"{progress.stage}  {progress.done:,}{of} pairs  {progress.pairs_per_s:,.0f} pairs/s  {times}"
 
 
-def clock(seconds: float) -> str:
+def _times(elapsed_s: float, left_s: float | None) -> str:
+    left = "" if left_s is None else f"  left {format_duration(left_s)}"
+    return f"elapsed {format_duration(elapsed_s)}{left}"
+
+
+def format_duration(seconds: float) -> str:
     """75 s as 1:15, 3,675 s as 1:01:15."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class Display(Protocol):
-    """Who shows a training to a person."""
+class Display:
+    """Shows a training to its user. This class shows nothing, as all processes but the first one; override it."""
 
-    def say(self, line: str) -> None:
-        """A line of text that stays."""
+    def log(self, line: str) -> None:
+        """Show a line of text that stays."""
 
-    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
-        """A few times a second while text is prepared; ``due`` every ten seconds."""
+    def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
+        """Called a few times a second while text is prepared; ``due`` is True every ten seconds."""
 
-    def progress(self, progress: Progress, *, due: bool) -> None:
-        """Every update; ``due`` every ``train.log_every``."""
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        """Called after every update; ``due`` is True every ``train.log_every`` updates."""
 
-    def validated(self, validation: Validation, *, best: bool) -> None:
-        """Every validation."""
-
-
-class Silence:
-    """The display of a process that is not the first one: it shows and writes nothing."""
-
-    def say(self, line: str) -> None:
-        """Not shown."""
-
-    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
-        """Not shown."""
-
-    def progress(self, progress: Progress, *, due: bool) -> None:
-        """Not shown."""
-
-    def validated(self, validation: Validation, *, best: bool) -> None:
-        """Not shown."""
+    def on_validation(self, validation: Validation, *, best: bool) -> None:
+        """Called after every validation; ``best`` is True if it is the best so far."""
 
 
-class RunLog:
-    """Writes what happens to the run directory and passes it to the display."""
+class RunLog(Display):
+    """Writes what is reported to the run directory, and passes it on to ``display``."""
 
     def __init__(self, run: RunDirectory, display: Display, *, tensorboard: bool) -> None:
-        self._display, self._place = display, run.path
-        with self._writing():
+        self._display, self._path = display, run.path
+        with self._storage_errors():
             self._metrics = run.metrics_file.open("a", encoding="utf-8")
             self._lines = run.log_file.open("a", encoding="utf-8")
             self._events = _event_writer(run.path / "tensorboard") if tensorboard else None
@@ -116,23 +104,23 @@ class RunLog:
     ) -> None:
         for file in (self._metrics, self._lines, self._events):
             if file is not None:
-                with suppress(OSError):  # told when what it still holds was written
+                with suppress(OSError):  # a write that failed has raised its own error
                     file.close()
 
-    def say(self, line: str) -> None:
-        """A line for people."""
+    def log(self, line: str) -> None:
+        """Write and show a line of text."""
         self._write_line(line)
-        self._display.say(line)
+        self._display.log(line)
 
-    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
-        """How far the preparation of the text is; written when ``due``."""
-        self._display.advanced(progress, due=due)
+    def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
+        """Show how far the preparation of the text has come; write it when ``due``."""
+        self._display.on_prepare(progress, due=due)
         if due:
             self._write_line(prepare_line(progress))
 
-    def progress(self, progress: Progress, *, due: bool) -> None:
-        """The numbers of an update; written when ``due``."""
-        self._display.progress(progress, due=due)
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        """Show the numbers of an update; write them when ``due``."""
+        self._display.on_update(progress, due=due)
         if due:
             self._write_line(progress.line())
             self._write_metrics(
@@ -144,9 +132,9 @@ class RunLog:
                 },
             )  # fmt: skip
 
-    def validated(self, validation: Validation, *, best: bool) -> None:
-        """The numbers of a validation."""
-        self._display.validated(validation, best=best)
+    def on_validation(self, validation: Validation, *, best: bool) -> None:
+        """Write and show the numbers of a validation."""
+        self._display.on_validation(validation, best=best)
         self._write_line(validation_line(validation) + ("  (best so far)" if best else ""))
         source, output, reference = validation.sample
         self._write_line(f"  sample: {source!r} -> {output!r} (reference {reference!r})")
@@ -156,17 +144,17 @@ class RunLog:
             {
                 "valid_loss": validation.loss, "valid_perplexity": validation.perplexity, "valid_bleu": scores.bleu,
                 "valid_chrf": scores.chrf, "valid_exact_match": scores.exact_match,
-                "position_similarity": validation.position_similarity,
+                "position_similarity": validation.encoder_collapse,
             },
         )  # fmt: skip
 
     def _write_line(self, line: str) -> None:
-        with self._writing():
+        with self._storage_errors():
             self._lines.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
             self._lines.flush()
 
     def _write_metrics(self, update: int, values: dict[str, float]) -> None:
-        with self._writing():
+        with self._storage_errors():
             self._metrics.write(json.dumps({"update": update, **values}) + "\n")
             self._metrics.flush()
             if self._events is not None:
@@ -174,11 +162,11 @@ class RunLog:
                     self._events.add_scalar(name, value, update)
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _storage_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise StorageError(f"{self._place}: its log cannot be written: {error.strerror}. {FREE_SPACE}") from error
+            raise StorageError(f"{self._path}: its log cannot be written: {error.strerror}. {FREE_SPACE}") from error
 
 
 def _event_writer(directory: Path) -> Any:

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM ask a training to save and stop; a second one stops it at once."""
+"""SIGINT and SIGTERM make a training save and stop; a second signal stops it immediately."""
 
 import signal
 from types import FrameType, TracebackType
@@ -6,9 +6,9 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """While entered, remembers in ``received`` the signal that asked to stop.
+    """Inside the block, ``received`` is the signal that arrived, if one did.
 
-    Outside the main thread, where Python takes no handlers, it changes nothing.
+    It has no effect outside the main thread, where Python does not allow signal handlers.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""One call from pairs of text to a trained model in a run directory; called again, it goes on."""
+"""Trains a model in a run directory, from pairs of text to the final model; called again, it resumes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,27 +15,27 @@ from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, prepare, read_prepared
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.cpu import fewer_threads
+from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
-from glassformer.training.evaluation import Validation, tokenised_remark
-from glassformer.training.run_log import Display, RunLog, Silence
+from glassformer.training.evaluation import Validation, tokenised_warning
+from glassformer.training.run_log import Display, RunLog
 from glassformer.training.trainer import Trainer
 from glassformer.world import ALONE, World
 
-# Settings that say how long, how fast or how loudly to train, and so may change when a run goes on.
+# Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
 MAY_CHANGE = {
     "train.max_updates", "train.max_minutes", "train.stop_at", "train.patience", "train.log_every",
     "train.tensorboard", "train.device", "train.sharding", "train.save_minutes", "train.average_last",
     "text.workers",
 }  # fmt: skip
 
-_TRANSLATIONS = "train.valid_translations"  # may change where the loss, which is of all pairs, decides what is best
+_TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a training ended: ``final`` is the validation of the model that is kept, None after a stop by signal."""
+    """How a training ended; ``final`` is the validation of the final model, None if a signal stopped the training."""
 
     run: Path
     reason: str
@@ -46,42 +46,42 @@ class Outcome:
 
 
 def train(run_path: Path, source: Source, config: RunConfig, display: Display, world: World = ALONE) -> Outcome:
-    """Train in ``run_path`` on ``source`` until a limit of ``config.train`` or a signal ends it.
+    """Train in ``run_path`` on ``source`` until a limit of ``config.train`` or a signal stops it.
 
-    A run that was stopped goes on. All processes of ``world`` call it together, with one ``run_path`` that all can
-    read. Raises ``RunError`` when the directory holds a run of other settings or text.
+    A stopped run is resumed. All processes of ``world`` call this together, with one ``run_path`` that all of them
+    can read. Raises ``RunError`` if the directory holds a run with other settings or other text.
     """
     run = RunDirectory(run_path)
-    with _log(run, config, display, world) as log:
+    with _open_log(run, config, display, world) as log:
         with world.first_process_first():
-            text = _begin(run, source, config, log, world) if world.is_first else _begun(run, config)
+            text = _prepare_run(run, source, config, log, world) if world.is_first else _read_text(run, config)
         config = _with_vocabularies(config, text)
         trainer = Trainer(run, config, text, log, world)
-        _say_what_begins(trainer, log)
+        _log_start(trainer)
         reason = trainer.fit()
-        log.say(f"Training ended: {reason}.")
+        log.log(f"Training ended: {reason}.")
         final = None if reason.startswith("stopped") else trainer.finish()
         state = trainer.state
         return Outcome(run_path, reason, state.update, state.elapsed_s, state.target_tokens, final)
 
 
 @contextmanager
-def _log(run: RunDirectory, config: RunConfig, display: Display, world: World) -> Iterator[Display]:
-    """The first process holds the directory for itself and writes in it; the others do neither."""
+def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: World) -> Iterator[Display]:
+    """Lock the directory and write the log in the first process; the others do neither."""
     if not world.is_first:
-        yield Silence()
+        yield Display()
         return
     run.create()
     with run.lock(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
         yield log
 
 
-def _begin(run: RunDirectory, source: Source, config: RunConfig, log: Display, world: World) -> PreparedText:
-    """Refuse what does not go on, prepare the text, and write down what is trained."""
+def _prepare_run(run: RunDirectory, source: Source, config: RunConfig, log: Display, world: World) -> PreparedText:
+    """Check that an existing run can be resumed, prepare the text, and write the configuration."""
     data = {**source.to_mapping(), "fingerprint": source.fingerprint(), "processes": world.size}
     if run.exists:
-        _refuse_other_run(run, config, data)
-    text = _prepare(run, source, config, data["fingerprint"], log)
+        _check_same_run(run, config, data)
+    text = _prepare_text(run, source, config, data["fingerprint"], log)
     config = _with_vocabularies(config, text)
     check_tokenizers(config.model, text.src_tokenizer, text.tgt_tokenizer)
     if not run.exists:
@@ -90,8 +90,8 @@ def _begin(run: RunDirectory, source: Source, config: RunConfig, log: Display, w
     return text
 
 
-def _begun(run: RunDirectory, config: RunConfig) -> PreparedText:
-    """What the first process prepared."""
+def _read_text(run: RunDirectory, config: RunConfig) -> PreparedText:
+    """The text that the first process prepared."""
     text = read_prepared(run.text, config.text)
     if text is None:
         raise RunError(
@@ -101,8 +101,10 @@ def _begun(run: RunDirectory, config: RunConfig) -> PreparedText:
     return text
 
 
-def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: str, log: Display) -> PreparedText:
-    """A run that goes on keeps its tokenizers, whatever has become of its text: its weights are for their ids."""
+def _prepare_text(
+    run: RunDirectory, source: Source, config: RunConfig, fingerprint: str, log: Display
+) -> PreparedText:
+    """Prepare the text; an existing run keeps its tokenizers, whose ids its weights were trained with."""
     has_valid = source.valid() is not None
     return prepare(
         source.pairs,
@@ -110,13 +112,13 @@ def _prepare(run: RunDirectory, source: Source, config: RunConfig, fingerprint: 
         config.text,
         run.text,
         source=fingerprint,
-        report=log.say,
-        on_progress=log.advanced,
-        tokenizers=partial(_tokenizers_of, run, config) if run.exists else None,
+        report=log.log,
+        on_progress=log.on_prepare,
+        tokenizers=partial(_read_tokenizers, run, config) if run.exists else None,
     )
 
 
-def _tokenizers_of(run: RunDirectory, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
+def _read_tokenizers(run: RunDirectory, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
     src, tgt = run.read_tokenizers()
     return src, src if config.text.joint else tgt
 
@@ -126,63 +128,59 @@ def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
     return replace(config, model=replace(config.model, src_vocab=src_vocab, tgt_vocab=tgt_vocab))
 
 
-def _refuse_other_run(run: RunDirectory, config: RunConfig, data: dict[str, Any]) -> None:
-    """Going on under other settings or with other text would make a run that nobody could describe."""
-    before, data_before = run.read_config()
-    asked = replace(
-        config, model=replace(config.model, src_vocab=before.model.src_vocab, tgt_vocab=before.model.tgt_vocab)
+def _check_same_run(run: RunDirectory, config: RunConfig, data: dict[str, Any]) -> None:
+    """Refuse other settings and other text: one configuration must describe the whole run."""
+    saved, saved_data = run.read_config()
+    config = replace(
+        config, model=replace(config.model, src_vocab=saved.model.src_vocab, tgt_vocab=saved.model.tgt_vocab)
     )
-    found, wanted = _flat(before), _flat(asked)
-    may_change = {*MAY_CHANGE, _ACCUMULATE, *([_TRANSLATIONS] if before.train.metric == "loss" else ())}
+    before, now = _flatten(saved), _flatten(config)
+    may_change = {*MAY_CHANGE, _ACCUMULATE, *([_TRANSLATIONS] if saved.train.metric == "loss" else ())}
     changed = [
-        f"{key}: {found[key]!r}, now {wanted[key]!r}"
-        for key in found
-        if found[key] != wanted[key] and key not in may_change and not key.startswith("decode.")
+        f"{key}: {before[key]!r}, now {now[key]!r}"
+        for key in before
+        if before[key] != now[key] and key not in may_change and not key.startswith("decode.")
     ]
-    batches, processes = _batches_an_update(before, data_before), data_before.get("processes", 1)
-    if batches != _batches_an_update(asked, data):
+    processes = saved_data.get("processes", 1)
+    if saved.train.accumulate * processes != config.train.accumulate * data["processes"]:  # batches per update
         changed.append(
-            f"{_ACCUMULATE} times processes: {before.train.accumulate} times {processes}, now "
-            f"{asked.train.accumulate} times {data['processes']}"
+            f"{_ACCUMULATE} times processes: {saved.train.accumulate} times {processes}, now "
+            f"{config.train.accumulate} times {data['processes']}"
         )
-    if data_before.get("fingerprint") != data["fingerprint"]:
-        changed.append("the training text is another")
+    if saved_data.get("fingerprint") != data["fingerprint"]:
+        changed.append("the training text has changed")
     if changed:
         raise RunError(
-            f"{run.path}: holds a run of other settings ({'; '.join(changed)}). "
-            "Repeat its command to go on with it, or name another --run."
+            f"{run.path}: holds a run with other settings ({'; '.join(changed)}). "
+            "Repeat its command to resume it, or name another --run."
         )
 
 
-def _batches_an_update(config: RunConfig, data: dict[str, Any]) -> int:
-    """What makes an update the same one, whatever the number of processes."""
-    return config.train.accumulate * int(data.get("processes", 1))
-
-
-def _flat(config: RunConfig) -> dict[str, Any]:
+def _flatten(config: RunConfig) -> dict[str, Any]:
     return {
         f"{section}.{key}": value for section, values in config.to_mapping().items() for key, value in values.items()
     }
 
 
-def _say_what_begins(trainer: Trainer, log: Display) -> None:
+def _log_start(trainer: Trainer) -> None:
     n_weights = sum(parameter.numel() for parameter in trainer.model.parameters())
     processes = f", {trainer.world.size} processes" if trainer.world.size > 1 else ""
-    log.say(
+    trainer.display.log(
         f"Model: {n_weights:,} parameters on {trainer.device}{processes}. Text: {len(trainer.text.train):,} pairs in "
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
     )
-    if remark := tokenised_remark(pair.tgt for pair in trainer.text.valid_text):
-        log.say(remark)
+    if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
+        trainer.display.log(warning)
     if trainer.device.type == "cpu" and trainer.world.size == 1:
-        _say_what_hinders(trainer, log)
+        _log_thread_advice(trainer)
 
 
-def _say_what_hinders(trainer: Trainer, log: Display) -> None:
-    fewer = fewer_threads(trainer.config.model.d_model, trainer.config.model.d_ff)
-    if fewer:
-        log.say(
+def _log_thread_advice(trainer: Trainer) -> None:
+    advice = recommend_threads(trainer.config.model.d_model, trainer.config.model.d_ff)
+    if advice:
+        trainer.display.log(
             f"{torch.get_num_threads()} threads wait for one another: the model is small for them, or other programs "
-            f"use the cores. In a test of a second, {fewer.threads} made a feed-forward layer {fewer.gain:.1f} times "
-            f"as fast; to train so, Ctrl-C, then the same command after OMP_NUM_THREADS={fewer.threads}."
+            f"use the cores. In a test of a second, {advice.threads} made a feed-forward layer {advice.speedup:.1f} "
+            f"times as fast. To use that many, press Ctrl-C and repeat the command with "
+            f"OMP_NUM_THREADS={advice.threads} before it."
         )

@@ -1,9 +1,8 @@
-"""One update of the weights: forward and backward over some batches, clipping, Adam. Sections 5.3 and 5.4.
+"""One update of the weights: gradients, clipping, Adam. Sections 5.3 and 5.4.
 
-Three functions in this order, which training and the traced training step both call. While a trace records,
-each parameter's gradient, moments and change are noted under its name. Knows nothing of runs, time or logs.
-
-The arithmetic of forward and backward: float32, or bfloat16 products with float32 weights and sums.
+The training loop and the traced training step call the same functions. While a trace records, the gradient, moments
+and change of each parameter are noted under its name. Forward and backward compute in float32, or with bfloat16
+products and float32 weights and sums.
 """
 
 import math
@@ -20,19 +19,12 @@ from glassformer.config import TrainConfig
 from glassformer.model.transformer import Transformer
 from glassformer.text.batches import Batch
 from glassformer.trace import is_tracing, note
-from glassformer.training.distributed import Spread, whole
-
-
-def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """The context in which the forward pass runs."""
-    if precision == "bf16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return nullcontext()
+from glassformer.training.distributed import ParallelStrategy, full_tensor
 
 
 @dataclass(frozen=True)
-class Losses:
-    """Sums over ``tokens`` target tokens, in nats: of the smoothed loss and of the negative log-likelihood."""
+class LossSums:
+    """Sums over ``tokens`` target tokens, in nats: the smoothed loss and the negative log-likelihood."""
 
     loss: float
     nll: float
@@ -40,46 +32,55 @@ class Losses:
 
 
 def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
-    """Adam with the paper's constants, or those of the configuration; each step is given its rate."""
+    """Adam with the constants of ``config``, the paper's by default; ``adam_step`` sets the learning rate."""
     betas = (config.adam_beta1, config.adam_beta2)
     return Adam(model.parameters(), lr=0.0, betas=betas, eps=config.adam_eps, fused=True)
 
 
-def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> Losses:
-    """Add to each gradient that of the mean smoothed loss over the target tokens of all ``batches``."""
+def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> LossSums:
+    """Add the gradients of the mean smoothed loss over all target tokens of ``batches``, in one process."""
     tokens = sum(batch.target_tokens for batch in batches)
-    losses = add_gradients(Spread(model, config), batches, tokens, config)
+    sums = backward_batches(ParallelStrategy(model, config), batches, tokens, config)
     _note_each(model, "gradient", _gradient)
-    return losses
+    return sums
 
 
-def add_gradients(spread: Spread, batches: Sequence[Batch], tokens: int, config: TrainConfig) -> Losses:
-    """``accumulate_gradients`` where each process has its share of the batches; all together hold ``tokens``."""
-    device = next(spread.model.parameters()).device
+def backward_batches(
+    strategy: ParallelStrategy, batches: Sequence[Batch], tokens: int, config: TrainConfig
+) -> LossSums:
+    """The same in any number of processes: ``batches`` are this one's, ``tokens`` counts those of all processes."""
+    device = next(strategy.model.parameters()).device
     loss_sum = nll_sum = 0.0
     for number, batch in enumerate(batches, start=1):
         batch = batch.to(device)
-        with spread.adding(last=number == len(batches)):
+        with strategy.gradient_sync(enabled=number == len(batches)):
             with autocast(config.precision, device):
-                loss, nll = spread.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
-            mean = loss / (tokens / spread.world.size)  # of the processes' gradients the average is taken
+                loss, nll = strategy.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+            mean = loss / (tokens / strategy.world.size)  # the gradients are averaged over the processes
             note("loss.mean", mean, "")
             mean.backward()
         loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
-    loss_sum, nll_sum = spread.world.sum(loss_sum, nll_sum)
-    return Losses(loss_sum, nll_sum, tokens)
+    loss_sum, nll_sum = strategy.world.sum(loss_sum, nll_sum)
+    return LossSums(loss_sum, nll_sum, tokens)
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """The context in which the forward pass runs: autocast to bfloat16, or nothing."""
+    if precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext()
 
 
 def clip_gradients(model: nn.Module, config: TrainConfig) -> float:
-    """Shorten the gradient of all weights together to ``clip_norm``, if one is set; its norm before that."""
-    norm = whole(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
+    """Scale all gradients to a common norm of at most ``clip_norm``, if it is set; returns the norm before."""
+    norm = full_tensor(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
     note("update.gradient_norm", norm, "")
     _note_each(model, "clipped_gradient", _gradient)
     return float(norm)
 
 
 def adam_step(model: nn.Module, optimizer: Adam, rate: float) -> None:
-    """Move every weight by Adam's rule at this rate, and forget the gradients."""
+    """Update every weight by Adam's rule with this learning rate, and clear the gradients."""
     _note_state(model, optimizer, "_before")
     note("update.rate", lambda: torch.tensor(rate, dtype=torch.float64), "")
     optimizer.param_groups[0]["lr"] = rate
@@ -89,7 +90,7 @@ def adam_step(model: nn.Module, optimizer: Adam, rate: float) -> None:
 
 
 def _note_state(model: nn.Module, optimizer: Adam, when: str) -> None:
-    """Each weight and its two moments, as they are now."""
+    """Note each weight and its two moments as they are now."""
 
     def moment(name: str) -> Callable[[Tensor], Tensor]:
         return lambda weight: optimizer.state[weight].get(name, torch.zeros_like(weight))

@@ -1,7 +1,4 @@
-"""The training loop: batches in, updates out, validated and saved as it goes. Section 5 of the paper.
-
-What updates measured, one by one and since the last line of the log.
-"""
+"""The training loop: updates, validations and checkpoints, until training stops. Section 5 of the paper."""
 
 import math
 import signal
@@ -17,27 +14,30 @@ from glassformer.run_directory import RunDirectory, pick_device
 from glassformer.text.prepare import PreparedText
 from glassformer.training.averaging import average_weights, last_checkpoints
 from glassformer.training.batch_checks import check_batch
-from glassformer.training.checkpointing import Keeper, TrainState
+from glassformer.training.checkpointing import CheckpointManager
 from glassformer.training.cpu import keep_freed_memory
-from glassformer.training.data import BatchStream, Cutting
-from glassformer.training.distributed import spread_over
-from glassformer.training.evaluation import TOO_ALIKE, Validation, validate, warning
-from glassformer.training.run_log import Display, Progress
+from glassformer.training.data import BatchStream, BpeDropoutSampler
+from glassformer.training.distributed import make_strategy
+from glassformer.training.evaluation import COLLAPSE_THRESHOLD, Validation, collapse_warning, validate
+from glassformer.training.run_log import Display, TrainProgress
 from glassformer.training.schedule import (
-    begin_cooldown,
+    cancel_stale_cooldown,
     cooldown_factor,
-    forget_cooldown,
+    fraction_done,
     learning_rate,
-    reason_to_end,
-    share_done,
+    start_cooldown,
+    stop_reason,
 )
 from glassformer.training.signals import StopSignals
-from glassformer.training.train_step import adam_step, add_gradients, clip_gradients, new_optimizer
+from glassformer.training.train_step import adam_step, backward_batches, clip_gradients, new_optimizer
 from glassformer.world import ALONE, World
+
+# An epoch of a small corpus takes seconds: without train.validate_every, validations are at least this far apart.
+MIN_UPDATES_BETWEEN_VALIDATIONS = 50
 
 
 @dataclass(frozen=True)
-class Update:
+class UpdateMetrics:
     """What one update measured: losses in nats per token, over the ``tokens`` target tokens of all processes."""
 
     loss: float
@@ -47,16 +47,16 @@ class Update:
     gradient_norm: float
 
 
-class Window:
-    """The updates since the last line of the log: one batch says more of its own sentences than of the model."""
+class RunningMeans:
+    """Means over the updates since the last line of the log: a single batch varies too much."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._tokens = 0
         self._loss = self._nll = 0.0
 
-    def add(self, update: Update) -> None:
-        """One more."""
+    def add(self, update: UpdateMetrics) -> None:
+        """Add one update, weighted by its tokens."""
         self._tokens += update.tokens
         self._loss += update.loss * update.tokens
         self._nll += update.nll * update.tokens
@@ -73,90 +73,92 @@ class Window:
 
     @property
     def tokens_per_s(self) -> float:
-        """Target tokens of all processes."""
+        """Target tokens of all processes per second."""
         return self._tokens / max(time.monotonic() - self._began, 1e-9)
 
 
-# An epoch of a small corpus is over in a moment: validation waits at least this many updates.
-FEWEST_UPDATES_BETWEEN_VALIDATIONS = 50
-
-
 class Trainer:
-    """Trains one model in one run directory; made anew, it goes on where the newest valid checkpoint stands.
+    """Trains one model in one run directory, from the newest valid checkpoint on if there is one.
 
-    Of several processes each has a trainer, and all take the same steps together.
+    With several processes, each has a trainer, and all make the same calls in the same order.
     """
 
     def __init__(
-        self, run: RunDirectory, config: RunConfig, text: PreparedText, log: Display, world: World = ALONE
+        self, run: RunDirectory, config: RunConfig, text: PreparedText, display: Display, world: World = ALONE
     ) -> None:
-        self.run, self.config, self.text, self.log, self.world = run, config, text, log, world
+        self.run, self.config, self.text, self.display, self.world = run, config, text, display, world
         self.device = pick_device(world.device(config.train.device))
         if self.device.type == "cuda" and self.device.index is not None:
-            torch.cuda.set_device(self.device)  # whose generator is saved and restored
+            torch.cuda.set_device(self.device)  # its generator is saved and restored
         keep_freed_memory()
         torch.manual_seed(config.train.seed)
         self.model = Transformer(config.model).train()
-        self.spread = spread_over(world, self.model, config.train, self.device)
+        self.strategy = make_strategy(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
-        self.keeper = Keeper(run, config, text, log.say, self.spread)
-        self.state = self._limits_reconsidered(self.keeper.resume(self.optimizer))
-        place = (self.state.epoch, self.state.position)
-        cutting = Cutting.of(config, text)
-        self.stream = BatchStream(text.train, config.train, *place, world=world, cutting=cutting)
-        self._saved_at = self.state.update
+        self.checkpoints = CheckpointManager(run, config, text, display.log, self.strategy)
+        self.state = self.checkpoints.resume(self.optimizer)
+        self._cancel_stale_cooldown()
+        self.stream = BatchStream(
+            text.train,
+            config.train,
+            self.state.epoch,
+            self.state.position,
+            world=world,
+            bpe_dropout=BpeDropoutSampler.from_config(config, text),
+        )
         self._began = time.monotonic() - self.state.elapsed_s
-        self._clock = self._saved_clock = self.state.elapsed_s
+        self._elapsed_s = self._saved_s = self.state.elapsed_s  # in the clock of the first process
+        self._saved_update = self.state.update
         self._warned = False
-        self._window = Window()
+        self._means = RunningMeans()
 
     def fit(self) -> str:
-        """Update until a limit, patience or a signal ends it, and save; the reason is returned."""
+        """Make updates until a limit, patience or a signal stops the training, and save; returns the reason."""
         with StopSignals() as signals:
-            while (reason := self._reason_to_end(signals)) is None:
-                self._begin_cooldown()
+            while (reason := self._stop_reason(signals)) is None:
+                self._start_cooldown()
                 self._report(self._update())
                 if self._validation_due():
                     self._validate()
-                elif self._clock - self._saved_clock > 60 * self.config.train.save_minutes:
+                elif self._elapsed_s - self._saved_s > 60 * self.config.train.save_minutes:
                     self._save()
             if not reason.startswith("stopped") and self.state.validated_update != self.state.update:
                 self._validate()
-            if self._saved_at != self.state.update:
+            if self._saved_update != self.state.update:
                 self._save()
         return reason
 
     def finish(self) -> Validation:
-        """Keep as the final model whichever validates better: the last checkpoints' average, or the best one."""
+        """Save the final model: the average of the last checkpoints, or the best one if that validates better."""
         metric = self.config.train.metric
         candidates = self.world.broadcast(
-            lambda: last_checkpoints(self.run, self.config.train.average_last, self.log.say, self.state.update)
+            lambda: last_checkpoints(self.run, self.config.train.average_last, self.display.log, self.state.update)
         )
-        averaged, what = len(candidates), "The last update"  # where no checkpoint to average is whole
+        averaged, name = len(candidates), "The last update"  # where no valid checkpoint is left to average
         if candidates:
-            self.spread.load(average_weights(candidates), candidates[-1])
-            what = f"Average of the last {averaged} checkpoints"
+            self.strategy.load(average_weights(candidates), candidates[-1])
+            name = f"Average of the last {averaged} checkpoints"
         final = self._measure()
-        self.log.say(f"{what}: validation loss {final.loss:.3f}.")
+        self.display.log(f"{name}: validation loss {final.loss:.3f}.")
         better = self.state.best is not None and self.state.best > final.value(metric)
-        if better and self.keeper.load_best(self.state):
+        if better and self.checkpoints.load_best(self.state):
             final, averaged = self._measure(), 0
-            self.log.say(
+            self.display.log(
                 f"The single checkpoint of update {self.state.best_update} has the better {metric}: it is kept."
             )
-        self.keeper.save_weights(self.state, self.run.final, keep=1, averaged=averaged)
+        self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged)
         return final
 
-    def _update(self) -> Update:
+    def _update(self) -> UpdateMetrics:
         """One step of Adam on the mean smoothed loss of ``train.accumulate`` batches of each process."""
         settings = self.config.train
-        share = self.stream.next_update()
+        update = self.stream.next_update()
         if self.state.update == 0:
-            first = share.batches[0]
+            first = update.batches[0]
             check_batch(self.config.model, first.src_ids, first.tgt_in_ids, first.tgt_out_ids)
-        losses = add_gradients(self.spread, share.batches, share.tokens, settings)
+        sums = backward_batches(self.strategy, update.batches, update.tokens, settings)
         norm = clip_gradients(self.model, settings)
-        self._refuse_divergence(losses.loss, norm)
+        self._check_finite(sums.loss, norm)
         number = self.state.update + 1
         rate = learning_rate(number, settings, self.config.model.d_model) * cooldown_factor(self.state, number)
         adam_step(self.model, self.optimizer, rate)
@@ -166,44 +168,42 @@ class Trainer:
             epoch=self.stream.epoch,
             position=self.stream.position,
             elapsed_s=time.monotonic() - self._began,
-            target_tokens=self.state.target_tokens + losses.tokens,
+            target_tokens=self.state.target_tokens + sums.tokens,
         )
-        return Update(losses.loss / losses.tokens, losses.nll / losses.tokens, losses.tokens, rate, norm)
+        return UpdateMetrics(sums.loss / sums.tokens, sums.nll / sums.tokens, sums.tokens, rate, norm)
 
-    def _refuse_divergence(self, loss: float, norm: float) -> None:
+    def _check_finite(self, loss: float, norm: float) -> None:
         if math.isfinite(loss) and math.isfinite(norm):
             return
         raise DivergedError(
             f"update {self.state.update + 1}: the loss is {loss}, the gradient norm {norm}, expected finite numbers. "
-            f"No update was made; the checkpoint of update {self._saved_at} is unharmed. "
+            f"No update was made; the checkpoint of update {self._saved_update} is unharmed. "
             "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
         )
 
-    def _reason_to_end(self, signals: StopSignals) -> str | None:
-        if stopped_by := self._agree(signals):
-            return f"stopped by {signal.Signals(stopped_by).name}; the same command goes on"
-        return reason_to_end(self.config.train, self.state, self._clock)
+    def _stop_reason(self, signals: StopSignals) -> str | None:
+        """Why to stop now: all processes use the first one's clock, and a signal to any of them stops all."""
+        rows = self.world.all_gather(time.monotonic() - self._began, signals.received or 0)
+        self._elapsed_s = rows[0][0]
+        if received := max(int(number) for _, number in rows):
+            return f"stopped by {signal.Signals(received).name}; the same command resumes it"
+        return stop_reason(self.config.train, self.state, self._elapsed_s)
 
-    def _limits_reconsidered(self, resumed: TrainState) -> TrainState:
-        state = forget_cooldown(self.config.train, resumed)
-        if state != resumed:
-            self.log.say(f"The cooldown was for {resumed.cooldown_cause}: the learning rate goes back to its curve.")
-        return state
-
-    def _begin_cooldown(self) -> None:
-        before, self.state = self.state, begin_cooldown(self.config.train, self.state, self._clock)
+    def _cancel_stale_cooldown(self) -> None:
+        before, self.state = self.state, cancel_stale_cooldown(self.config.train, self.state)
         if self.state != before:
-            length = self.state.cooldown_to - self.state.update
-            self.log.say(
-                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates the "
-                "learning rate falls to nothing."
+            self.display.log(
+                f"The cooldown was for {before.cooldown_cause}: the learning rate goes back to its curve."
             )
 
-    def _agree(self, signals: StopSignals) -> int:
-        """Set all processes' clocks by the first one's; the number of a signal that any of them received, or 0."""
-        told = self.world.all_gather(time.monotonic() - self._began, signals.received or 0)
-        self._clock = told[0][0]
-        return max(int(number) for _, number in told)
+    def _start_cooldown(self) -> None:
+        before, self.state = self.state, start_cooldown(self.config.train, self.state, self._elapsed_s)
+        if self.state != before:
+            length = self.state.cooldown_to - self.state.update
+            self.display.log(
+                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates the "
+                "learning rate falls to zero."
+            )
 
     def _validation_due(self) -> bool:
         every = self.config.train.validate_every
@@ -211,60 +211,59 @@ class Trainer:
         if every:
             return done >= every
         epoch_is_over = (
-            self.stream.position == len(self.stream) or done > len(self.stream) // self.stream.batches_an_update
+            self.stream.position == len(self.stream) or done > len(self.stream) // self.stream.batches_per_update
         )
-        return epoch_is_over and done >= FEWEST_UPDATES_BETWEEN_VALIDATIONS
+        return epoch_is_over and done >= MIN_UPDATES_BETWEEN_VALIDATIONS
 
     def _validate(self) -> None:
-        """Measure, keep the weights for averaging, keep the best, and save."""
+        """Measure, save the weights for averaging and if they are the best, and save the state."""
         validation = self._measure()
         value = validation.value(self.config.train.metric)
         best = self.state.best is None or value > self.state.best
         self.state = replace(self.state, validated_update=self.state.update)
-        self.log.validated(validation, best=best)
-        self._warn_of_alike_positions(validation.position_similarity)
+        self.display.on_validation(validation, best=best)
+        self._warn_of_collapse(validation.encoder_collapse)
         if best:
             self.state = replace(self.state, best=value, best_update=self.state.update, stale_validations=0)
-            self.keeper.save_weights(self.state, self.run.best, keep=1)
+            self.checkpoints.save_weights(self.state, self.run.best, keep=1)
         else:
             self.state = replace(self.state, stale_validations=self.state.stale_validations + 1)
-        self.keeper.save_weights(self.state, self.run.history, keep=self.config.train.average_last)
+        self.checkpoints.save_weights(self.state, self.run.history, keep=self.config.train.average_last)
         self._save()
 
-    def _warn_of_alike_positions(self, similarity: float) -> None:
-        """Once, when the learning rate has been at its highest and the encoder has not begun to tell words apart."""
-        if similarity > TOO_ALIKE and self.state.update >= self.config.train.warmup and not self._warned:
-            self.log.say(warning(self.state.update, similarity))
+    def _warn_of_collapse(self, collapse: float) -> None:
+        """Warn once, after warm-up, if the encoder does not distinguish positions."""
+        if collapse > COLLAPSE_THRESHOLD and self.state.update >= self.config.train.warmup and not self._warned:
+            self.display.log(collapse_warning(self.state.update, collapse))
             self._warned = True
 
     def _measure(self) -> Validation:
-        with self.spread.whole_model() as model:
+        with self.strategy.full_model() as model:
             validation = validate(model, self.text, self.config, self.state.update, self.device, world=self.world)
-        self._window = Window()
+        self._means = RunningMeans()
         return validation
 
     def _save(self) -> None:
         self.state = replace(self.state, elapsed_s=time.monotonic() - self._began)
-        self.keeper.save_latest(self.optimizer, self.state)
-        self._saved_at, self._saved_clock = self.state.update, self._clock
+        self.checkpoints.save_latest(self.optimizer, self.state)
+        self._saved_update, self._saved_s = self.state.update, self._elapsed_s
 
-    def _report(self, update: Update) -> None:
-        self._window.add(update)
-        share = share_done(self.config.train, self.state)
-        elapsed = self.state.elapsed_s
-        progress = Progress(
+    def _report(self, update: UpdateMetrics) -> None:
+        self._means.add(update)
+        done, elapsed_s = fraction_done(self.config.train, self.state), self.state.elapsed_s
+        progress = TrainProgress(
             update=self.state.update,
             epoch=self.state.epoch,
-            loss=self._window.loss,
-            perplexity=self._window.perplexity,
-            tokens_per_s=self._window.tokens_per_s,
+            loss=self._means.loss,
+            perplexity=self._means.perplexity,
+            tokens_per_s=self._means.tokens_per_s,
             learning_rate=update.rate,
             gradient_norm=update.gradient_norm,
-            elapsed_s=elapsed,
-            left_s=elapsed * (1 - share) / share if share > 0 else None,
-            share_done=share,
+            elapsed_s=elapsed_s,
+            left_s=elapsed_s * (1 - done) / done if done > 0 else None,
+            fraction_done=done,
         )
         due = self.state.update % self.config.train.log_every == 0
-        self.log.progress(progress, due=due)
+        self.display.on_update(progress, due=due)
         if due:
-            self._window = Window()
+            self._means = RunningMeans()

@@ -299,7 +299,7 @@ MISTAKES = [
     (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "train.raet=1"], "there is no such setting", 2),
     (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "peak"], "expected section.key=value", 2),
     (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "model.d_model=33"], "multiple of n_heads", 2),
-    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{run}"], "holds a run of other settings", 2),
+    (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{run}"], "holds a run with other settings", 2),
     (["train", "--config", "{tmp}/none.toml"], "none.toml", 2),
     (["evaluate", "--src", "{src}", "--ref", "{tmp}/short", "--run", "{run}"], "64", 2),
     (["summary", "base", "--run", "{run}"], "summary: found both NAME and --run", 2),

@@ -5,27 +5,19 @@ from typing import Any
 
 from glassformer.reproduction.inputs import ReproduceRequest, find_files
 from glassformer.reproduction.recipe import read_recipe
-from glassformer.text.prepare import PrepareProgress
-from glassformer.training.evaluation import Validation
-from glassformer.training.run_log import Progress
+from glassformer.training.run_log import Display, TrainProgress
 
 
-class Silent:
+class Silent(Display):
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.updates: list[int] = []
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         self.lines.append(line)
 
-    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
-        pass
-
-    def progress(self, progress: Progress, *, due: bool) -> None:
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
         self.updates.append(progress.update)
-
-    def validated(self, validation: Validation, *, best: bool) -> None:
-        pass
 
 
 def small_request(home: Path, run: Path, **changes: Any) -> ReproduceRequest:

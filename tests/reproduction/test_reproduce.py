@@ -19,7 +19,7 @@ from glassformer.reproduction.inputs import ReproduceRequest
 from glassformer.reproduction.report import make_report, report_lines, write_report
 from glassformer.reproduction.reproduce import ReproduceResult, reproduce
 from glassformer.text import read_lines
-from glassformer.training.run_log import Progress
+from glassformer.training.run_log import TrainProgress
 from glassformer.training.train import Outcome
 
 Done = tuple[ReproduceRequest, ReproduceResult]
@@ -77,8 +77,8 @@ def test_called_again_it_trains_no_more_and_says_the_same(small_result: Done) ->
 
 def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, small_result: Done, tmp_path: Path) -> None:
     class Impatient(Silent):
-        def progress(self, progress: Progress, *, due: bool) -> None:
-            super().progress(progress, due=due)
+        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+            super().on_update(progress, due=due)
             if progress.update == 4:
                 os.kill(os.getpid(), signal.SIGTERM)
 

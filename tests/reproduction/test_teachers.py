@@ -14,7 +14,7 @@ from glassformer.reproduction.inputs import ReproduceRequest
 from glassformer.reproduction.report import make_report, report_lines, write_report
 from glassformer.reproduction.reproduce import ReproduceResult, reproduce
 from glassformer.text import read_lines
-from glassformer.training.run_log import Progress
+from glassformer.training.run_log import TrainProgress
 from glassformer.training.train import Outcome
 
 Done = tuple[ReproduceRequest, ReproduceResult]
@@ -60,8 +60,8 @@ def test_called_again_it_teaches_and_trains_no_more(done: Done) -> None:
 
 def test_a_teacher_that_is_stopped_stops_it_all(phrases: Path, tmp_path: Path) -> None:
     class Impatient(Silent):
-        def progress(self, progress: Progress, *, due: bool) -> None:
-            super().progress(progress, due=due)
+        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+            super().on_update(progress, due=due)
             if progress.update == 2:
                 os.kill(os.getpid(), signal.SIGTERM)
 

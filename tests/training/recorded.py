@@ -2,26 +2,26 @@
 
 from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
-from glassformer.training.run_log import Progress
+from glassformer.training.run_log import Display, TrainProgress
 
 
-class Lines:
+class Lines(Display):
     """A display that remembers."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.validations: list[Validation] = []
-        self.updates: list[Progress] = []
+        self.updates: list[TrainProgress] = []
         self.advances: list[PrepareProgress] = []
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         self.lines.append(line)
 
-    def advanced(self, progress: PrepareProgress, *, due: bool) -> None:
+    def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
         self.advances.append(progress)
 
-    def progress(self, progress: Progress, *, due: bool) -> None:
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
         self.updates.append(progress)
 
-    def validated(self, validation: Validation, *, best: bool) -> None:
+    def on_validation(self, validation: Validation, *, best: bool) -> None:
         self.validations.append(validation)

@@ -14,7 +14,7 @@ from glassformer.config import RunConfig
 from glassformer.text import batches
 from glassformer.text.corpus import Pair
 from glassformer.text.prepare import PreparedText, prepare
-from glassformer.training.data import BatchStream, Cutting, FileSource
+from glassformer.training.data import BatchStream, BpeDropoutSampler, FileSource
 from glassformer.training.train import train
 
 
@@ -44,9 +44,9 @@ def test_each_epoch_has_all_pairs_in_other_tokens(
 ) -> None:
     monkeypatch.setattr(batches, "PAIRS_IN_WINDOW", pairs_in_window)
     monkeypatch.setattr(batches, "PAIRS_IN_BLOCK", 8)
-    cutting = Cutting.of(config, text)
+    sampler = BpeDropoutSampler.from_config(config, text)
     first, second = (
-        list(epoch_of(BatchStream(text.train, config.train, n, 0, cutting=cutting), text)) for n in (1, 2)
+        list(epoch_of(BatchStream(text.train, config.train, n, 0, bpe_dropout=sampler), text)) for n in (1, 2)
     )
     plain = [text.train.src(n).tolist() for n in range(len(text.train))]
     expected = sorted(text.src_tokenizer.to_text(ids) for ids in plain)
@@ -58,7 +58,7 @@ def test_each_epoch_has_all_pairs_in_other_tokens(
 
 
 def test_batches_keep_the_budget_with_the_tokens_that_were_drawn(text: PreparedText, config: RunConfig) -> None:
-    stream = BatchStream(text.train, config.train, 1, 0, cutting=Cutting.of(config, text))
+    stream = BatchStream(text.train, config.train, 1, 0, bpe_dropout=BpeDropoutSampler.from_config(config, text))
     for _ in range(len(stream)):
         batch = stream.next()
         assert len(batch.src_ids) * max(batch.src_ids.shape[1], batch.tgt_out_ids.shape[1]) <= 256
@@ -66,9 +66,9 @@ def test_batches_keep_the_budget_with_the_tokens_that_were_drawn(text: PreparedT
 
 
 def test_from_any_place_the_same_batches_come(text: PreparedText, config: RunConfig) -> None:
-    whole = BatchStream(text.train, config.train, 1, 0, cutting=Cutting.of(config, text))
+    whole = BatchStream(text.train, config.train, 1, 0, bpe_dropout=BpeDropoutSampler.from_config(config, text))
     batches = [whole.next().src_ids for _ in range(len(whole) + 5)]
-    resumed = BatchStream(text.train, config.train, 1, 7, cutting=Cutting.of(config, text))
+    resumed = BatchStream(text.train, config.train, 1, 7, bpe_dropout=BpeDropoutSampler.from_config(config, text))
     assert all(torch.equal(resumed.next().src_ids, batch) for batch in batches[7:])
 
 

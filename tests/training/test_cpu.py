@@ -10,7 +10,7 @@ from recorded import Lines
 
 from glassformer.config import RunConfig
 from glassformer.training import cpu
-from glassformer.training.cpu import Fewer, fewer_threads, threads_of
+from glassformer.training.cpu import ThreadAdvice, recommend_threads, use_threads
 from glassformer.training.data import FileSource
 from glassformer.training.train import train
 
@@ -33,43 +33,43 @@ def test_the_fastest_number_is_named_where_threads_hinder_one_another(
     work: Callable[[dict[int, float]], None],
 ) -> None:
     work({4: 0.03, 3: 0.001, 2: 0.03, 1: 0.03})
-    with threads_of(4):
-        found = fewer_threads(*WIDTHS)
+    with use_threads(4):
+        advice = recommend_threads(*WIDTHS)
         assert torch.get_num_threads() == 4
-    assert found is not None
-    assert found.threads == 3
-    assert found.gain > 2
+    assert advice is not None
+    assert advice.threads == 3
+    assert advice.speedup > 2
 
 
 def test_nothing_is_named_where_threads_help(work: Callable[[dict[int, float]], None]) -> None:
     work({4: 0.001, 3: 0.03, 2: 0.03, 1: 0.03})
-    with threads_of(4):
-        assert fewer_threads(*WIDTHS) is None
+    with use_threads(4):
+        assert recommend_threads(*WIDTHS) is None
 
 
 def test_a_single_thread_is_not_measured(work: Callable[[dict[int, float]], None]) -> None:
     work({})
-    assert fewer_threads(*WIDTHS) is None
+    assert recommend_threads(*WIDTHS) is None
 
 
 def test_the_real_work_draws_no_random_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "_SECONDS", 0.0)
     before = torch.get_rng_state()
-    with threads_of(2):
-        fewer_threads(*WIDTHS)
+    with use_threads(2):
+        recommend_threads(*WIDTHS)
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("fewer", [Fewer(1, 3.4), None])
+@pytest.mark.parametrize("advice", [ThreadAdvice(1, 3.4), None])
 def test_training_says_what_to_do_on_a_busy_machine(
     corpus: tuple[Path, Path],
     small_config: MakeConfig,
     lines: Lines,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    fewer: Fewer | None,
+    advice: ThreadAdvice | None,
 ) -> None:
-    monkeypatch.setattr("glassformer.training.train.fewer_threads", lambda *_: fewer)
+    monkeypatch.setattr("glassformer.training.train.recommend_threads", lambda *_: advice)
     train(tmp_path / "run", FileSource(*corpus), small_config(max_updates=1), lines)
     said = [line for line in lines.lines if "OMP_NUM_THREADS=1" in line and "3.4 times as fast" in line]
-    assert len(said) == (1 if fewer else 0)
+    assert len(said) == (1 if advice else 0)

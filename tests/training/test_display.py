@@ -7,7 +7,7 @@ from rich.console import Console
 
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PrepareProgress
-from glassformer.training.display import LiveDisplay, PlainDisplay
+from glassformer.training.display import PlainDisplay, open_display
 from glassformer.training.run_log import RunLog, prepare_line
 
 HALF = PrepareProgress("encoding", 50_000, 200_000, 10.0)
@@ -25,17 +25,17 @@ def test_a_line_says_what_is_known() -> None:
 def test_where_there_is_no_terminal_lines_come_when_they_are_due() -> None:
     out = io.StringIO()
     display = PlainDisplay(Console(file=out, width=120))
-    display.advanced(HALF, due=False)
+    display.on_prepare(HALF, due=False)
     assert not out.getvalue()
-    display.advanced(HALF, due=True)
+    display.on_prepare(HALF, due=True)
     assert out.getvalue() == LINE + "\n"
 
 
 @pytest.mark.parametrize("total", [200_000, None])
 def test_in_a_terminal_a_bar_grows(total: int | None) -> None:
     out = io.StringIO()
-    with LiveDisplay(Console(file=out, width=120, force_terminal=True)) as display:
-        display.advanced(PrepareProgress("encoding", 50_000, total, 10.0), due=False)
+    with open_display(Console(file=out, width=120, force_terminal=True)) as display:
+        display.on_prepare(PrepareProgress("encoding", 50_000, total, 10.0), due=False)
     assert "50,000" in out.getvalue()
     assert out.getvalue().count("━") > 20
 
@@ -44,6 +44,6 @@ def test_the_log_of_the_run_holds_the_lines_that_are_due(tmp_path) -> None:
     run = RunDirectory(tmp_path)
     out = io.StringIO()
     with RunLog(run, PlainDisplay(Console(file=out, width=120)), tensorboard=False) as log:
-        log.advanced(HALF, due=False)
-        log.advanced(HALF, due=True)
+        log.on_prepare(HALF, due=False)
+        log.on_prepare(HALF, due=True)
     assert run.log_file.read_text().count(LINE) == out.getvalue().count(LINE) == 1

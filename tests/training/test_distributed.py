@@ -251,7 +251,7 @@ def test_a_killed_process_is_started_again_and_all_go_on(
     os.kill(others(started, run)[0], signal.SIGKILL)
     code, out, err = end(started)
     assert code == 0, err
-    assert "Going on after update" in out
+    assert "Resuming after update" in out
     torchrun(2, *command(corpus, tmp_path / "whole", make(model, **limits)))
     assert_equal(run, tmp_path / "whole")
 
@@ -277,7 +277,7 @@ def test_when_a_machine_is_lost_the_other_ends_and_both_go_on_later(
     assert end(stays)[0] != 0
     ended = [end(one) for one in machines()]
     assert [code for code, _, _ in ended] == [0, 0], ended
-    assert "Going on after update" in "".join(out for _, out, _ in ended)
+    assert "Resuming after update" in "".join(out for _, out, _ in ended)
     torchrun(2, *command(corpus, tmp_path / "whole", make(model, **limits)))
     assert_equal(run, tmp_path / "whole")
 
@@ -293,7 +293,7 @@ def test_a_signal_to_one_process_lets_all_save_and_stop(corpus: Corpus, make: Ma
     assert "Training ended: stopped by SIGTERM" in out
     stopped_at = int(checkpoints(run / "latest")[-1].name.removeprefix("update-"))
     out = torchrun(2, *command(corpus, run, make(max_updates=stopped_at + 1, validate_every=5)))
-    assert f"Going on after update {stopped_at}," in out
+    assert f"Resuming after update {stopped_at}," in out
 
 
 def others(started, run: Path) -> list[int]:

@@ -18,7 +18,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text import Pair, read_pairs
 from glassformer.training import diversify as module
 from glassformer.training.data import FileSource
-from glassformer.training.diversify import Diversified, diversify
+from glassformer.training.diversify import DiversifyResult, diversify
 from glassformer.training.train import train
 
 Config = Callable[..., RunConfig]
@@ -42,9 +42,9 @@ def usable(translation: Translation) -> bool:
     return not (translation.source_truncated or translation.hypotheses[0].truncated)
 
 
-def carried_out(place: Path, source: FileSource, teachers: dict[str, RunConfig], lines: Lines) -> Diversified:
+def carried_out(place: Path, source: FileSource, teachers: dict[str, RunConfig], lines: Lines) -> DiversifyResult:
     found = diversify(place, source, teachers, lines)
-    assert isinstance(found, Diversified)
+    assert isinstance(found, DiversifyResult)
     return found
 
 
@@ -58,7 +58,7 @@ def test_the_text_is_kept_and_both_teachers_add_what_they_make_of_it(
     place = tmp_path / "more"
     found = carried_out(place, FileSource(*corpus), both(small_config(max_updates=60)), lines)
     own, learned = list(read_pairs(place / "pairs/own.src", place / "pairs/own.tgt")), list(found.source.pairs())
-    assert (found.own, found.pairs) == (len(own), len(learned))
+    assert (found.original, found.pairs) == (len(own), len(learned))
     assert learned[: len(own)] == own
     outputs = {}
     for direction, side in (("forward", 0), ("backward", 1)):
@@ -100,7 +100,7 @@ def test_what_repeats_the_text_or_is_validated_with_is_left_out(
 ) -> None:
     place, order = tmp_path / "more", both(small_config(max_updates=2))
     first = carried_out(place, FileSource(*corpus), order, lines)
-    own, aside = list(first.source.pairs())[: first.own], list(first.source.valid() or ())
+    own, aside = list(first.source.pairs())[: first.original], list(first.source.valid() or ())
     to_target, to_source = {}, {}
     for src, tgt in reversed(own):
         to_target[src], to_source[tgt] = tgt, src
@@ -113,7 +113,7 @@ def test_what_repeats_the_text_or_is_validated_with_is_left_out(
         translations(place, direction).write_text("".join(json.dumps(text) + "\n" for text in texts))
     lines.lines.clear(), lines.updates.clear()
     found = carried_out(place, FileSource(*corpus), order, lines)
-    new = list(found.source.pairs())[found.own :]
+    new = list(found.source.pairs())[found.original :]
     assert new == [Pair(sources[1], "a new one"), Pair("another one", targets[-1])]
     assert not [line for line in lines.lines if "translates" in line]
     assert lines.updates == []
@@ -128,7 +128,7 @@ def test_a_file_of_pairs_keeps_its_line_breaks(
     found = carried_out(tmp_path / "more", FileSource(texts), both(small_config(max_updates=2)), lines)
     assert (found.source.src, found.source.tgt) == (tmp_path / "more/pairs/train.jsonl", None)
     aside = set(found.source.valid() or ())
-    assert list(found.source.pairs())[: found.own] == [pair for pair in pairs if pair not in aside]
+    assert list(found.source.pairs())[: found.original] == [pair for pair in pairs if pair not in aside]
 
 
 def test_one_direction_alone_will_do_and_none_will_not(
@@ -137,8 +137,8 @@ def test_one_direction_alone_will_do_and_none_will_not(
     config = small_config(max_updates=60)
     found = carried_out(tmp_path / "more", FileSource(*corpus), {"backward": config}, lines)
     learned = list(found.source.pairs())
-    assert found.pairs > found.own
-    assert {pair.tgt for pair in learned} == {pair.tgt for pair in learned[: found.own]}
+    assert found.pairs > found.original
+    assert {pair.tgt for pair in learned} == {pair.tgt for pair in learned[: found.original]}
     assert not (tmp_path / "more/forward").exists()
     for odd in ({}, {"sideways": config}):
         with pytest.raises(ConfigError, match=r"teachers: found (none|\['sideways'\]), expected forward, backward"):
@@ -151,7 +151,7 @@ def test_what_was_cut_short_is_not_learned(
     place, short = tmp_path / "more", small_config(max_updates=1)
     found = carried_out(place, FileSource(*corpus), {"forward": short}, lines)
     with Translator.load(place / "forward") as teacher:
-        sources = dict.fromkeys([pair.src for pair in found.source.pairs()][: found.own])
+        sources = dict.fromkeys([pair.src for pair in found.source.pairs()][: found.original])
         outputs = teacher.translate(list(sources), short.decode)
     assert read(translations(place, "forward")) == [one.text if usable(one) else "" for one in outputs]
     assert [one for one in outputs if one.text and not usable(one)]
@@ -177,18 +177,18 @@ def test_what_was_translated_before_a_stop_is_not_translated_again(
     half = all_of_it[: len(all_of_it) // 2]
     kept.write_text(half)
     translated: list[str] = []
-    usable_text = module._usable
+    usable_text = module._complete_text
 
     def counting(one: Translation) -> str:
         translated.append(one.source)
         return usable_text(one)
 
-    monkeypatch.setattr(module, "_usable", counting)
+    monkeypatch.setattr(module, "_complete_text", counting)
     again = carried_out(place, FileSource(*corpus), order, lines)
     assert 0 < len(translated) == all_of_it.count("\n") - half.count("\n")
     assert kept.read_text().startswith(half[: half.rindex("\n")])
     assert kept.read_text().count("\n") == all_of_it.count("\n")
-    assert again.own == whole.own
+    assert again.original == whole.original
     kept.write_text("not JSON\n")
     carried_out(place, FileSource(*corpus), order, lines)
     assert kept.read_text() == all_of_it
@@ -221,7 +221,7 @@ def test_nothing_of_others_and_nothing_of_another_text_is_written_over(
     mine = tmp_path / "mine"
     (mine / "pairs").mkdir(parents=True)
     (mine / "pairs/train.src").write_text("dear to me\n")
-    with pytest.raises(RunError, match=r"pairs: holds files of others; expected none"):
+    with pytest.raises(RunError, match=r"pairs: found files that `glassformer diversify` did not write"):
         diversify(mine, FileSource(*corpus), order, lines)
     assert files_of(mine / "pairs") == {"train.src": b"dear to me\n"}
 
@@ -232,7 +232,9 @@ def test_a_first_write_that_failed_does_not_keep_the_place(
     aside = tmp_path / "more/pairs/made.json.writing"
     aside.parent.mkdir(parents=True)
     aside.write_text("{")
-    assert carried_out(tmp_path / "more", FileSource(*corpus), {"forward": small_config(max_updates=1)}, lines).own
+    assert carried_out(
+        tmp_path / "more", FileSource(*corpus), {"forward": small_config(max_updates=1)}, lines
+    ).original
 
 
 def test_after_a_mistake_in_the_text_the_same_command_begins_anew(
@@ -244,7 +246,7 @@ def test_after_a_mistake_in_the_text_the_same_command_begins_anew(
     with pytest.raises(TextError, match="has no partner"):
         diversify(tmp_path / "more", FileSource(src, tgt), order, lines)
     tgt.write_text(whole)
-    assert carried_out(tmp_path / "more", FileSource(src, tgt), order, lines).own
+    assert carried_out(tmp_path / "more", FileSource(src, tgt), order, lines).original
 
 
 def test_a_place_that_cannot_be_written_is_told_and_no_half_of_the_pairs_is_left(

@@ -12,7 +12,7 @@ from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import prepare
 from glassformer.training.data import FileSource
-from glassformer.training.evaluation import SENTENCES, position_similarity
+from glassformer.training.evaluation import COLLAPSE_SENTENCES, encoder_collapse
 from glassformer.training.trainer import Trainer
 
 MakeConfig = Callable[..., RunConfig]
@@ -48,14 +48,14 @@ def test_it_is_the_mean_cosine_of_all_pairs_of_positions(make: Callable[..., Tra
     trainer = make(norm)
     model, pairs = trainer.model, trainer.text.valid
     cosines: list[float] = []
-    for index in range(min(SENTENCES, len(pairs))):
+    for index in range(min(COLLAPSE_SENTENCES, len(pairs))):
         source = torch.from_numpy(pairs.src(index).astype("int64"))
         with torch.no_grad():
             memory = model.eval().encode(source[None])[0][0]
         for one in range(len(memory)):
             others = memory[torch.arange(len(memory)) != one]
             cosines += torch.cosine_similarity(memory[one], others, dim=-1).tolist()
-    found = position_similarity(model.train(), pairs, CPU)
+    found = encoder_collapse(model.train(), pairs, CPU)
     assert found == pytest.approx(sum(cosines) / len(cosines), abs=1e-5)
     assert found < 0.9
     assert model.training
@@ -69,7 +69,7 @@ def test_it_is_said_once_after_warm_up_and_written_each_time(make: Callable[...,
     assert said.startswith("Warning: at update 20, after warm-up")
     assert "mean cosine is 1.00" in said
     assert "train.peak_rate" in said
-    assert [round(validation.position_similarity, 6) for validation in lines.validations] == [1.0] * 4
+    assert [round(validation.encoder_collapse, 6) for validation in lines.validations] == [1.0] * 4
 
 
 def test_nothing_is_said_of_an_encoder_that_tells_positions_apart(make: Callable[..., Trainer], lines: Lines) -> None:

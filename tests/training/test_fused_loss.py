@@ -31,7 +31,7 @@ def gradients(model: Transformer, loss: torch.Tensor) -> dict[str, torch.Tensor]
 def test_part_by_part_the_loss_and_its_gradients_are_those_of_all_logits_at_once(
     part: int, smoothing: float, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused_loss, "CPU_PART", part)
+    monkeypatch.setattr(fused_loss, "CPU_CHUNK", part)
     model = new_model(**changes)
     plain, plain_nll, tokens = smoothed_loss(model(SRC, TGT_IN), TGT_OUT, 0, smoothing)
     expected = gradients(model, plain / tokens)

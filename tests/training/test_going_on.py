@@ -21,7 +21,7 @@ from glassformer.errors import CheckpointError, RunError, StorageError, Tokenize
 from glassformer.run_directory import RunDirectory
 from glassformer.training.averaging import average_run
 from glassformer.training.data import FileSource
-from glassformer.training.run_log import Progress
+from glassformer.training.run_log import TrainProgress
 from glassformer.training.train import train
 
 MakeConfig = Callable[..., RunConfig]
@@ -53,8 +53,8 @@ class StopsAt(Lines):
         super().__init__()
         self._update = update
 
-    def progress(self, progress: Progress, *, due: bool) -> None:
-        super().progress(progress, due=due)
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        super().on_update(progress, due=due)
         if progress.update == self._update:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -113,7 +113,7 @@ def test_without_a_whole_checkpoint_to_average_the_last_update_is_judged(
     outcome = train(run, source, small_config(), lines)
     assert any(line.startswith("The last update: validation loss") for line in lines.lines)
     assert outcome.final is not None
-    with pytest.raises(CheckpointError, match="history: none of its checkpoints is whole"):
+    with pytest.raises(CheckpointError, match="history: none of its checkpoints is valid"):
         average_run(run, None, lambda _: None)
 
 
@@ -164,7 +164,7 @@ def test_a_manifest_of_another_shape_is_damage(
         verify_checkpoint(newest)
     lines = Lines()
     train(run, FileSource(*corpus), small_config(), lines)
-    assert any(line.startswith("Going on after update 10") for line in lines.lines)
+    assert any(line.startswith("Resuming after update 10") for line in lines.lines)
 
 
 def test_a_file_that_the_disk_does_not_give_is_damage(
@@ -182,7 +182,7 @@ def test_a_file_that_the_disk_does_not_give_is_damage(
     lines = Lines()
     train(run, FileSource(*corpus), small_config(max_updates=10), lines)
     assert any("is missing or damaged: Input/output error" in line for line in lines.lines)
-    assert any(line.startswith("Going on after update 10") for line in lines.lines)
+    assert any(line.startswith("Resuming after update 10") for line in lines.lines)
 
 
 def test_a_run_without_a_whole_checkpoint_to_go_on_from_is_left_as_it_is(
@@ -192,7 +192,7 @@ def test_a_run_without_a_whole_checkpoint_to_go_on_from_is_left_as_it_is(
     for checkpoint in checkpoints(run / "latest"):
         damage(checkpoint)
     before = {series: updates(run / series) for series in ("latest", "history", "best", "final")}
-    with pytest.raises(CheckpointError, match="latest: none of its checkpoints is whole"):
+    with pytest.raises(CheckpointError, match="latest: none of its checkpoints is valid"):
         train(run, FileSource(*corpus), small_config(max_updates=30), Lines())
     assert {series: updates(run / series) for series in before} == before
     assert Translator.load(run).translate(["abc"])
@@ -225,7 +225,7 @@ def test_a_run_whose_text_is_cut_by_another_tokenizer_does_not_go_on(
     shutil.rmtree(run / "text")
     file = run / "tokenizer.src.json"
     file.write_text(file.read_text().replace('"a"', '"z"'))
-    with pytest.raises(TokenizerError, match="is cut by another src_tokenizer than"):
+    with pytest.raises(TokenizerError, match="its src_tokenizer is not the one that"):
         train(run, source, small_config(max_updates=20, cooldown=0), Lines())
 
 

@@ -15,14 +15,14 @@ from glassformer.config import RunConfig, TrainConfig
 from glassformer.errors import ConfigError
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
-from glassformer.training.run_log import Progress
+from glassformer.training.run_log import TrainProgress
 from glassformer.training.schedule import (
-    begin_cooldown,
+    cancel_stale_cooldown,
     cooldown_factor,
-    forget_cooldown,
+    fraction_done,
     learning_rate,
-    reason_to_end,
-    share_done,
+    start_cooldown,
+    stop_reason,
 )
 from glassformer.training.train import train
 
@@ -31,7 +31,7 @@ MakeConfig = Callable[..., RunConfig]
 
 
 def cooled(settings: TrainConfig, clock_s: float = 0.0, **counters: int) -> TrainState:
-    return begin_cooldown(settings, TrainState(**counters), clock_s)
+    return start_cooldown(settings, TrainState(**counters), clock_s)
 
 
 def test_the_last_quarter_of_the_updates_falls_in_a_straight_line_to_nothing() -> None:
@@ -51,10 +51,10 @@ def test_the_last_quarter_of_the_minutes_takes_as_many_updates_as_fit() -> None:
     assert cooled(settings, 899, update=600).cooldown_to == 0
     state = cooled(settings, 900, update=600)
     assert (state.cooldown_from, state.cooldown_to, state.cooldown_cause) == (600, 800, "train.max_minutes = 20")
-    assert begin_cooldown(settings, replace(state, update=700), 1190) == replace(state, update=700)
-    assert reason_to_end(settings, replace(state, update=799), 1190) is None
-    assert "train.max_minutes = 20" in str(reason_to_end(settings, replace(state, update=800), 1190))
-    assert reason_to_end(settings, replace(state, update=799), 1200) == "reached train.max_minutes = 20"
+    assert start_cooldown(settings, replace(state, update=700), 1190) == replace(state, update=700)
+    assert stop_reason(settings, replace(state, update=799), 1190) is None
+    assert "train.max_minutes = 20" in str(stop_reason(settings, replace(state, update=800), 1190))
+    assert stop_reason(settings, replace(state, update=799), 1200) == "reached train.max_minutes = 20"
 
 
 def test_the_nearest_limit_decides() -> None:
@@ -68,29 +68,29 @@ def test_patience_that_has_run_out_is_followed_by_a_quarter_of_the_whole() -> No
     assert cooled(settings, update=900, stale_validations=2).cooldown_to == 0
     state = cooled(settings, update=900, stale_validations=3)
     assert (state.cooldown_to, state.cooldown_cause) == (1200, "train.patience = 3")
-    assert reason_to_end(settings, replace(state, update=1199, stale_validations=9), 0) is None
-    assert "train.patience = 3" in str(reason_to_end(settings, replace(state, update=1200), 0))
+    assert stop_reason(settings, replace(state, update=1199, stale_validations=9), 0) is None
+    assert "train.patience = 3" in str(stop_reason(settings, replace(state, update=1200), 0))
     assert cooled(replace(settings, max_updates=1000), update=900, stale_validations=3).cooldown_to == 1000
     assert cooled(settings, update=1, stale_validations=3).cooldown_to == 2
 
 
 def test_without_a_cooldown_patience_ends_the_training() -> None:
     settings, state = TrainConfig(patience=3, cooldown=0), TrainState(update=900, stale_validations=3)
-    assert begin_cooldown(settings, state, 0) == state
-    assert "train.patience" in str(reason_to_end(settings, state, 0))
+    assert start_cooldown(settings, state, 0) == state
+    assert "train.patience" in str(stop_reason(settings, state, 0))
 
 
 def test_a_cooldown_for_a_limit_that_is_no_longer_set_is_forgotten() -> None:
     settings = TrainConfig(max_minutes=20, cooldown=0.25)
     state = cooled(settings, 900, update=600)
-    assert forget_cooldown(settings, state) == state
-    assert forget_cooldown(replace(settings, max_minutes=40), state) == TrainState(update=600)
+    assert cancel_stale_cooldown(settings, state) == state
+    assert cancel_stale_cooldown(replace(settings, max_minutes=40), state) == TrainState(update=600)
 
 
 def test_the_share_that_is_done_counts_the_end_of_the_cooldown() -> None:
     settings = TrainConfig(patience=3, cooldown=0.25)
     state = cooled(settings, update=900, stale_validations=3)
-    assert share_done(settings, state) == pytest.approx(0.75)
+    assert fraction_done(settings, state) == pytest.approx(0.75)
 
 
 def test_a_share_beyond_the_whole_is_refused() -> None:
@@ -119,8 +119,8 @@ def test_a_training_stopped_in_its_cooldown_goes_on_to_the_very_same_weights(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     class Impatient(Lines):
-        def progress(self, progress: Progress, *, due: bool) -> None:
-            super().progress(progress, due=due)
+        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+            super().on_update(progress, due=due)
             if progress.update == 17:
                 os.kill(os.getpid(), signal.SIGTERM)
 

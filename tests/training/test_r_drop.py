@@ -12,7 +12,7 @@ from glassformer.text.batches import Batch
 from glassformer.trace import tracing
 from glassformer.training import fused_loss
 from glassformer.training.fused_loss import Objective
-from glassformer.training.loss import divergence, plain_divergence
+from glassformer.training.loss import symmetric_kl, symmetric_kl_sum
 from glassformer.training.train_step import accumulate_gradients
 
 SRC = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0], [9, 10, 2, 0]])
@@ -50,7 +50,7 @@ def paper(model: Transformer, *, padded: bool = False) -> Tensor:
 def test_loss_and_gradients_are_those_of_the_papers_formula(
     part: int, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused_loss, "CPU_PART", part)
+    monkeypatch.setattr(fused_loss, "CPU_CHUNK", part)
     model = new_model(**changes)
     expected = paper(model)
     wanted = gradients(model, expected)
@@ -81,27 +81,27 @@ def test_while_a_trace_records_the_loss_and_its_gradients_are_the_same() -> None
 def test_the_divergence_by_hand() -> None:
     """p = (1/2, 1/2) and q = (1/4, 3/4): KL(p ‖ q) = ½ log 2 + ½ log ⅔, KL(q ‖ p) = ¼ log ½ + ¾ log 3/2."""
     p = torch.tensor([[0.5, 0.5], [0.25, 0.75]])
-    apart, _ = divergence(p.log() + 7.0, p)
+    apart, _ = symmetric_kl(p.log() + 7.0, p)
     first = 0.5 * torch.tensor(2.0).log() + 0.5 * torch.tensor(2 / 3).log()
     second = 0.25 * torch.tensor(0.5).log() + 0.75 * torch.tensor(1.5).log()
     torch.testing.assert_close(apart, (first + second)[None] / 2)
     logits = p.log()[:, None]
-    torch.testing.assert_close(plain_divergence(logits, torch.tensor([[True]])), (first + second) / 2)
-    assert plain_divergence(logits, torch.tensor([[False]])) == 0
+    torch.testing.assert_close(symmetric_kl_sum(logits, torch.tensor([[True]])), (first + second) / 2)
+    assert symmetric_kl_sum(logits, torch.tensor([[False]])) == 0
 
 
 def test_the_gradient_of_the_divergence_is_autograds() -> None:
     torch.manual_seed(1)
     logits = 3 * torch.randn(14, 11, dtype=torch.float64)
     pairs = logits.unflatten(0, (7, 2)).transpose(0, 1).clone().requires_grad_()
-    total = plain_divergence_in_float64(pairs)
+    total = symmetric_kl_in_float64(pairs)
     total.backward()
-    apart, towards = divergence(logits, logits.softmax(-1))
+    apart, towards = symmetric_kl(logits, logits.softmax(-1))
     torch.testing.assert_close(apart.sum(), total.detach())
     torch.testing.assert_close(towards.unflatten(0, (7, 2)).transpose(0, 1), pairs.grad)
 
 
-def plain_divergence_in_float64(pairs: Tensor) -> Tensor:
+def symmetric_kl_in_float64(pairs: Tensor) -> Tensor:
     p1, p2 = pairs.log_softmax(-1)
     return ((p1.exp() - p2.exp()) * (p1 - p2)).sum() / 2
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from glassformer.training.evaluation import score, tokenised_remark
+from glassformer.training.evaluation import score, tokenised_warning
 
 TOKENISED = [f"ein mann schläft {number} ." for number in range(150)]
 
@@ -13,9 +13,9 @@ def test_text_that_looks_tokenised_is_remarked_once_in_words_of_our_own(caplog: 
     with caplog.at_level(logging.WARNING):
         assert score(TOKENISED, TOKENISED).bleu == pytest.approx(100)
     assert not caplog.records
-    assert "look tokenised" in tokenised_remark(TOKENISED)
+    assert "look tokenised" in tokenised_warning(TOKENISED)
 
 
 @pytest.mark.parametrize("references", [[], ["Ein Mann schläft."] * 3, ["Ein Mann .", "Eine Frau."]])
 def test_other_text_is_not_remarked(references: list[str]) -> None:
-    assert not tokenised_remark(references)
+    assert not tokenised_warning(references)

@@ -22,7 +22,7 @@ from glassformer.text.prepare import prepare
 from glassformer.training.averaging import average_run
 from glassformer.training.data import BatchStream, FileSource
 from glassformer.training.loss import smoothed_loss
-from glassformer.training.run_log import Progress
+from glassformer.training.run_log import TrainProgress
 from glassformer.training.schedule import learning_rate
 from glassformer.training.train import train
 
@@ -64,7 +64,7 @@ def test_a_stopped_run_goes_on_to_the_very_same_weights(
     train(tmp_path / "whole", source, small_config(max_updates=20, cooldown=0), lines)
     train(tmp_path / "halves", source, small_config(max_updates=10, cooldown=0), lines)
     train(tmp_path / "halves", source, small_config(max_updates=20, cooldown=0), lines)
-    assert any(line.startswith("Going on after update 10") for line in lines.lines)
+    assert any(line.startswith("Resuming after update 10") for line in lines.lines)
     assert equal(weights(tmp_path / "whole", "latest"), weights(tmp_path / "halves", "latest"))
 
 
@@ -72,8 +72,8 @@ def test_sigterm_saves_and_the_same_command_goes_on(
     corpus: Corpus, small_config: MakeConfig, trained: Path, tmp_path: Path
 ) -> None:
     class Impatient(Lines):
-        def progress(self, progress: Progress, *, due: bool) -> None:
-            super().progress(progress, due=due)
+        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+            super().on_update(progress, due=due)
             if progress.update == 7:
                 os.kill(os.getpid(), signal.SIGTERM)
 
@@ -91,7 +91,7 @@ def test_a_run_stopped_before_its_first_validation_can_be_ended_where_it_stands(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     class Impatient(Lines):
-        def progress(self, progress: Progress, *, due: bool) -> None:
+        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     run, source = tmp_path / "run", FileSource(*corpus)
@@ -108,7 +108,7 @@ def test_another_setting_or_another_text_in_the_same_directory_is_refused(
     train(run, FileSource(src, tgt), small_config(max_updates=2), lines)
     with pytest.raises(RunError, match=r"train.clip_norm: 1.0, now 0.5"):
         train(run, FileSource(src, tgt), small_config(max_updates=2, clip_norm=0.5), lines)
-    with pytest.raises(RunError, match="the training text is another"):
+    with pytest.raises(RunError, match="the training text has changed"):
         train(run, FileSource(tgt, src), small_config(max_updates=2), lines)
 
 
@@ -153,7 +153,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
     again = Lines()
     train(run, FileSource(*corpus), small_config(), again)
     assert any("is damaged" in line and "skipped" in line for line in again.lines)
-    assert any(line.startswith("Going on after update 10") for line in again.lines)
+    assert any(line.startswith("Resuming after update 10") for line in again.lines)
 
 
 def test_an_update_of_accumulated_batches_is_that_of_their_mean_token_loss(
@@ -165,7 +165,7 @@ def test_an_update_of_accumulated_batches_is_that_of_their_mean_token_loss(
     train(run, source, config, lines)
     trained = weights(run, "latest")
     config, _ = RunDirectory(run).read_config()
-    text = prepare(source.pairs, None, config.text, run / "text", source=source.fingerprint(), report=lines.say)
+    text = prepare(source.pairs, None, config.text, run / "text", source=source.fingerprint(), report=lines.log)
     torch.manual_seed(config.train.seed)
     model = Transformer(config.model)
     stream = BatchStream(text.train, config.train, epoch=1, position=0)
@@ -194,7 +194,7 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(
 ) -> None:
     run = tmp_path / "run"
     train(run, FileSource(*corpus), small_config(validate_every=5), lines)
-    used = average_run(run, 2, lines.say)
+    used = average_run(run, 2, lines.log)
     assert [path.name for path in used] == ["update-00000015", "update-00000020"]
     first, second = (read_tensors(path, "model") for path in used)
     for name, mean in weights(run, "final").items():
