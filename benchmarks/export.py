@@ -1,14 +1,15 @@
-"""One set of weights in three systems: a glassformer model as a Hugging Face MarianMT model and as a CTranslate2 one.
+"""Copy a glassformer model to a Hugging Face MarianMT model and to a CTranslate2 model with the same weights.
 
     python benchmarks/export.py --run DIR --out DIR          # writes a CTranslate2 directory
 
-The MarianMT model lives in memory alone: saved, it would lose its table of positions, and come back with another.
+The MarianMT model exists in memory only: saving it drops its position table, and loading computes another one.
 
-What they cannot hold is refused by name. The positions' table is always handed over, so that the paper's order of
-sine and cosine stays as it is; missing biases become zeros; bos starts the target, as it does here; and ids that no
-output may hold (pad and bos, and whichever the caller bans) get a bias so low that none is ever chosen.
+A setting that the target system does not support is refused by name. The position table is always copied, so that
+sines and cosines stay interleaved as in the paper. Missing biases become zeros. bos starts the target, as it does
+here. Ids that no output may contain (pad, bos and any that the caller bans) get such a low bias that none is ever
+chosen.
 
-CTranslate2 knows an id by the decimal number that stands for it: ["17", "5", "2"] is what it is given and returns.
+CTranslate2 tokens are ids written as decimal numbers: ["17", "5", "2"] is a possible input or output.
 """
 
 import argparse
@@ -34,15 +35,15 @@ ATTENTION = {"w_q": "q_proj", "w_k": "k_proj", "w_v": "v_proj", "w_o": "out_proj
 
 
 def refuse(config: ModelConfig, system: str, **expected: Collection[Any]) -> None:
-    """Raise unless each of these settings has a value that ``system`` knows."""
+    """Raise ``ConfigError`` unless each of these settings has a value that ``system`` supports."""
     for name, values in expected.items():
         if getattr(config, name) not in values:
             known = " or ".join(map(repr, values))
-            raise ConfigError(f"model.{name}: found {getattr(config, name)!r}, but {system} takes {known} alone.")
+            raise ConfigError(f"model.{name}: found {getattr(config, name)!r}, but {system} supports only {known}.")
 
 
 def bias_of(model: Transformer, banned: Collection[int] = ()) -> Tensor:
-    """The output bias, zeros where the model has none, with pad, bos and ``banned`` made impossible."""
+    """The output bias, zeros if the model has none, and very low for pad, bos and ``banned``."""
     linear = model.output_projection.linear
     bias = torch.zeros(model.config.tgt_vocab) if linear.bias is None else linear.bias.detach().clone().float()
     bias[[model.config.pad_id, model.config.bos_id, *banned]] = BANNED
@@ -50,7 +51,7 @@ def bias_of(model: Transformer, banned: Collection[int] = ()) -> Tensor:
 
 
 def to_marian(model: Transformer, banned: Collection[int] = ()) -> Any:
-    """A ``MarianMTModel`` in memory, in eval mode, that computes what ``model`` computes."""
+    """A ``MarianMTModel`` in eval mode that computes the same as ``model``."""
     from transformers import MarianConfig, MarianMTModel
 
     config = model.config
@@ -87,7 +88,7 @@ def _marian_state(model: Transformer, banned: Collection[int]) -> dict[str, Tens
 
 
 def _marian_part(prefix: str, name: str, module: nn.Module) -> dict[str, Tensor]:
-    """What a module of a layer is called there; nothing for those that hold no weights of their own."""
+    """The weights of a layer's module under MarianMT's names; empty if it has no weights of its own."""
     block, _, leaf = name.partition(".")
     if leaf == "norm":
         place = NORMS[block]
@@ -106,7 +107,7 @@ def _bias(linear: nn.Linear) -> Tensor:
 
 
 def to_ctranslate2(model: Transformer, directory: Path, banned: Collection[int] = ()) -> Path:
-    """Write a CTranslate2 model in float32 to ``directory``; loading it may quantise it."""
+    """Write a CTranslate2 model in float32 to ``directory``; it can be quantized when loaded."""
     from ctranslate2.converters import Converter
 
     class FromGlassformer(Converter):

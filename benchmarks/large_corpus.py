@@ -1,13 +1,12 @@
-"""What a corpus of many pairs costs: time and memory of preparing it, of ordering two epochs and of training on it.
+"""Time and memory to prepare a large corpus, to order two epochs of it and to train on it.
 
     python benchmarks/large_corpus.py [--pairs 1000000 5000000 20000000] [--updates 40] [--json FILE]
 
-The pairs are made up: sentences of 3 to 19 words, each word drawn from 20,000 by Zipf's law and translated by a word
-of its own. Only the files that training needs are written, in a temporary directory (some 0.3 GB for a million
-pairs), and removed. All is done in a process of its own. Ten times a second, memory is read of it and of the
-processes that it starts: what they hold themselves (anonymous), and the pages of files that they look into, which the
-system takes back when it wants to. Seconds of the clock depend on what else the machine does; those of the processors
-hardly do. A size that was measured before is replaced in the JSON; the others stay.
+The pairs are synthetic: sentences of 3 to 19 words, each word drawn from 20,000 by Zipf's law and translated by a
+word of its own. The files are written to a temporary directory (some 0.3 GB for a million pairs) and removed. The
+work runs in a separate process. Ten times a second the memory of it and of its children is read: anonymous memory,
+and memory-mapped file pages, which the system can reclaim. Wall-clock seconds depend on other load of the machine;
+processor seconds hardly do. A new result replaces an earlier one of the same size in the JSON; the others stay.
 """
 
 import argparse
@@ -45,7 +44,7 @@ MB = 2**20
 
 
 def words(seed: int) -> np.ndarray[Any, Any]:
-    """Different made-up words of 2 to 8 letters, in random order."""
+    """Different random words of 2 to 8 letters, in random order."""
     random = np.random.default_rng(seed)
     found: set[str] = set()
     while len(found) < WORDS:
@@ -54,7 +53,7 @@ def words(seed: int) -> np.ndarray[Any, Any]:
 
 
 def sentences(pairs: int) -> Iterator[tuple[str, str]]:
-    """Blocks of lines: sources, and their translations."""
+    """Blocks of lines: the sources and their translations."""
     random, src, tgt = np.random.default_rng(1), words(2), words(3)
     shares = np.cumsum(1 / np.arange(1, WORDS + 1))
     for start in range(0, pairs, 10_000):
@@ -66,7 +65,7 @@ def sentences(pairs: int) -> Iterator[tuple[str, str]]:
 
 
 def write_corpus(directory: Path, pairs: int) -> None:
-    """Write so many pairs to two files."""
+    """Write the corpus to two files."""
     with (directory / "corpus.src").open("w") as src, (directory / "corpus.tgt").open("w") as tgt:
         for src_lines, tgt_lines in sentences(pairs):
             src.write(src_lines)
@@ -74,7 +73,7 @@ def write_corpus(directory: Path, pairs: int) -> None:
 
 
 def work(directory: Path, updates: int) -> None:
-    """What is measured; says on standard output which stage begins."""
+    """The measured work; announces each stage on standard output."""
     begun: list[str] = []
 
     def begin(stage: str) -> None:
@@ -100,18 +99,18 @@ def work(directory: Path, updates: int) -> None:
 
 
 def tell(line: str) -> None:
-    """To standard error: standard output says which stage begins."""
+    """Print to standard error, because standard output announces the stages."""
     print(line, file=sys.stderr, flush=True)
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that it started."""
+    """The ids of a process and all its descendants."""
     parents = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         try:
             parents[int(place.parent.name)] = int(place.read_text().rpartition(")")[2].split()[1])
         except (OSError, IndexError):
-            continue  # it has ended meanwhile
+            continue  # it has ended since
     members = [pid]
     for member in members:
         members += [child for child, parent in parents.items() if parent == member]
@@ -119,7 +118,7 @@ def family(pid: int) -> list[int]:
 
 
 def processor_s(pid: int) -> float:
-    """Seconds of processor time that a process had."""
+    """The processor time of a process, in seconds."""
     try:
         parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -128,7 +127,7 @@ def processor_s(pid: int) -> float:
 
 
 def memory(pid: int) -> dict[str, float]:
-    """MB in memory: what the process holds itself, and the pages of files."""
+    """Resident memory of a process in MB: anonymous, and file pages."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -138,17 +137,17 @@ def memory(pid: int) -> dict[str, float]:
 
 
 class Stages:
-    """Peaks of memory, seconds and processor time of each stage of a process and its family, seen from outside."""
+    """Peak memory, seconds and processor time of each stage of a process and its descendants."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self._stage, self._began = "start", time.monotonic()
-        self._worked: dict[int, float] = {}  # what each process had when it was seen last
+        self._worked: dict[int, float] = {}  # processor seconds of each process when last read
         self._worked_before = 0.0
         self.peaks: dict[str, dict[str, float]] = {}
 
     def watch(self) -> dict[str, dict[str, float]]:
-        """Until the process ends."""
+        """Measure until the process ends; returns the stages by name."""
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         while self._process.poll() is None:
@@ -187,7 +186,7 @@ class Stages:
 
 
 def measure(pairs: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Make so many pairs and let them be prepared and trained on."""
+    """Generate a corpus of ``pairs`` pairs and measure the work on it."""
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         directory = Path(scratch)
         began = time.monotonic()
@@ -205,7 +204,7 @@ def measure(pairs: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    """One table for one number of pairs."""
+    """Print a table of the stages."""
     print(f"\n{result['pairs']:,} pairs: {result['text_mb']:,.0f} MB of text, {result['encoded_mb']:,.0f} MB encoded")
     print(
         f"{'stage':18} {'seconds':>9} {'processor':>9} {'pairs/s':>9} {'held MB':>9} {'all processes':>14} "
@@ -220,7 +219,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def record(path: Path, results: list[dict[str, Any]]) -> None:
-    """Put the results beside those of other sizes."""
+    """Add the results to the file, in place of earlier ones of the same sizes."""
     kept = json.loads(path.read_text())["results"] if path.exists() else []
     measured = {result["pairs"] for result in results}
     kept = [result for result in kept if result["pairs"] not in measured]

@@ -1,4 +1,4 @@
-"""What a benchmark says of where it ran, and how it sums up repeated measurements."""
+"""The machine of a benchmark, and statistics of repeated measurements."""
 
 import random
 import statistics
@@ -15,7 +15,7 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def ratio(over: list[float], under: list[float]) -> dict[str, float]:
-    """How many times as fast ``over`` seconds are as ``under``: of medians, and where 95 % of redrawn ones lie."""
+    """Speed of ``over`` relative to ``under`` (both in seconds): ratio of medians, 95 % bootstrap interval."""
     draws = []
     for _ in range(1000):
         rounds = random.choices(range(len(over)), k=len(over))

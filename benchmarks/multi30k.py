@@ -1,11 +1,11 @@
-"""Train ``tiny`` En-De on Multi30k for some minutes, in several ways; cased BLEU on test_2016_flickr, and the speed.
+"""Train ``tiny`` En-De on Multi30k for some minutes with several settings; report speed and BLEU on test_2016_flickr.
 
     python benchmarks/multi30k.py --data DIR [--minutes 20] [--only 'cool*'] [--seeds 1] [--jobs 2] [--json FILE]
 
-DIR holds train.en.gz, train.de.gz, val.* and test_2016_flickr.* (raw text). ``--jobs`` trainings run side by side and
-share the cores evenly. All goes through the command line, as a user would go. A result that was measured before is
-replaced in the JSON; the others stay. The data are for non-commercial research: weights trained on them are not to be
-distributed.
+DIR holds train.en.gz, train.de.gz, val.* and test_2016_flickr.* (raw text). ``--jobs`` trainings run at the same time
+and share the cores evenly. Everything runs through the command line, as a user would run it. A new result replaces an
+earlier one of the same measurement in the JSON; the others stay. The data is licensed for non-commercial research:
+weights trained on it must not be distributed.
 """
 
 import argparse
@@ -23,22 +23,22 @@ from typing import Any
 
 from machine import machine, spread
 
-# Fewer epochs than the published recipe's 85 call for less dropout than its 0.3.
+# There are far fewer epochs than the published recipe's 85, so dropout is lower than its 0.3.
 COMMON = ["model.dropout=0.15"]
-# Each way says all of its settings, so that a result stays true when a default changes.
+# Each entry names all of its settings, so that a result stays valid if a default changes.
 PLAIN = {"train.cooldown": 0, "train.batch_tokens": 2048, "train.bucket": 2, "model.positions": "sinusoidal"}
-COOLED = {**PLAIN, "train.cooldown": 0.25}
-SMALL = {**COOLED, "train.batch_tokens": 1024}
-# Batches of mixed lengths hold fewer words in as many cells; 1,290 cells of these hold as many as 1,024 did.
-MIXED = {**COOLED, "train.batch_tokens": 1290, "train.bucket": 16}
+COOLDOWN = {**PLAIN, "train.cooldown": 0.25}
+SMALL = {**COOLDOWN, "train.batch_tokens": 1024}
+# Batches of mixed lengths are padded more: 1,290 cells hold as many tokens as 1,024 cells of similar lengths.
+MIXED = {**COOLDOWN, "train.batch_tokens": 1290, "train.bucket": 16}
 ROTARY = {"model.positions": "rotary"}
-WAYS: dict[str, dict[str, Any]] = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "plain": PLAIN,
-    "cooldown": COOLED,
+    "cooldown": COOLDOWN,
     "cooldown, small updates": SMALL,
     "cooldown, small updates, mixed lengths": MIXED,
     "cooldown, small updates, mixed lengths, rotary": {**MIXED, **ROTARY},
-    "cooldown, rotary": {**COOLED, **ROTARY},
+    "cooldown, rotary": {**COOLDOWN, **ROTARY},
     "cooldown, small updates, BPE-dropout": {**SMALL, "text.bpe_dropout": 0.1},
     "cooldown, small updates, R-Drop": {**SMALL, "train.r_drop": 5},
 }
@@ -53,15 +53,15 @@ def glassformer(threads: int, *arguments: str | Path) -> str:
 
 
 def measure(way: str, seed: int, options: argparse.Namespace, run: Path) -> dict[str, Any]:
-    """Train and evaluate; numbers are read from what the commands print and write."""
+    """Train and evaluate; the numbers come from the output and the files of the commands."""
     threads = max(1, (os.cpu_count() or 1) // options.jobs)
     files = {"--src": "train.en.gz", "--tgt": "train.de.gz", "--valid-src": "val.en.gz", "--valid-tgt": "val.de.gz"}
-    places = [part for option, name in files.items() for part in (option, options.data / name)]
-    chosen = [f"{name}={value}" for name, value in WAYS[way].items()]
+    paths = [part for option, name in files.items() for part in (option, options.data / name)]
+    chosen = [f"{name}={value}" for name, value in SETTINGS[way].items()]
     changes = [*COMMON, *chosen, f"train.seed={seed}"]
     settings = ["--model", "tiny", "--max-minutes", str(options.minutes)]
     settings += [part for change in changes for part in ("--set", change)]
-    printed = glassformer(threads, "train", *places, "--run", run, *settings)
+    printed = glassformer(threads, "train", *paths, "--run", run, *settings)
     test = ["--src", options.data / "test_2016_flickr.en.gz", "--ref", options.data / "test_2016_flickr.de.gz"]
     scores = json.loads(glassformer(threads, "evaluate", *test, "--run", run, "--beam", "5", "--json"))
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -82,41 +82,44 @@ def measure(way: str, seed: int, options: argparse.Namespace, run: Path) -> dict
 
 
 def record(path: Path, result: dict[str, Any]) -> None:
-    """Put the result beside those of other ways and seeds."""
-    kept = json.loads(path.read_text())["results"] if path.exists() else []
-    kept = [one for one in kept if _what(one) != _what(result)]
-    path.write_text(json.dumps({"results": [*kept, result]}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Add the result to the file, in place of an earlier one of the same measurement."""
+    found = json.loads(path.read_text())["results"] if path.exists() else []
+    others = [one for one in found if _key(one) != _key(result)]
+    path.write_text(json.dumps({"results": [*others, result]}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _what(result: dict[str, Any]) -> tuple[str, int, float, int]:
-    """What was measured, whatever came out."""
+def _key(result: dict[str, Any]) -> tuple[str, int, float, int]:
+    """The key of a measurement."""
     return result["way"], result["seed"], result["minutes"], result["machine"]["threads"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, default=20.0, help="of each training (default 20)")
-    parser.add_argument("--only", default="*", metavar="GLOB", help="ways whose names match")
+    parser.add_argument("--minutes", type=float, default=20.0, help="minutes of each training (default 20)")
+    parser.add_argument("--only", default="*", metavar="GLOB", help="only the settings whose names match")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--jobs", type=int, default=1, help="trainings side by side (default 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time (default 1)")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     options = parser.parse_args()
-    writing = Lock()
+    lock = Lock()
 
-    def do(way: str, seed: int) -> None:
+    def run(way: str, seed: int) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             result = measure(way, seed, options, Path(scratch) / "run")
-        with writing:
+        with lock:
             print(json.dumps(result, indent=1), flush=True)
             record(options.json, result)
 
     with ThreadPoolExecutor(options.jobs) as pool:
-        waiting = [
-            pool.submit(do, way, seed) for seed in options.seeds for way in WAYS if fnmatchcase(way, options.only)
+        futures = [
+            pool.submit(run, way, seed)
+            for seed in options.seeds
+            for way in SETTINGS
+            if fnmatchcase(way, options.only)
         ]
-        for one in waiting:
-            one.result()
+        for future in futures:
+            future.result()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 
     python benchmarks/positions_scan.py [--minutes 6] [--max-updates N] [--longest 26] [--json FILE]
 
-All models see the commands of up to ``--longest`` actions and are judged by exact match on all longer ones. 22 is the
-official length split; 26 is the cut at which Csordás et al. 2021 (arXiv 2108.12284) report about 100 % for relative
-positions. Each is trained for the same minutes from the same seed. Training and translating go through the command
-line, as a user would go. The last weights are judged, not the best ones: what is best on trained lengths says nothing
-of longer ones.
+All models train on the commands of up to ``--longest`` actions and are tested by exact match on all longer ones. 22
+is the official length split; 26 is the cut at which Csordás et al. 2021 (arXiv 2108.12284) report about 100 % for
+relative positions. Each is trained for the same minutes with the same seed, through the command line, as a user would
+do it. The last weights are tested, not the best ones: validation on trained lengths says nothing about longer ones.
 """
 
 import argparse
@@ -43,12 +42,12 @@ def glassformer(*arguments: str | Path) -> str:
 
 
 def length(pair: Pair) -> int:
-    """Actions of a pair's target."""
+    """The number of actions in a pair's target."""
     return len(pair.tgt.split())
 
 
 def write_data(directory: Path, longest: int) -> list[Pair]:
-    """Write pairs to train on and to validate with, and the test sources and references; the test pairs."""
+    """Write training and validation pairs, test sources and references; returns the test pairs."""
     pairs = [Pair(command, " ".join(actions)) for command, actions in commands()]
     train, valid, _ = divide((pair for pair in pairs if length(pair) <= longest), source, valid=VALID_SHARE, test=0.0)
     for name, part in (("train.tsv", train), ("valid.tsv", valid)):
@@ -60,7 +59,7 @@ def write_data(directory: Path, longest: int) -> list[Pair]:
 
 
 def train(data: Path, run: Path, positions: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Train one model and say how far it came on commands of the trained length."""
+    """Train one model; returns its updates, minutes and exact matches on commands of the trained lengths."""
     changes = {**SETTINGS, "model.positions": positions, "model.relative_clip": options.relative_clip,
                "train.seed": options.seed}  # fmt: skip
     settings = [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
@@ -68,7 +67,7 @@ def train(data: Path, run: Path, positions: str, options: argparse.Namespace) ->
     glassformer(
         "train", data / "train.tsv", "--valid", data / "valid.tsv", "--run", run, *map(str, limits), *settings
     )
-    glassformer("average", "--run", run, "--last", "1")  # the last weights, were others better on trained lengths
+    glassformer("average", "--run", run, "--last", "1")  # the last weights, even if others validated better
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     validations = [record for record in records if "valid_exact_match" in record]
     state = json.loads(next((run / "final").glob("update-*/state.json")).read_text())
@@ -79,8 +78,8 @@ def train(data: Path, run: Path, positions: str, options: argparse.Namespace) ->
     }
 
 
-def judge(data: Path, run: Path, test: list[Pair]) -> dict[str, Any]:
-    """Exact match in percent on the longer commands, over all and by the number of actions; greedy search."""
+def evaluate(data: Path, run: Path, test: list[Pair]) -> dict[str, Any]:
+    """Percentage of exact matches on the longer commands, in all and by number of actions; greedy search."""
     found = data / "found.txt"
     files = ["--src", data / "test.src", "--ref", data / "test.tgt", "--out", found]
     glassformer("evaluate", *files, "--run", run, "--beam", "1", "--json")
@@ -95,12 +94,12 @@ def judge(data: Path, run: Path, test: list[Pair]) -> dict[str, Any]:
 
 
 def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """Train and judge one model after the other."""
+    """Train and test one model after the other."""
     test = write_data(scratch, options.longest)
     models = {}
     for positions in POSITIONS:
         run = scratch / positions
-        models[positions] = {**train(scratch, run, positions, options), **judge(scratch, run, test)}
+        models[positions] = {**train(scratch, run, positions, options), **evaluate(scratch, run, test)}
         print(f"{positions:10} {json.dumps(models[positions])}", flush=True)
     return {
         "longest_trained": options.longest,
@@ -116,10 +115,12 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=6.0, help="training of each model (default 6)")
-    parser.add_argument("--max-updates", type=int, default=100_000, help="or as many updates, whichever ends first")
-    parser.add_argument("--longest", type=int, default=26, help="most actions of a trained command (default 26)")
-    parser.add_argument("--relative-clip", type=int, default=16, help="distance beyond which all look alike")
+    parser.add_argument("--minutes", type=float, default=6.0, help="minutes of each training (default 6)")
+    parser.add_argument("--max-updates", type=int, default=100_000, help="maximum updates of each training")
+    parser.add_argument("--longest", type=int, default=26, help="maximum actions of a training command (default 26)")
+    parser.add_argument(
+        "--relative-clip", type=int, default=16, help="distance from which relative positions share one embedding"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     options = parser.parse_args()

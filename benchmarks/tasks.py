@@ -1,13 +1,13 @@
-"""Learn the generated tasks and count exact matches on test pairs that no model has seen; greedy search.
+"""Train on the generated tasks and report exact matches of greedy search on unseen test pairs.
 
     python benchmarks/tasks.py [--minutes 20] [--max-updates N] [--seeds 1 2 3] [--only 'scan-*'] [--json FILE]
 
 ``dates`` and ``phrasebook-de`` are trained as `glassformer train --task` trains them. SCAN's official splits
 ``length`` (train on up to 22 actions, test on 24 to 48) and ``addprim_jump`` are trained with each kind of positions
-and the rest of the task's settings, for the same minutes; the last weights are judged, not the best ones, for what is
-best on the trained commands says nothing of the others. All goes through the command line, as a user would go. Each
-seed is written to the JSON when it is done, in place of what was measured for it before; the others stay, unless an
-older state of the code measured them, which stands with them as "since".
+and otherwise the task's settings, each for the same minutes. There the last weights are evaluated, not the best ones,
+because the validation loss on trained commands says nothing about the test commands. Everything runs through the
+command line, as a user would run it. Each seed is written to the JSON when it is done and replaces its earlier
+result. Results of other seeds stay, unless they were measured with an older version of the code, which "since" marks.
 """
 
 import argparse
@@ -36,13 +36,13 @@ DEFAULT_JSON = Path(__file__).parent / "results" / "tasks.json"
 
 
 def jobs(only: str) -> list[tuple[str, str]]:
-    """Each task, and the kind of positions that is set for it, if any."""
+    """Each task with the kind of positions to set, if any."""
     all_jobs = [(name, "") for name in PLAIN] + [(name, positions) for name in SCAN for positions in POSITIONS]
     return [job for job in all_jobs if fnmatchcase(job[0], only)]
 
 
 def train(run: Path, task: str, positions: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Train one model; how long that was."""
+    """Train one model; returns its updates and minutes."""
     changes: dict[str, Any] = {"train.seed": seed}
     if positions:
         changes |= {**LAST_WEIGHTS, "model.positions": positions}
@@ -57,37 +57,37 @@ def train(run: Path, task: str, positions: str, seed: int, options: argparse.Nam
     return {"updates": counters["update"], "minutes": counters["elapsed_s"] / 60}
 
 
-def judge(run: Path, pairs: list[Pair]) -> float:
-    """Exact matches on some pairs, in percent."""
-    files = {side: run / f"judged.{side}" for side in ("src", "tgt")}
+def exact_match(run: Path, pairs: list[Pair]) -> float:
+    """Percentage of exact matches on ``pairs``."""
+    files = {side: run / f"test.{side}" for side in ("src", "tgt")}
     for number, path in enumerate(files.values()):
         path.write_text("".join(f"{pair[number]}\n" for pair in pairs), encoding="utf-8")
     found = run / "found.txt"
-    asked = ("--src", files["src"], "--ref", files["tgt"], "--out", found, "--run", run, "--beam", "1", "--json")
-    glassformer("evaluate", *asked)
+    options = ("--src", files["src"], "--ref", files["tgt"], "--out", found, "--run", run, "--beam", "1", "--json")
+    glassformer("evaluate", *options)
     outputs = found.read_text(encoding="utf-8").split("\n")
     return 100 * sum(output == pair.tgt for output, pair in zip(outputs, pairs, strict=False)) / len(pairs)
 
 
 def measure(task: str, positions: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Train one model; judge it on test pairs, and on validation pairs, which are as the trained."""
+    """Train one model and evaluate it on test pairs and on validation pairs, which resemble the training pairs."""
     pairs = load_task(task)
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
         trained = train(run, task, positions, seed, options)
-        judged = {"exact_match": judge(run, pairs.test), "valid_exact_match": judge(run, pairs.valid)}
+        scores = {"exact_match": exact_match(run, pairs.test), "valid_exact_match": exact_match(run, pairs.valid)}
     return {
         "task": task,
-        "positions": positions or "as the task has it",
+        "positions": positions or "the task's own",
         "test_pairs": len(pairs.test),
-        "seeds": [{"seed": seed, **trained, **judged}],
+        "seeds": [{"seed": seed, **trained, **scores}],
         "published": PUBLISHED.get(task, ""),
         "machine": machine(),
     }
 
 
 def show(result: dict[str, Any]) -> None:
-    """One row."""
+    """Print one row."""
     (one,) = result["seeds"]
     print(
         f"{result['task']:18} {result['positions']:20} seed {one['seed']}  {one['exact_match']:6.1f} %  "
@@ -97,25 +97,25 @@ def show(result: dict[str, Any]) -> None:
 
 
 def record(path: Path, result: dict[str, Any]) -> None:
-    """Put the result beside those of other tasks, positions and seeds."""
+    """Add the result to the file, in place of an earlier one of the same task, positions and seed."""
     kept = json.loads(path.read_text())["results"] if path.exists() else []
-    place = next((i for i, one in enumerate(kept) if _what(one) == _what(result)), len(kept))
+    place = next((i for i, one in enumerate(kept) if _key(one) == _key(result)), len(kept))
     before = kept[place]["seeds"] if place < len(kept) and "since" not in kept[place] else []
     done = {one["seed"]: one for one in [*before, *result["seeds"]]}
     kept[place : place + 1] = [{**result, "seeds": [done[seed] for seed in sorted(done)]}]
     path.write_text(json.dumps({"results": kept}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _what(result: dict[str, Any]) -> tuple[str, str]:
+def _key(result: dict[str, Any]) -> tuple[str, str]:
     return result["task"], result["positions"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=20.0, help="most minutes to train each model (default 20)")
-    parser.add_argument("--max-updates", type=int, default=0, help="most updates; without it as many as the task has")
+    parser.add_argument("--minutes", type=float, default=20.0, help="maximum minutes of each training (default 20)")
+    parser.add_argument("--max-updates", type=int, default=0, help="maximum updates; default: the task's own")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--only", default="*", metavar="GLOB", help="tasks whose names match")
+    parser.add_argument("--only", default="*", metavar="GLOB", help="only the tasks whose names match")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     options = parser.parse_args()
     for seed in options.seeds:

@@ -1,10 +1,10 @@
-"""What a trace costs: one translation as it is, without any taps, and traced; in time and in memory.
+"""Time and memory of a traced translation, compared with an untraced one and with one without any taps.
 
     python benchmarks/trace_cost.py [--rounds N] [--threads N] [--json FILE]
 
 Eight sentences of 12 tokens are translated with beam 4 to outputs of at most 14 tokens, by a tiny and a small model
-with random weights. The arms go by turns, as in ``idle_taps.py``. ``shapes alone`` records through a glob that keeps
-nothing; ``verified`` recomputes every step of the trace.
+with random weights. The variants take turns, as in ``idle_taps.py``. ``shapes alone`` records with a glob that
+matches nothing; ``verified`` recomputes every step of the trace.
 """
 
 import argparse
@@ -33,7 +33,7 @@ OPTIONS = DecodeConfig(beam=4)
 
 
 @contextmanager
-def traced(model: Transformer, only: str = "*") -> Iterator[None]:
+def trace_model(model: Transformer, only: str = "*") -> Iterator[None]:
     with tracing(model, only=only):
         yield
 
@@ -46,8 +46,8 @@ def cost(name: str, rounds: int) -> dict[str, Any]:
         return beam_search(DecoderSteps.of(model, src_ids, OPTIONS), [LONGEST] * SENTENCES, OPTIONS)
 
     arms = {
-        "idle": idle, "without": without_taps, "traced": lambda: traced(model),
-        "shapes alone": lambda: traced(model, "nothing"),
+        "idle": idle, "without": without_taps, "traced": lambda: trace_model(model),
+        "shapes alone": lambda: trace_model(model, "nothing"),
     }  # fmt: skip
     times = measure(translate, arms, rounds)
     with tracing(model) as trace:
@@ -66,7 +66,7 @@ def cost(name: str, rounds: int) -> dict[str, Any]:
 
 
 def report(name: str, row: dict[str, Any]) -> None:
-    print(f"\n{name}: {row['steps']:,} steps, {row['trace_mb']:.1f} MB held, weights {row['weights_mb']:.1f} MB")
+    print(f"\n{name}: {row['steps']:,} steps, {row['trace_mb']:.1f} MB stored, weights {row['weights_mb']:.1f} MB")
     print(f"  verified in {row['verify_ms']:.0f} ms")
     for arm, times in row["milliseconds"].items():
         quartiles = f"{times['lower_quartile']:.1f} to {times['upper_quartile']:.1f}"
@@ -76,9 +76,9 @@ def report(name: str, row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure what a traced translation costs.")
-    parser.add_argument("--rounds", type=int, default=30, help="measurements of each arm (default 30)")
-    parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0 leaves its own choice")
+    parser = argparse.ArgumentParser(description="Measure the cost of a traced translation.")
+    parser.add_argument("--rounds", type=int, default=30, help="measurements of each variant (default 30)")
+    parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0: its default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     options = parser.parse_args()
     torch.manual_seed(1)

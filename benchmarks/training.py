@@ -1,19 +1,19 @@
-"""Target tokens a second of a training step: glassformer beside five others, the same work.
+"""Target tokens per second of a training step: glassformer and five other systems on the same work.
 
     python benchmarks/training.py [--sizes small base] [--precisions float32 bf16] [--dropouts 0.1 0] [--rounds 5]
                                   [--steps 6] [--json FILE]
 
-A step is forward, label-smoothed loss, backward and a fused Adam, on batches of sentences of like length with about
-1,660 target tokens, as the pairs of Multi30k make them with a joint vocabulary of 10,000; ids are random, and every
-system is given the same. All have one matrix for both embeddings and the output and, but for Eole, the paper's norm
-after each sublayer. Dropout stands where the paper has it; nn.Transformer drops out attention weights and inner
-activations too, and Eole inner activations, which no setting of theirs prevents, so that dropout 0 is the even
-comparison with them. bf16 is autocast in every system.
+A step is forward, label-smoothed loss, backward and a fused Adam, on batches of sentences of similar length with
+about 1,660 target tokens, the lengths of Multi30k with a joint vocabulary of 10,000. The ids are random and the same
+for every system. All share one matrix between both embeddings and the output and, except Eole, normalise after each
+sublayer as in the paper. Dropout is where the paper has it; nn.Transformer also drops out attention weights and inner
+activations, and Eole inner activations, which no setting prevents, so dropout 0 is the fair comparison with them.
+bf16 is autocast in every system.
 
-Each system runs in a process of its own with all cores, and they take turns. Printed are medians and quartiles of
-target tokens a second, ratios, and the share of the ceiling: the multiply-adds of forward and backward over those
-that a matrix product of the model's size reaches in the same run. A system that is not installed is left out:
-``pip install '.[bench]' eole``; JoeyNMT asks for old libraries, so install it with --no-deps and what it then misses.
+Each system runs in its own process on all cores, and they take turns. The output is medians and quartiles of target
+tokens per second, ratios, and the share of the ceiling: the multiply-adds of forward and backward relative to those
+that a matrix product of the model's size reaches in the same run. A system that is not installed is skipped:
+``pip install '.[bench]' eole``; JoeyNMT pins old libraries, so install it with --no-deps and add what is missing.
 """
 
 import argparse
@@ -37,7 +37,7 @@ WARM_UP = 2
 
 
 def serve(system: str, size: str, precision: str, dropout: float) -> None:
-    """For each line of standard input, that many steps; answers with the seconds that they took."""
+    """For each number on standard input, run that many steps and print their seconds."""
     torch.manual_seed(1)
     batches, at = batches_of(1), 0
     step = SYSTEMS[system][2](config_of(size, dropout), precision)
@@ -50,7 +50,7 @@ def serve(system: str, size: str, precision: str, dropout: float) -> None:
 
 
 class Arm:
-    """One system in a process of its own."""
+    """One system in its own process."""
 
     def __init__(self, system: str, size: str, precision: str, dropout: float) -> None:
         self._process = subprocess.Popen(
@@ -60,23 +60,23 @@ class Arm:
         )  # fmt: skip
 
     def __call__(self, steps: int) -> float:
-        """Seconds of so many steps."""
+        """The seconds of ``steps`` steps."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{steps}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("a system's process ended before its steps did; its message stands above.")
+            raise SystemExit("a system's process ended before its steps were done; see its message above.")
         return float(line)
 
     def close(self) -> None:
-        """End the process, which ends with its standard input."""
+        """Close the process's standard input, which ends it."""
         self._process.communicate()
 
 
 def work_of(config: ModelConfig, batch: Batch) -> float:
-    """Multiply-adds of forward and backward (twice the forward) over what is no padding."""
+    """Multiply-adds of forward and backward (twice the forward), without padding."""
     d, wide = config.d_model, config.d_ff
     src, tgt = ((ids != 0).sum(1).double() for ids in (batch.src_ids, batch.tgt_in_ids))
     encoder = config.n_encoder_layers * (src * (4 * d * d + 2 * d * wide) + 2 * d * src * src)
@@ -86,7 +86,7 @@ def work_of(config: ModelConfig, batch: Batch) -> float:
 
 
 def ceiling(config: ModelConfig, precision: str, seconds: float = 0.5) -> float:
-    """Multiply-adds a second of a product of the feed-forward network's size, with all cores."""
+    """Multiply-adds per second of a matrix product of the feed-forward network's size, on all cores."""
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
     x, w = torch.randn(1_660, config.d_model).to(kind), torch.randn(config.d_model, config.d_ff).to(kind)
     count, start = 0, time.perf_counter()
@@ -97,7 +97,7 @@ def ceiling(config: ModelConfig, precision: str, seconds: float = 0.5) -> float:
 
 
 def measure(size: str, precision: str, dropout: float, options: argparse.Namespace) -> dict[str, Any]:
-    """One column: rounds in which the systems take turns."""
+    """One column of the results: rounds in which the systems take turns."""
     config, batches = config_of(size, dropout), batches_of(1)
     steps = options.steps
     tokens = [batch.target_tokens for batch in batches]
@@ -146,13 +146,13 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
     parser.add_argument("--dropouts", type=float, nargs="+", default=[0.1, 0.0])
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
-    parser.add_argument("--steps", type=int, default=6, help="of each system in each round")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="columns that stand there already stay")
+    parser.add_argument("--steps", type=int, default=6, help="steps of each system in each round")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results; other columns in the file stay")
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
     for system in set(options.systems) & set(missing()):
-        print(f"{SYSTEMS[system][0]} is not installed, and left out.")
+        print(f"{SYSTEMS[system][0]} is not installed and is skipped.")
         options.systems.remove(system)
     results: dict[str, Any] = {"machine": machine(), "versions": versions(options.systems),
                                "columns": {}}  # fmt: skip

@@ -1,17 +1,16 @@
-"""What training the paper's models takes: operations counted, then hours and money for some processors and counts.
+"""The cost of training the paper's models: operations, then hours and money on several processors.
 
     python benchmarks/training_cost.py [--utilisation 0.3] [--price 2.5] [--json FILE]
 
-Counted are the products of forward and backward (three times the forward) of glassformer's own model for WMT14
-English-German as the paper trained it: 100,000 updates for base, 300,000 for big, each of some 25,000 source and as
-many target tokens, in sentences of 27 tokens, with a vocabulary of 37,000. The count is PyTorch's, of one sentence
-pair on its meta device. The paper's own figures, 3.3e18 and 2.3e19, are another measure: hours times GPUs times what
-a P100 sustains in float32, 9.5 TFLOP/s (its footnote 5).
+The operations are those of the matrix products of forward and backward (three times the forward) of glassformer's own
+model for WMT14 English-German as in the paper: 100,000 updates for base, 300,000 for big, each of some 25,000 source
+and as many target tokens, in sentences of 27 tokens, with a vocabulary of 37,000. PyTorch counts them for one
+sentence pair on its meta device. The paper's own figures, 3.3e18 and 2.3e19, are a different measure: hours times
+GPUs times the sustained float32 speed of a P100, 9.5 TFLOP/s (its footnote 5).
 
-Hours follow from a processor's peak, taken from its maker's data sheet, and the share of it that is reached, which is
-an assumption given by --utilisation, and so is the --price of a GPU-hour in USD. To each update comes the exchange of
-gradients, 2 (n - 1) / n times their 4 bytes a weight over the link: 300 GB/s inside a machine of eight, 25 GB/s
-between machines.
+Hours follow from a processor's peak (its data sheet) and the share of it that is reached, --utilisation, which is an
+assumption, like the --price of a GPU-hour in USD. Each update also exchanges gradients: 2 (n - 1) / n times 4 bytes
+for each weight over the link, 300 GB/s inside a machine of eight GPUs, 25 GB/s between machines.
 """
 
 import argparse
@@ -39,7 +38,7 @@ def model_of(size: str) -> Transformer:
 
 
 def operations_per_token(model: Transformer) -> float:
-    """Floating-point operations of forward and backward for each target token, an addition counted by itself."""
+    """Floating-point operations of forward and backward per target token; a multiply-add counts as two."""
     ids = torch.ones(1, SENTENCE, dtype=torch.int64, device="meta")
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model.eval()(ids, ids)
@@ -47,7 +46,7 @@ def operations_per_token(model: Transformer) -> float:
 
 
 def hours(size: str, weights: int, operations: float, count: int, sustained: float) -> float:
-    """Of all updates: products shared out evenly, and after them the exchange of gradients."""
+    """Hours of all updates: products split evenly among the GPUs, then the exchange of gradients."""
     products = operations * BATCH / (count * sustained)
     link = INSIDE if count <= IN_MACHINE else BETWEEN
     exchange = 2 * (count - 1) / count * 4 * weights / link
@@ -57,7 +56,7 @@ def hours(size: str, weights: int, operations: float, count: int, sustained: flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--utilisation", type=float, default=0.3, help="share of the peak, from 0 to 1")
-    parser.add_argument("--price", type=float, default=2.5, help="USD for an hour of one GPU")
+    parser.add_argument("--price", type=float, default=2.5, help="USD per GPU-hour")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     results: dict[str, Any] = {"utilisation": options.utilisation, "price_usd": options.price, "models": {}}

@@ -1,21 +1,21 @@
-"""From prepared text to a validation loss by the clock: ``glassformer train``, HF's Seq2SeqTrainer, JoeyNMT.
+"""Time from prepared text to a validation loss: ``glassformer train``, HF's Seq2SeqTrainer, JoeyNMT.
 
     python benchmarks/training_end_to_end.py [--src FILE --tgt FILE --valid-src FILE --valid-tgt FILE] [--size small]
                                              [--minutes 5] [--every 100] [--rounds 1] [--json FILE]
 
-All train a Transformer of the same sizes from random weights on the same pairs with the same vocabulary, norm after
-each sublayer, Adam, label smoothing 0.1 and the rate 1e-3 with an inverse square root after 200 updates of warm-up;
-all drop out what glassformer does, JoeyNMT also inside attention and feed-forward, as its configuration has it.
-glassformer gathers 4,096 cells of sentences of like length for an update, as it does by default with half as many;
-JoeyNMT as many cells of sentences in random order; the Seq2SeqTrainer has the same number of sentences an update on
-average, in random order and padded to the longest: each as its documentation sets it up. Without files the pairs are
-the generated task phrasebook-de.
+All train a Transformer of the same sizes from random weights on the same pairs with the same vocabulary: norm after
+each sublayer, Adam, label smoothing 0.1, peak rate 1e-3 with an inverse square root schedule after 200 warm-up
+updates. All apply dropout where glassformer does; JoeyNMT also inside attention and feed-forward, as its
+configuration has it. glassformer collects 4,096 cells of sentences of similar length for an update (its default is
+half as many); JoeyNMT as many cells of sentences in random order; the Seq2SeqTrainer has the same average number of
+sentences per update, in random order and padded to the longest: each as its documentation sets it up. Without files
+the pairs are the generated task phrasebook-de.
 
-The clock begins once the text has been read and encoded. That of glassformer has validation, translations of 200
-sentences and saving in it. For the others it stands still while the script measures the validation loss, and nothing
-is saved. Each runs for the given minutes, in turn, on all cores; printed is when each first fell below some losses,
-and the updates by then. A system that is not installed is left out: ``pip install '.[bench]'``; JoeyNMT with
---no-deps and what it then misses.
+The clock starts when the text has been read and encoded. For glassformer it includes validation, translations of 200
+sentences and saving. For the others it stops while the script measures the validation loss, and nothing is saved.
+Each runs for the given minutes, in turn, on all cores. The output is when each first fell below some losses, and
+after how many updates. A system that is not installed is skipped: ``pip install '.[bench]'``; install JoeyNMT with
+--no-deps and add what is missing.
 """
 
 import argparse
@@ -54,7 +54,7 @@ Curve = list[tuple[float, int, float]]  # seconds, updates, nats per token
 
 
 def glassformer_curve(options: argparse.Namespace, run: Path) -> Curve:
-    """Validations of a whole ``glassformer train``."""
+    """Validation losses of a whole ``glassformer train``."""
     from rich.console import Console
 
     request = TrainRequest.make(
@@ -80,7 +80,7 @@ def glassformer_curve(options: argparse.Namespace, run: Path) -> Curve:
 
 
 def hf_curve(options: argparse.Namespace, run: Path) -> Curve:
-    """Validation losses of a Seq2SeqTrainer on the pairs that the run before it has prepared."""
+    """Validation losses of a Seq2SeqTrainer on the pairs that glassformer's run prepared."""
     from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
     config, _ = RunDirectory(run).read_config()
@@ -109,7 +109,7 @@ def hf_curve(options: argparse.Namespace, run: Path) -> Curve:
 
 
 def sentences_an_update(pairs: EncodedPairs) -> int:
-    """How many sentences a batch of glassformer holds on average."""
+    """The average number of sentences in a batch of glassformer."""
     return round(
         len(pairs) / len(plan_batches(pairs.src_lengths, pairs.tgt_lengths, CELLS, seed=1, epoch=1, bucket=2))
     )
@@ -127,7 +127,7 @@ class _Pairs(torch.utils.data.Dataset[dict[str, list[int]]]):
 
 
 class _Padding:
-    """As much of a tokenizer as the collator asks for: padding to the right with 0."""
+    """The part of a tokenizer that the collator uses: padding on the right with 0."""
 
     padding_side, pad_token_id = "right", 0
 
@@ -138,7 +138,7 @@ class _Padding:
 
 
 def joeynmt_curve(options: argparse.Namespace, run: Path) -> Curve:
-    """Validation losses of JoeyNMT's own training on the same pairs, whose tokens it reads as words."""
+    """Validation losses of JoeyNMT's training on the same pairs; it reads our tokens as words."""
     from joeynmt.config import parse_global_args
     from joeynmt.prediction import prepare
     from joeynmt.training import TrainManager
@@ -159,14 +159,14 @@ def joeynmt_curve(options: argparse.Namespace, run: Path) -> Curve:
         def validate(_: Any) -> None:
             manager.stats.is_max_update = clock.is_over_after(manager.stats.steps)
 
-        manager._validate = validate  # of itself it would translate and save, outside its own clock
+        manager._validate = validate  # its own validation also translates and saves
         clock.start()
         manager.train_and_validate(train_data=train_data, valid_data=valid_data)
     return clock.curve
 
 
 def joeynmt_settings(config: ModelConfig, run: RunDirectory, place: Path, every: int) -> dict[str, Any]:
-    """What its configuration file would hold; the texts are written to ``place``."""
+    """The contents of its configuration file; the texts are written to ``place``."""
     for split in ("train", "valid"):
         pairs = EncodedPairs(run.text / split)
         for name, ids_of in (("src", pairs.src), ("trg", pairs.tgt)):
@@ -191,7 +191,7 @@ def joeynmt_settings(config: ModelConfig, run: RunDirectory, place: Path, every:
 
 
 def hf_logits(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-    """Of every target position."""
+    """The logits (batch tgt vocab)."""
     mask = (batch.src_ids != 0).long()
     return model(  # type: ignore[no-any-return]  # Module.__call__ is untyped
         input_ids=batch.src_ids, attention_mask=mask, decoder_input_ids=batch.tgt_in_ids
@@ -199,7 +199,7 @@ def hf_logits(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
 
 
 def joeynmt_log_probs(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-    """The same in nats, in our numbering: in its own, one id for what is unknown comes first."""
+    """The log-probabilities (batch tgt vocab) under our ids; JoeyNMT's own begin with one for unknown words."""
     src, trg_in, trg = (ids + 1 for ids in (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids))
     src_mask, trg_mask = ((ids != 1)[:, None] for ids in (src, trg_in))
     _, log_probs, _, _ = model(
@@ -212,7 +212,7 @@ def joeynmt_log_probs(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
 def valid_loss(
     model: torch.nn.Module, logits_of: Callable[[torch.nn.Module, Batch], torch.Tensor], run: RunDirectory
 ) -> Callable[[], float]:
-    """What measures the mean negative log-likelihood of the validation pairs, in nats per token."""
+    """A function that computes the mean negative log-likelihood of the validation pairs, in nats per token."""
     pairs = EncodedPairs(run.text / "valid")
     plan = plan_batches(pairs.src_lengths, pairs.tgt_lengths, CELLS, seed=0, epoch=0)
 
@@ -233,7 +233,7 @@ def valid_loss(
 
 
 class Clock:
-    """The seconds of training alone, and the validation loss each so many updates."""
+    """Counts the seconds of training alone, and measures the validation loss every ``--every`` updates."""
 
     def __init__(self, loss: Callable[[], float], options: argparse.Namespace) -> None:
         self._loss, self._minutes, self._every = loss, options.minutes, options.every
@@ -241,11 +241,11 @@ class Clock:
         self._spent = 0.0
 
     def start(self) -> None:
-        """Training begins."""
+        """Start the clock."""
         self._since = time.perf_counter()
 
     def is_over_after(self, update: int) -> bool:
-        """Whether the time is up; measures where it is due."""
+        """Whether the time is up; measures the loss if it is due."""
         if update % self._every:
             return False
         self._spent += time.perf_counter() - self._since
@@ -255,12 +255,12 @@ class Clock:
 
 
 def first_below(curve: Curve, loss: float) -> tuple[float, int] | None:
-    """When, in seconds, and after how many updates the loss was first below."""
+    """After how many seconds and updates the validation loss was first below ``loss``; None if never."""
     return next(((seconds, update) for seconds, update, found in curve if found < loss), None)
 
 
 def report(curves: dict[str, list[Curve]]) -> list[dict[str, Any]]:
-    """For each loss that all reached in all rounds: seconds and updates of each system, medians, and their ratio."""
+    """For each loss that all systems reached in all rounds: median seconds and updates of each, and ratios."""
     rows = []
     for loss in LOSSES:
         reached = {name: [first_below(curve, loss) for curve in found] for name, found in curves.items()}
@@ -288,7 +288,7 @@ def main() -> None:
     add_files(parser)
     parser.add_argument("--size", choices=["tiny", "small", "base"], default="small")
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--every", type=int, default=100, help="updates from one validation to the next")
+    parser.add_argument("--every", type=int, default=100, help="updates between validations")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--curve", nargs=2, metavar=("SYSTEM", "RUN"), help=argparse.SUPPRESS)
@@ -300,7 +300,7 @@ def main() -> None:
         return
     systems = [name for name in SYSTEMS if name not in MODULES or find_spec(MODULES[name])]
     for name in set(SYSTEMS) - set(systems):
-        print(f"{SYSTEMS[name]} is not installed, and left out.")
+        print(f"{SYSTEMS[name]} is not installed and is skipped.")
     curves: dict[str, list[Curve]] = {system: [] for system in systems}
     for turn in range(options.rounds):
         with tempfile.TemporaryDirectory() as place:

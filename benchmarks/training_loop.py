@@ -1,13 +1,13 @@
-"""How much of its time ``glassformer train`` spends in bare training steps: data, logging, validation, saving beside.
+"""The share of bare training steps in the time of ``glassformer train``; data, validation and the like are the rest.
 
     python benchmarks/training_loop.py [--src FILE --tgt FILE --valid-src FILE --valid-tgt FILE] [--size tiny]
                                        [--epochs 1] [--json FILE]
 
-A training as the command does it, with its default settings, is interrupted after every ten updates: while its clock
-stands still, ten bare steps are timed (forward, loss, backward, norm of the gradient, Adam), of a second model of the
-same sizes on the very batches of the training's next ten updates, which lie in memory. So both see the machine in the
-same moods. Measured are whole epochs, each with the validation, the translations and the saving that it brings. The
-first ten updates are left out. Without files the pairs are the generated task phrasebook-de.
+A training as the command runs it, with default settings, is interrupted after every ten updates. While its clock is
+stopped, ten bare steps (forward, loss, backward, gradient norm, Adam) of a second model of the same sizes are timed
+on the batches of the training's next ten updates, which are in memory. Both so run under the same machine load.
+Whole epochs are measured, with their validation, translations and saving. The first ten updates are not counted.
+Without files the pairs are the generated task phrasebook-de.
 """
 
 import argparse
@@ -37,7 +37,7 @@ STRETCH = 10  # updates between two interruptions
 
 
 class Bare:
-    """Steps of a model of its own on the batches of a training, in the same order."""
+    """Steps of a second model on the batches of a training, in the same order."""
 
     def __init__(self, config: RunConfig, text: PreparedText, updates: int) -> None:
         stream = BatchStream(text.train, config.train, 1, 0)
@@ -47,7 +47,7 @@ class Bare:
         self._optimizer = new_optimizer(self._model, config.train)
 
     def seconds(self, first: int) -> float:
-        """Of ``STRETCH`` steps, from update ``first`` on, counted from 0."""
+        """The seconds of ``STRETCH`` steps, beginning with update ``first``, counted from 0."""
         start = time.perf_counter()
         for share in self._shares[first : first + STRETCH]:
             self._step(share)
@@ -88,9 +88,9 @@ class Meter(Display):
 
 
 def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
-    """Some epochs of a training."""
+    """Measure some epochs of a training."""
     request = TrainRequest.make(run=run, data=data_of(options), model=options.size, overrides=["train.patience=0"])
-    # One update finds out how long an epoch is; another training then goes through whole ones.
+    # A training of one update tells how long an epoch is; a second training runs whole epochs.
     train(run / "first", request.source, _until(request.config, 1), Meter(RunDirectory(run / "first"), 0))
     config, _ = RunDirectory(run / "first").read_config()
     text = read_prepared(run / "first" / "text", config.text)
@@ -105,12 +105,13 @@ def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
     return {
         "machine": machine(), "size": options.size, "text": text_of(options),
         "updates": updates, "validations": options.epochs, "loop_s": sum(meter.loop), "steps_s": sum(meter.steps),
-        "share": sum(meter.steps) / sum(meter.loop), "without_validations": between(meter.loop, meter.steps, epoch),
+        "share": sum(meter.steps) / sum(meter.loop),
+        "without_validations": without_validations(meter.loop, meter.steps, epoch),
     }  # fmt: skip
 
 
-def between(loop: Sequence[float], steps: Sequence[float], epoch: int) -> dict[str, float]:
-    """The same share of those stretches in which nothing is validated: data, logging and the rest."""
+def without_validations(loop: Sequence[float], steps: Sequence[float], epoch: int) -> dict[str, float]:
+    """The same share over the stretches without a validation."""
     plain = [at for at in range(len(loop)) if (at + 1) % (epoch // STRETCH)]
     return ratio([loop[at] for at in plain], [steps[at] for at in plain])
 

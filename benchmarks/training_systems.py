@@ -1,7 +1,7 @@
-"""The systems that ``training.py`` measures: for each a function that makes one training step out of a batch.
+"""The systems that ``training.py`` measures: for each a function that builds its training step.
 
-All but Eole have the paper's norm after each sublayer; all have one matrix for both embeddings and the output, label
-smoothing and a fused Adam. Each is built as its own documentation builds it.
+All but Eole normalise after each sublayer, as in the paper. All share one matrix between both embeddings and the
+output, and use label smoothing and a fused Adam. Each is built as its own documentation does it.
 """
 
 import math
@@ -27,7 +27,7 @@ Step = Callable[[Batch], None]
 
 
 def batches_of(seed: int) -> list[Batch]:
-    """Batches of like lengths: an English sentence of 13 tokens or so, and a German one that is about as long."""
+    """Batches of sentences of similar length: sources of some 13 tokens, and targets about as long."""
     draw = random.Random(seed)
     src = np.array([max(4, round(draw.gauss(13.4, 3.8))) for _ in range(PAIRS)])
     tgt = np.array([max(4, round(length + draw.gauss(0.4, 2.4))) for length in src])
@@ -52,7 +52,7 @@ def config_of(size: str, dropout: float) -> ModelConfig:
 
 
 def glassformer_step(config: ModelConfig, precision: str) -> Step:
-    """What ``glassformer train`` does for an update, without clipping to a norm."""
+    """An update as ``glassformer train`` makes it, without gradient clipping."""
     keep_freed_memory()
     settings = TrainConfig(precision=precision, clip_norm=0.0)
     model = Transformer(config).train()
@@ -67,7 +67,7 @@ def glassformer_step(config: ModelConfig, precision: str) -> Step:
 
 
 class TorchTransformer(nn.Module):
-    """nn.Transformer between a shared embedding with the table of positions and the output layer tied to it."""
+    """nn.Transformer with a shared embedding, a table of sinusoids, and an output layer tied to the embedding."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class TorchTransformer(nn.Module):
 
 
 def marian(config: ModelConfig) -> nn.Module:
-    """MarianMT of the same sizes; dropout where the paper has it."""
+    """MarianMT of the same sizes, with dropout where the paper has it."""
     from transformers import MarianConfig, MarianMTModel
 
     sizes = {"d_model": config.d_model, "max_position_embeddings": config.max_length, "vocab_size": VOCAB}
@@ -113,7 +113,7 @@ def marian(config: ModelConfig) -> nn.Module:
 
 
 def x_transformers(config: ModelConfig) -> nn.Module:
-    """Its encoder-decoder of the same sizes, with dropout on attention and in the feed-forward network alone."""
+    """x-transformers' encoder-decoder of the same sizes; it drops out attention weights and inner activations."""
     from x_transformers import XTransformer
 
     sizes: dict[str, Any] = {}
@@ -136,7 +136,7 @@ def x_transformers_logits(model: nn.Module, batch: Batch) -> Tensor:
 
 
 class _JoeyVocabulary:
-    """As much of a vocabulary as JoeyNMT's model asks for."""
+    """The part of a vocabulary that JoeyNMT's model uses."""
 
     pad_index, bos_index, eos_index, unk_index, sep_index, lang_tags, specials = 0, 1, 2, 3, None, (), ()
 
@@ -145,7 +145,7 @@ class _JoeyVocabulary:
 
 
 def joeynmt_sizes(config: ModelConfig) -> dict[str, Any]:
-    """The part of its configuration that describes the model."""
+    """The model section of JoeyNMT's configuration."""
 
     def half(layers: int) -> dict[str, Any]:
         return {
@@ -162,7 +162,7 @@ def joeynmt_sizes(config: ModelConfig) -> dict[str, Any]:
 
 
 def joeynmt_step(config: ModelConfig, precision: str) -> Step:
-    """JoeyNMT's model with its own loss, which writes the smoothed distribution out."""
+    """JoeyNMT's model with its own loss, which materialises the smoothed distribution."""
     from joeynmt.model import build_model
 
     vocabulary: Any = _JoeyVocabulary()
@@ -193,7 +193,7 @@ def _descend(loss: Tensor, optimizer: torch.optim.Adam) -> None:
 
 
 def peer_step(model: nn.Module, precision: str, logits_of: Callable[[nn.Module, Batch], Tensor]) -> Step:
-    """Any module's step: torch's own loss and its fused Adam."""
+    """The step of a module, with PyTorch's cross-entropy and fused Adam."""
     model.train()
     optimizer = _adam(model)
 
@@ -225,7 +225,7 @@ def x_transformers_step(config: ModelConfig, precision: str) -> Step:
 
 
 def eole(config: ModelConfig) -> nn.Module:
-    """Eole's model of the same sizes, with its norms before each sublayer: its decoder knows no others."""
+    """Eole's model of the same sizes, with norms before each sublayer, the only order that its decoder supports."""
     from eole.config.models import TransformerModelConfig
     from eole.config.training import TrainingConfig
     from eole.constants import DefaultTokens
@@ -249,7 +249,7 @@ def eole(config: ModelConfig) -> nn.Module:
 
 
 def eole_logits(model: nn.Module, batch: Batch) -> Tensor:
-    """It takes the whole target and leaves out its last position itself."""
+    """The logits (batch tgt vocab); Eole drops the last target position itself."""
     tgt = nn.functional.pad(batch.tgt_in_ids, (0, 1))
     return model.generator(model(batch.src_ids, tgt, None).dec_out)  # type: ignore[no-any-return]
 
@@ -258,7 +258,7 @@ def eole_step(config: ModelConfig, precision: str) -> Step:
     return peer_step(eole(config), precision, eole_logits)
 
 
-# For each its name in tables, the module that it needs, and what makes its step.
+# For each system: its name in tables, the module that it needs, and the function that builds its step.
 SYSTEMS: dict[str, tuple[str, str, Callable[[ModelConfig, str], Step]]] = {
     "glassformer": ("glassformer", "glassformer", glassformer_step),
     "torch": ("nn.Transformer", "torch", torch_step),

@@ -1,11 +1,11 @@
-"""How much of a trace follows from itself: every step recomputed, over the grid of options and for a trained run.
+"""How many steps of a trace can be recomputed: over a grid of models and searches, and for a trained run.
 
     python benchmarks/verification.py [--run DIR] [--json FILE]
 
 The grid is norm x positions x activation x two bundles of the other choices (tying, biases, d_v, embedding scale) x
-tokenizer x search (greedy, beam and sampling, with and without a cache), each with one forced pass and one
-generation of the three sentences of the shape walkthrough. With ``--run`` ten English sentences go through a trained
-model: teacher forcing, beam search with and without a cache, sampling, and one training step.
+tokenizer x search (greedy, beam and sampling, with and without a cache), each with one forced pass and one generation
+of the three sentences of the shape walkthrough. With ``--run`` ten English sentences go through a trained model:
+teacher forcing, beam search with and without a cache, sampling, and one training step.
 """
 
 import argparse
@@ -49,7 +49,7 @@ TEN = [
 
 @dataclass
 class Sum:
-    """Verifications added up."""
+    """The sum of several verifications."""
 
     walks: int = 0
     checked: int = 0
@@ -90,7 +90,7 @@ def add_forced(total: Sum, translator: Translator, sources: Sequence[str], targe
 
 
 def grid_models(tokenizer: Tokenizer) -> Iterator[Translator]:
-    """A small model of each choice of options, no weight at its start."""
+    """A small model for each combination of choices, with all weights moved away from their initial values."""
     for norm, positions, activation, bundle in product(
         ModelConfig.choices("norm"), ModelConfig.choices("positions"), ModelConfig.choices("activation"), BUNDLES
     ):
@@ -106,7 +106,7 @@ def grid_models(tokenizer: Tokenizer) -> Iterator[Translator]:
         yield Translator(model, tokenizer, tokenizer, DecodeConfig())
 
 
-def over_the_grid() -> Sum:
+def verify_grid() -> Sum:
     total = Sum()
     for kind, size in KINDS.items():
         for translator in grid_models(Tokenizer.train(kind, [*SOURCES, *TARGETS], size)):
@@ -116,7 +116,7 @@ def over_the_grid() -> Sum:
     return total
 
 
-def of_a_run(path: Path) -> dict[str, Sum]:
+def verify_run(path: Path) -> dict[str, Sum]:
     run = RunDirectory(path).load("cpu")
     translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
     sums = {name: Sum() for name in ("forced", "beam 4, cached", "beam 4, not cached", "sampling", "training step")}
@@ -133,7 +133,7 @@ def of_a_run(path: Path) -> dict[str, Sum]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Recompute every step of many traces.")
+    parser = argparse.ArgumentParser(description="Recompute the steps of many traces.")
     parser.add_argument(
         "--run", type=Path, metavar="DIR", help="also ten sentences through this trained English model"
     )
@@ -142,10 +142,10 @@ def main() -> None:
     torch.manual_seed(1)
     results: dict[str, Any] = {"machine": machine()}
     if options.run:
-        for name, total in of_a_run(options.run).items():
+        for name, total in verify_run(options.run).items():
             print(f"{name}: {total}", flush=True)
             results[name] = vars(total)
-    total = over_the_grid()
+    total = verify_grid()
     print(f"grid: {total}")
     results["grid"] = vars(total)
     if options.json:

@@ -1,10 +1,10 @@
-"""Sealed directories: safetensors and JSON, written aside, synced, sealed by SHA-256 sums, then renamed.
+"""Checkpoints: directories of safetensors and JSON, with a manifest of SHA-256 sums.
 
-A series is a directory of checkpoints named by their update; the newest valid one counts, and an older one goes
-only after a newer one has been proven good. Nothing is ever unpickled. Knows nothing of training.
+A checkpoint is written to a temporary directory, synced and renamed. A series is a directory of checkpoints named by
+their update: the newest valid one is used, and an older one is deleted only after a newer one has been verified.
+Nothing is ever unpickled.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 
 from glassformer.errors import CheckpointError, StorageError
-from glassformer.files import refuse_endless
+from glassformer.files import require_regular_file, sha256, sync
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -32,58 +32,45 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
     """Write one checkpoint: a ``<name>.safetensors`` for each entry of ``tensors``, and ``state`` as JSON."""
     from safetensors.torch import save_file
 
-    final = at_update(series, update)
-    aside = series / f".{final.name}.{os.getpid()}.tmp"
+    final = checkpoint_path(series, update)
+    temporary = series / f".{final.name}.{os.getpid()}.tmp"
     try:
-        for leftover in series.glob(".update-*.tmp"):  # of a process that was killed while it saved
+        for leftover in series.glob(".update-*.tmp"):  # from a process that was killed while saving
             shutil.rmtree(leftover)
-        aside.mkdir(parents=True)
+        temporary.mkdir(parents=True)
         for name, group in tensors.items():
-            save_file({key: tensor.contiguous() for key, tensor in group.items()}, aside / f"{name}.safetensors")
-        (aside / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
-        _seal(aside)
+            save_file({key: tensor.contiguous() for key, tensor in group.items()}, temporary / f"{name}.safetensors")
+        (temporary / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
+        _write_manifest(temporary)
         if final.exists():
             shutil.rmtree(final)
-        aside.rename(final)
-        _sync(series)
+        temporary.rename(final)
+        sync(series)
     except (OSError, SafetensorError, RuntimeError) as error:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise StorageError(
-            f"{final}: the checkpoint cannot be written: {error}. Earlier checkpoints are unharmed. "
-            "Free some space or correct the permissions, then run the same command again to go on."
+            f"{final}: the checkpoint cannot be written: {error}. Earlier checkpoints are intact. "
+            "Free some space or correct the permissions, then run the same command again to continue."
         ) from error
     return final
 
 
-def _seal(directory: Path) -> None:
-    """Sync every file, then write the manifest that vouches for them."""
+def _write_manifest(directory: Path) -> None:
+    """Sync every file, then write the manifest of their sums."""
     files = {}
     for path in sorted(directory.iterdir()):
-        _sync(path)
-        files[path.name] = {"sha256": _sha256(path), "size": path.stat().st_size}
+        sync(path)
+        files[path.name] = {"sha256": sha256(path), "size": path.stat().st_size}
     manifest = {"format": FORMAT, "glassformer": __version__, "files": files}
     (directory / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    _sync(directory / MANIFEST)
-    _sync(directory)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    sync(directory / MANIFEST)
+    sync(directory)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file, or a CheckpointError that names the file."""
+    """The object in a JSON file; ``CheckpointError`` that names the file if there is none."""
     try:
-        refuse_endless(path)
+        require_regular_file(path)
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read as JSON: {error}.") from error
@@ -92,37 +79,37 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def verify(checkpoint: Path) -> None:
-    """Raise a CheckpointError that names the first file which is not what was sealed."""
+def verify_checkpoint(checkpoint: Path) -> None:
+    """Raise a ``CheckpointError`` that names the first file that does not match the manifest."""
     manifest = read_json(checkpoint / MANIFEST)
     if manifest.get("format") != FORMAT:
         raise CheckpointError(
-            f"{checkpoint}: format {manifest.get('format')!r}, this version reads {FORMAT}. "
+            f"{checkpoint}: found format {manifest.get('format')!r}, but this version reads {FORMAT}. "
             "Use the version of glassformer that wrote it."
         )
     try:
-        sums = {name: (sealed["size"], sealed["sha256"]) for name, sealed in manifest["files"].items()}
+        sums = {name: (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
     except (KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: {error!r} is missing or odd.") from error
-    for name, (size, sha256) in sums.items():
+        raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: {error!r} is missing or invalid.") from error
+    for name, (size, expected) in sums.items():
         path = checkpoint / name
         try:
-            refuse_endless(path)
-            same = path.stat().st_size == size and _sha256(path) == sha256
-        except (OSError, ValueError) as error:  # a name may hold what no name can
+            require_regular_file(path)
+            same = path.stat().st_size == size and sha256(path) == expected
+        except (OSError, ValueError) as error:  # ValueError: the name in the manifest is not a possible file name
             reason = error.strerror if isinstance(error, OSError) else None
             raise CheckpointError(f"{str(path)!r}: is missing or damaged: {reason or error}.") from error
         if not same:
-            raise CheckpointError(f"{path}: is damaged: it is not what its manifest sealed.")
+            raise CheckpointError(f"{path}: is damaged: it does not match its manifest.")
 
 
-def at_update(series: Path, update: int) -> Path:
-    """Where the checkpoint of an update stands in a series, if there is one."""
+def checkpoint_path(series: Path, update: int) -> Path:
+    """The path of an update's checkpoint in a series, whether it exists or not."""
     return series / f"update-{update:08d}"
 
 
-def update_of(checkpoint: Path) -> int:
-    """The update that a checkpoint of a series is named by."""
+def update_number(checkpoint: Path) -> int:
+    """The update in the name of a checkpoint of a series."""
     return int(checkpoint.name.removeprefix("update-"))
 
 
@@ -131,31 +118,31 @@ def checkpoints(series: Path) -> list[Path]:
     return sorted(found for found in series.glob("update-*") if found.name.removeprefix("update-").isdecimal())
 
 
-def whole(checkpoint: Path, warn: Callable[[str], None]) -> bool:
-    """Whether a checkpoint verifies; if not, what is wrong goes to ``warn``."""
+def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
+    """Whether a checkpoint can be verified; if not, ``warn`` is called with the reason."""
     try:
-        verify(checkpoint)
+        verify_checkpoint(checkpoint)
     except CheckpointError as error:
-        warn(f"{error} It is passed over.")
+        warn(f"{error} It is skipped.")
         return False
     return True
 
 
 def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
-    """The newest checkpoint that verifies; damaged ones are named through ``warn`` and passed over."""
-    return next((found for found in reversed(checkpoints(series)) if whole(found, warn)), None)
+    """The newest valid checkpoint of a series; ``warn`` is called for each damaged one that is skipped."""
+    return next((found for found in reversed(checkpoints(series)) if is_valid(found, warn)), None)
 
 
 def prune(newest: Path, keep: int) -> None:
-    """Delete all of its series but ``newest``, once proven good, and the ``keep`` - 1 before it.
+    """Verify ``newest``, then delete all of its series except it and the ``keep`` - 1 before it.
 
-    Later ones go, too: they were damaged, or are of a training that has since gone on from before them.
+    Later ones are deleted too: they are damaged, or the training has since resumed from an earlier one.
     """
     found = checkpoints(newest.parent)
-    kept = [checkpoint for checkpoint in found if checkpoint <= newest][-keep:]
-    if kept != found:
-        verify(newest)
-        for other in set(found) - set(kept):
+    to_keep = [checkpoint for checkpoint in found if checkpoint <= newest][-keep:]
+    if to_keep != found:
+        verify_checkpoint(newest)
+        for other in set(found) - set(to_keep):
             shutil.rmtree(other)
 
 
@@ -171,26 +158,27 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
 
 
 def weights_of(model: "nn.Module") -> "dict[str, Tensor]":
-    """Every parameter once, under its first name: a tied matrix is not written twice."""
+    """Every parameter once, under its first name: a tied matrix is not repeated."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def load_weights(model: "nn.Module", weights: Tensors, where: Path) -> None:
-    """Copy weights into a model of the same configuration; names and shapes must agree exactly.
+    """Copy weights into a model of the same configuration; names and shapes must match exactly.
 
-    Whatever precision they are stored in, such as float16, the model computes in the one that it has.
+
+    The model keeps its own precision, whatever precision the weights are stored in, such as float16.
     """
     parameters = dict(model.named_parameters())
     if parameters.keys() != weights.keys():
         odd = sorted(parameters.keys() ^ weights.keys())
         raise CheckpointError(
-            f"{where}: does not fit the configuration: {len(odd)} weights differ, first {odd[0]}. "
-            "Load it with the config.json beside it."
+            f"{where}: does not fit the configuration: {len(odd)} weights differ, the first is {odd[0]}. "
+            "Load it with its own config.json."
         )
     for name, parameter in parameters.items():
         if parameter.shape != weights[name].shape:
             raise CheckpointError(
                 f"{where}: {name} is {tuple(weights[name].shape)}, the configuration says {tuple(parameter.shape)}. "
-                "Load it with the config.json beside it."
+                "Load it with its own config.json."
             )
         parameter.data.copy_(weights[name])

@@ -1,7 +1,7 @@
-"""The errors a user can put right: one base, one class per thing.
+"""The errors that a user can fix: one base class, one class for each kind.
 
-Every message says what was found, what was expected, what to do, and where (file:line, tap address
-or config key). The command line prints the message alone and ends with the class's exit code.
+Every message says what was found, what was expected, what to do, and where (file:line, tap address or config key).
+The command line prints only the message and exits with the class's exit code.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 
 class GlassformerError(Exception):
-    """Something a user can put right; ``exit_code`` is what the command line ends with."""
+    """Something that a user can fix; the command line exits with ``exit_code``."""
 
     exit_code = 2
 
@@ -19,7 +19,7 @@ class ConfigError(GlassformerError):
 
 
 class InputError(GlassformerError):
-    """Tensors given to the model that do not fit it: ids, axes, lengths or types."""
+    """Tensors that do not fit the model they were given to: ids, axes, lengths or types."""
 
 
 class TraceError(GlassformerError):
@@ -39,7 +39,7 @@ class RunError(GlassformerError):
 
 
 class DivergedError(GlassformerError):
-    """Training produced a loss or a gradient that is not a finite number."""
+    """Training produced a loss or a gradient that is not finite."""
 
     exit_code = 3
 
@@ -51,22 +51,22 @@ class CheckpointError(GlassformerError):
 
 
 class StorageError(GlassformerError):
-    """The disk is full or a place cannot be written."""
+    """The disk is full or a file cannot be written."""
 
     exit_code = 5
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A ' Did you mean ...?' for an unknown word, or nothing when no known word is near."""
-    matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
-
-
 class WorkerError(GlassformerError):
-    """A worker process that ended before its work did."""
+    """A worker process that ended before its work was done."""
 
     exit_code = 5
 
 
 class PeerError(WorkerError):
-    """One of several processes that ended because another one had failed, which said why."""
+    """One of several processes, which ended because another one failed and reported why."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`` Did you mean ...?`` with the known word nearest to an unknown one, or nothing if none is near."""
+    matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {matches[0]!r}?" if matches else ""

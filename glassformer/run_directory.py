@@ -1,12 +1,10 @@
-"""A run directory: all that one training leaves behind, and how a trained model is loaded from it.
+"""A run directory: everything that a training writes, and how a trained model is loaded from it.
 
-    config.json                 every effective setting, and where the text came from
-    tokenizer.src.json, .tgt.json
-    metrics.jsonl, train.log    what the training said
-    text/                       the encoded pairs, memory-mapped
-    latest/  history/  best/  final/      series of checkpoints: to resume; to average; best so far; to use
-
-Knows nothing of how a model is trained or decoded.
+config.json                 every effective setting, and where the text came from
+tokenizer.src.json, .tgt.json
+metrics.jsonl, train.log    what the training logged
+text/                       the encoded pairs, memory-mapped
+latest/  history/  best/  final/      series of checkpoints: to resume; to average; the best so far; to use
 """
 
 import fcntl
@@ -26,11 +24,12 @@ from glassformer.checkpoint import (
     newest_valid,
     read_json,
     read_tensors,
-    update_of,
-    verify,
+    update_number,
+    verify_checkpoint,
 )
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
+from glassformer.files import replace_file
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
 
@@ -40,18 +39,18 @@ if TYPE_CHECKING:
     from glassformer.model.transformer import Transformer
 
 WEIGHTS = "model"
-FREE_SPACE = "Free some space or correct the permissions, then run the same command again to go on."
+FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 
 
 def pick_device(name: str) -> "torch.device":
-    """``auto`` is the GPU when there is one; anything else must be there."""
+    """The device of that name; ``auto`` is the GPU if there is one. ``ConfigError`` if it is not available."""
     import torch
 
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device).tolist()  # meta, which holds no values, has none to give
+        torch.empty(0, device=device).tolist()  # refuses meta, whose tensors have no values
     except (RuntimeError, AssertionError, ImportError) as error:
         raise ConfigError(f"device: {name!r} is not available here. Use auto, cpu or cuda.") from error
     return device
@@ -59,7 +58,7 @@ def pick_device(name: str) -> "torch.device":
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A trained model with all that belongs to it; the model is in eval mode, on its device."""
+    """A trained model with its settings and tokenizers; the model is in eval mode, on its device."""
 
     config: RunConfig
     model: "Transformer"
@@ -69,7 +68,7 @@ class LoadedRun:
 
 
 class RunDirectory:
-    """The places inside one run directory."""
+    """The paths inside one run directory, and how its files are read and written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -82,11 +81,11 @@ class RunDirectory:
 
     @property
     def exists(self) -> bool:
-        """Whether a training has been begun here."""
+        """Whether a training has started here."""
         return self.config_file.is_file()
 
     def create(self) -> None:
-        """Make the directory and prove that it can be written, and read again."""
+        """Create the directory; ``StorageError`` if files cannot be written to it and read again."""
         try:
             os.fspath(self.path.absolute()).encode()
         except UnicodeEncodeError as error:
@@ -104,15 +103,14 @@ class RunDirectory:
     def write_config(self, config: RunConfig, data: dict[str, Any]) -> None:
         """Save every effective setting, and what the run was trained on."""
         document = {"glassformer": __version__, "config": config.to_mapping(), "data": data}
-        aside = self.config_file.with_suffix(".tmp")
         try:
-            aside.write_text(json.dumps(document, indent=1), encoding="utf-8")
-            aside.replace(self.config_file)
+            with replace_file(self.config_file) as file:
+                json.dump(document, file, indent=1)
         except OSError as error:
             raise StorageError(f"{self.config_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
 
     def read_config(self) -> tuple[RunConfig, dict[str, Any]]:
-        """The settings and the data of the run, or a RunError when none is here."""
+        """The settings and the data of the run; ``RunError`` if there is none here."""
         if not self.exists:
             raise RunError(
                 f"{self.path}: is not a run directory: it has no config.json. "
@@ -124,7 +122,7 @@ class RunDirectory:
         except ConfigError as error:
             raise ConfigError(f"{self.config_file}: {error}") from error
         except (KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{self.config_file}: is damaged: {error!r} is missing or odd.") from error
+            raise CheckpointError(f"{self.config_file}: is damaged: {error!r} is missing or invalid.") from error
 
     def write_tokenizers(self, src: Tokenizer, tgt: Tokenizer) -> None:
         """Save the two sides' tokenizers; a joint one is saved for each side."""
@@ -138,7 +136,7 @@ class RunDirectory:
     def load(
         self, device: str = "auto", warn: Callable[[str], None] | None = None, checkpoint: Path | None = None
     ) -> LoadedRun:
-        """The model to use: the final one, a better one while training still goes on, or a ``checkpoint``."""
+        """The model of ``checkpoint``, or else of ``usable_checkpoint``."""
         from glassformer.model.transformer import Transformer
 
         config, _ = self.read_config()
@@ -158,24 +156,24 @@ class RunDirectory:
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
         """The checkpoint that ``load`` takes its weights from."""
-        for series in self._used_first():
+        for series in self._series_by_preference():
             found = newest_valid(series, warn)
             if found is not None:
                 return found
         raise RunError(
-            f"{self.path}: holds no whole checkpoint yet. Let `glassformer train` run until its first one."
+            f"{self.path}: has no valid checkpoint yet. Let `glassformer train` run until it saves its first one."
         )
 
-    def _used_first(self) -> list[Path]:
-        """The final model comes first, unless the training has gone on and has validated better since."""
+    def _series_by_preference(self) -> list[Path]:
+        """The final model comes first, unless the training has resumed since and validated better."""
         best, final = checkpoints(self.best), checkpoints(self.final)
-        if best and final and update_of(best[-1]) > update_of(final[-1]):
+        if best and final and update_number(best[-1]) > update_number(final[-1]):
             return [self.best, self.final, self.latest]
         return [self.final, self.best, self.latest]
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the directory for one training at a time; the lock goes with the process, however it ends."""
+    def lock(self) -> Iterator[None]:
+        """Lock the directory for one training at a time; the lock ends with the process, however it ends."""
         path = self.path / ".lock"
         with path.open("a+") as file:
             try:
@@ -196,7 +194,7 @@ def load_run(path: Path, device: str = "auto") -> LoadedRun:
     """The model of a run directory, or of one checkpoint in it, such as ``runs/x/best/update-00000100``."""
     if not (path / MANIFEST).is_file():
         return RunDirectory(path).load(device)
-    verify(path)
+    verify_checkpoint(path)
     return RunDirectory(path.resolve().parent.parent).load(device, checkpoint=path)
 
 

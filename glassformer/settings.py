@@ -1,6 +1,6 @@
-"""The machinery of settings: frozen sections of typed, limited, documented knobs, read from TOML and ``--set``.
+"""How settings work: frozen sections of typed, documented fields with limits, read from TOML and ``--set``.
 
-Knows nothing of what the knobs are for; those stand in ``config``.
+The settings themselves are in ``config``.
 """
 
 import math
@@ -23,21 +23,21 @@ def knob(
     high: float | None = None,
     acts_in: str = "",
 ) -> Any:
-    """A field with its meaning, the paper's symbol, its inclusive limits, and the stage of decoding it acts in."""
+    """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts."""
     metadata = {"doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in}
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A frozen group of knobs that checks its types and limits when it is made."""
+    """A frozen group of settings that checks their types and limits when it is created."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         for knob_field in fields(self):
             value = getattr(self, knob_field.name)
             where = f"{_section_name(type(self))}.{knob_field.name}"
-            value = _checked_type(where, value, hints[knob_field.name])
+            value = _convert(where, value, hints[knob_field.name])
             object.__setattr__(self, knob_field.name, value)
             low, high = knob_field.metadata["low"], knob_field.metadata["high"]
             if (low is not None and value < low) or (high is not None and value > high):
@@ -46,7 +46,7 @@ class Section:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Build from plain values (TOML, JSON, ``--set``); an unknown key is refused with the nearest known."""
+        """Build from plain values (TOML, JSON, ``--set``); an unknown key is refused and the nearest one named."""
         known = [knob_field.name for knob_field in fields(cls)]
         for key in values:
             if key not in known:
@@ -58,7 +58,7 @@ class Section:
 
     @classmethod
     def choices(cls, name: str) -> tuple[Any, ...]:
-        """The values that the setting ``name`` may take, where it is a choice among a few."""
+        """The values that the setting ``name`` may take, if it is a choice among a few."""
         hint = get_type_hints(cls)[name]
         assert get_origin(hint) is Literal, f"{_section_name(cls)}.{name} is not a choice"
         return get_args(hint)
@@ -72,14 +72,14 @@ def _section_name(cls: type) -> str:
     return cls.__name__.removesuffix("Config").lower()
 
 
-def _checked_type(where: str, value: Any, hint: Any) -> Any:
-    """``value`` as the type that ``hint`` names, or a ConfigError; an int is accepted for a float."""
+def _convert(where: str, value: Any, hint: Any) -> Any:
+    """``value`` as the type ``hint``, or a ``ConfigError``; an int is accepted for a float."""
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise ConfigError(f"{where}: found {value!r}, expected one of {', '.join(map(repr, get_args(hint)))}.")
         return value
     if get_origin(hint) in (Union, types.UnionType):
-        return None if value is None else _checked_type(where, value, get_args(hint)[0])
+        return None if value is None else _convert(where, value, get_args(hint)[0])
     if hint in (int, float) and isinstance(value, int) and abs(value) >= 2**63:
         raise ConfigError(f"{where}: found a whole number beyond 2^63, expected a smaller one.")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
@@ -92,17 +92,17 @@ def _checked_type(where: str, value: Any, hint: Any) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The nested values of a TOML file, or a ConfigError that says where it is wrong."""
+    """The nested values of a TOML file, or a ``ConfigError`` that says where it is wrong."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: is not TOML: {error}.") from error
+        raise ConfigError(f"{path}: is not valid TOML: {error}.") from error
 
 
 def apply_overrides(values: dict[str, Any], overrides: Iterable[str]) -> None:
-    """Set ``section.key=value`` texts in nested ``values``; a value is TOML, or else taken as a string."""
+    """Apply ``section.key=value`` strings to nested ``values``; a value that is not TOML is taken as a string."""
     for override in overrides:
         path, equals, text = override.partition("=")
         section, dot, key = path.strip().partition(".")

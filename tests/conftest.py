@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import jaxtyping
@@ -22,12 +22,27 @@ BUNDLES: list[dict[str, Any]] = [
     {"tie_embeddings": "all", "tgt_vocab": 23},
     {"tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False},
 ]
-OPTIONS: list[dict[str, Any]] = [
-    {"norm": norm, "positions": positions, "activation": activation, **bundle}
-    for norm, positions, activation, bundle in product(
-        ModelConfig.choices("norm"), ModelConfig.choices("positions"), ModelConfig.choices("activation"), BUNDLES
-    )
-]
+AXES = ModelConfig.choices("norm"), ModelConfig.choices("positions"), ModelConfig.choices("activation"), BUNDLES
+Cell = tuple[int, ...]
+
+
+def cells_with_all_pairs(sizes: list[int]) -> list[Cell]:
+    """A few cells of a grid, in which any two values of two axes meet at least once."""
+
+    def pairs(cell: Cell) -> set[tuple[Cell, ...]]:
+        return set(combinations(enumerate(cell), 2))
+
+    cells, chosen = list(product(*map(range, sizes))), []
+    missing = set().union(*map(pairs, cells))
+    while missing:
+        chosen.append(max(cells, key=lambda cell: len(pairs(cell) & missing)))
+        missing -= pairs(chosen[-1])
+    return chosen
+
+
+def options_of(cell: Cell) -> dict[str, Any]:
+    norm, positions, activation, bundle = (axis[at] for axis, at in zip(AXES, cell, strict=True))
+    return {"norm": norm, "positions": positions, "activation": activation, **bundle}
 
 
 def small_config(**changes: Any) -> ModelConfig:
@@ -65,8 +80,14 @@ def seed() -> int:
 
 @pytest.fixture(scope="session")
 def options() -> list[dict[str, Any]]:
+    """Of ``every_option`` so many that any two choices meet."""
+    return [options_of(cell) for cell in cells_with_all_pairs([len(axis) for axis in AXES])]
+
+
+@pytest.fixture(scope="session")
+def every_option() -> list[dict[str, Any]]:
     """The grid: norm x positions x activation x two bundles of the other choices."""
-    return OPTIONS
+    return [options_of(cell) for cell in product(*(range(len(axis)) for axis in AXES))]
 
 
 @pytest.fixture(name="small_config")

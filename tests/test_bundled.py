@@ -1,4 +1,4 @@
-"""The model that ships with the package: its files are whole and small, it answers without ``--run``, its card is so."""
+"""The model that ships with the package: its files are complete and small, it works without ``--run``, its card is true."""
 
 import io
 import json
@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from glassformer import ModelConfig, RunConfig, Transformer, Translator
 from glassformer.bundled import BUNDLED, CARD
-from glassformer.checkpoint import read_tensors, save_checkpoint, verify, weights_of
+from glassformer.checkpoint import read_tensors, save_checkpoint, verify_checkpoint, weights_of
 from glassformer.cli.demo import LANDMARKS, SENTENCES, show_bundled
 from glassformer.cli.main import app
 from glassformer.explain.walk_kinds import walk
@@ -34,7 +34,7 @@ FIRST = "I love you, too."
 
 
 def call(*arguments: str | Path, stdin: str = "") -> Result:
-    """What the command line answers; it must have had nothing to complain of."""
+    """The result of a command, which must succeed without a message on standard error."""
     result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin, env={"COLUMNS": "200", "TERM": "dumb"})
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
@@ -69,7 +69,7 @@ def files(directory: Path) -> set[str]:
 
 def test_the_directory_holds_one_sealed_checkpoint_and_no_text_that_was_trained_on() -> None:
     (checkpoint,) = (BUNDLED / "final").iterdir()
-    verify(checkpoint)
+    verify_checkpoint(checkpoint)
     sealed = {f"final/{checkpoint.name}/{name}" for name in ("manifest.json", "model.safetensors", "state.json")}
     assert files(BUNDLED) == {"README.md", "config.json", "tokenizer.src.json", "tokenizer.tgt.json"} | sealed
     assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) <= 6_000_000
@@ -123,6 +123,11 @@ def test_the_card_names_what_the_files_are() -> None:
     assert f"weights take {weights_mb:.2f} MB" in card()
     config = (ROOT / "examples" / "bundled" / "train.toml").read_text(encoding="utf-8")
     assert f"max_updates = {loaded.config.train.max_updates}\n" in config
+
+
+def test_the_card_has_the_text_of_the_script_that_writes_it(pack: ModuleType) -> None:
+    text = "(.*?)".join(map(re.escape, re.split(r"\{\w+[^}]*\}", import_module("card").TEMPLATE)))
+    assert re.fullmatch(text, card(), re.DOTALL)
 
 
 def test_the_card_names_those_who_wrote_the_sentences() -> None:
@@ -236,7 +241,7 @@ def test_packing_rounds_the_final_model_and_replaces_what_was_there(
     packed, before = (weights_of(load_run(path, "cpu").model) for path in (into, finished))
     for name, weight in packed.items():
         assert torch.equal(weight, before[name].half().float()), name
-    assert set(pack.size_of(into)) == files(into)
+    assert set(pack.file_sizes(into)) == files(into)
     assert next(into.rglob("*.safetensors")).stat().st_mode & 0o444 == 0o444
 
 
@@ -244,7 +249,7 @@ def test_packing_replaces_nothing_but_an_older_model(pack: ModuleType, finished:
     (tmp_path / "notes.txt").write_text("mine")
     for into in (finished, tmp_path):
         before = files(into)
-        with pytest.raises(SystemExit, match="is the run itself or no run directory"):
+        with pytest.raises(SystemExit, match="is the run itself or not a run directory"):
             pack.pack(finished, into)
         assert files(into) == before
 
@@ -257,13 +262,13 @@ def test_packing_refuses_what_cannot_ship(
     state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
     name = next(iter(weights))
     save_checkpoint(finished / "final", 4, {WEIGHTS: {**weights, name: weights[name] + 70_000.0}}, state)
-    with pytest.raises(SystemExit, match="holds a number that float16 cannot"):
+    with pytest.raises(SystemExit, match="has a value that float16 cannot represent"):
         pack.pack(finished, tmp_path / "into")
-    monkeypatch.setattr(pack, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(pack, "MAX_BYTES", 1_000)
     with pytest.raises(SystemExit, match="expected at most 1,000"):
-        pack.size_of(finished)
+        pack.file_sizes(finished)
     shutil.rmtree(finished / "final")
-    with pytest.raises(SystemExit, match="holds no final model"):
+    with pytest.raises(SystemExit, match="has no final model"):
         pack.pack(finished, tmp_path / "into")
 
 
@@ -289,7 +294,7 @@ def test_packing_refuses_to_judge_by_what_was_trained_on(
         (tmp_path / path).write_text(f"{text}\n", encoding="utf-8")
     assert pack.read_all(tmp_path)["test"] == [("x", "y")]
     (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"1 sources to judge by were trained on, .*Go home"):
+    with pytest.raises(SystemExit, match=r"1 test sources are among the training sources, .*Go home"):
         pack.read_all(tmp_path)
 
 
@@ -301,12 +306,12 @@ def more(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_two_sentences_become_one_pair(more: ModuleType) -> None:
     tired, here = Pair("I am tired.", "Ich bin müde."), Pair("She's here!", "Sie ist hier!")
-    assert more.beside(tired, here) == ("I am tired. She's here!", "Ich bin müde. Sie ist hier!")
-    assert more.beside(Pair("Hello", "Hallo"), here) is None
-    assert more.beside(tired, Pair("Hello.", "Hallo")) is None
+    assert more.join_sentences(tired, here) == ("I am tired. She's here!", "Ich bin müde. Sie ist hier!")
+    assert more.join_sentences(Pair("Hello", "Hallo"), here) is None
+    assert more.join_sentences(tired, Pair("Hello.", "Hallo")) is None
     you = Pair("You lie.", "Du lügst."), Pair("Where's your car?", "Wo ist Ihr Auto?")
-    assert more.beside(*you) is None
-    assert more.beside(you[0], here) == ("You lie. She's here!", "Du lügst. Sie ist hier!")
+    assert more.join_sentences(*you) is None
+    assert more.join_sentences(you[0], here) == ("You lie. She's here!", "Du lügst. Sie ist hier!")
 
 
 GO = Pair("Go.", "Geh.")
@@ -335,15 +340,15 @@ GO = Pair("Go.", "Geh.")
 def test_two_clauses_become_one_sentence(
     more: ModuleType, first: Pair, second: tuple[str, str], expected: tuple[str, str] | None
 ) -> None:
-    assert more.clauses(first, Pair(*second), more.CONJUNCTIONS[1]) == expected
+    assert more.join_clauses(first, Pair(*second), more.CONJUNCTIONS[1]) == expected
 
 
 def test_before_und_no_clause_is_left_open(more: ModuleType) -> None:
     he, both = Pair("He knows.", "Er weiß es."), Pair("I know who he is.", "Ich weiß, wer er ist.")
     und, aber = more.CONJUNCTIONS
-    assert more.clauses(GO, he, und) == ("Go and he knows.", "Geh und er weiß es.")
-    assert more.clauses(both, he, und) is None
-    assert more.clauses(both, he, aber) == (
+    assert more.join_clauses(GO, he, und) == ("Go and he knows.", "Geh und er weiß es.")
+    assert more.join_clauses(both, he, und) is None
+    assert more.join_clauses(both, he, aber) == (
         "I know who he is, but he knows.",
         "Ich weiß, wer er ist, aber er weiß es.",
     )
@@ -355,13 +360,13 @@ def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(
     monkeypatch.setattr(more, "SENTENCES", 8)
     monkeypatch.setattr(more, "CLAUSES", 4)
     pairs = [Pair(f"I am {n}.", f"Ich bin {n}.") for n in range(40)]
-    found = more.joined(pairs, Random(1))
-    assert found == more.joined(pairs, Random(1)) != more.joined(pairs, Random(2))
+    found = more.join_pairs(pairs, Random(1))
+    assert found == more.join_pairs(pairs, Random(1)) != more.join_pairs(pairs, Random(2))
     for part in (found[:8], found[8:]):
         used = [number for pair in part for number in re.findall(r"\d+", pair.src)]
         assert len(used) == len(set(used)) == 2 * len(part)
     assert [len(found[:8]), len(found[8:])] == [8, 4]
-    assert more.joined([], Random(1)) == []
+    assert more.join_pairs([], Random(1)) == []
 
 
 def test_what_a_teacher_made_of_a_text_to_judge_by_is_not_learned(

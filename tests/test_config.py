@@ -249,13 +249,13 @@ class TestTomlFiles:
             read_toml(tmp_path)
         path = tmp_path / "wrong.toml"
         path.write_text("[model]\nd_model 3\n", encoding="utf-8")
-        with pytest.raises(ConfigError, match=r"wrong\.toml: is not TOML: .*line 2"):
+        with pytest.raises(ConfigError, match=r"wrong\.toml: is not valid TOML: .*line 2"):
             read_toml(path)
 
     def test_a_file_that_is_not_utf8_is_refused_in_words(self, tmp_path):
         path = tmp_path / "latin.toml"
         path.write_bytes(b'name = "\xe9"\n')
-        with pytest.raises(ConfigError, match=r"latin\.toml: is not TOML"):
+        with pytest.raises(ConfigError, match=r"latin\.toml: is not valid TOML"):
             read_toml(path)
 
 
@@ -316,5 +316,5 @@ def test_numbers_and_nests_that_python_refuses_are_answered_in_words(tmp_path):
     with pytest.raises(ConfigError, match=r"train\.bucket: found '999"):
         TrainConfig.from_mapping(values["train"])
     (tmp_path / "deep.toml").write_text(f"a = {'[' * 100_000}")
-    with pytest.raises(ConfigError, match=r"deep.toml: is not TOML"):
+    with pytest.raises(ConfigError, match=r"deep.toml: is not valid TOML"):
         read_toml(tmp_path / "deep.toml")

@@ -30,15 +30,15 @@ def test_weights_that_could_be_read_for_ever_are_damaged(run: Path, endless: str
     weights.unlink()
     os.mkfifo(weights) if endless == "pipe" else weights.symlink_to("/dev/zero")
     said: list[str] = []
-    with pytest.raises(RunError, match="holds no whole checkpoint"):
+    with pytest.raises(RunError, match="has no valid checkpoint"):
         RunDirectory(run).load("cpu", said.append)
-    assert "model.safetensors': is missing or damaged: is no regular file." in said[0]
+    assert "model.safetensors': is missing or damaged: is not a regular file." in said[0]
 
 
 def test_a_tokenizer_that_is_a_pipe_is_refused(run: Path) -> None:
     (run / "tokenizer.src.json").unlink()
     os.mkfifo(run / "tokenizer.src.json")
-    with pytest.raises(TokenizerError, match=r"tokenizer\.src\.json: cannot be read: is no regular file"):
+    with pytest.raises(TokenizerError, match=r"tokenizer\.src\.json: cannot be read: is not a regular file"):
         RunDirectory(run).load("cpu")
 
 
@@ -49,7 +49,7 @@ def test_a_manifest_with_a_name_that_no_file_can_have_is_damage(run: Path, name:
     found["files"][name] = {"size": 1, "sha256": ""}
     manifest.write_text(json.dumps(found))
     said: list[str] = []
-    with pytest.raises(RunError, match="holds no whole checkpoint"):
+    with pytest.raises(RunError, match="has no valid checkpoint"):
         RunDirectory(run).load("cpu", said.append)
     assert "is missing or damaged" in said[0]
 

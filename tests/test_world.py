@@ -18,7 +18,7 @@ from glassformer.world import join_world
 start, made = os.environ["TORCHELASTIC_RESTART_COUNT"], Path(sys.argv[1])
 with join_world() as world:
     assert world.sum(1.0 + world.rank) == [3.0]
-    with world.first_ahead():
+    with world.first_process_first():
         if world.is_first:
             made.write_text(start)
         assert made.read_text() == start, "went ahead of the first process"
@@ -46,9 +46,9 @@ def test_alone_all_that_is_shared_is_ones_own() -> None:
     with join_world() as world:
         assert world is ALONE
         assert world.is_first
-        assert world.numbers(2.0, 3.0) == [[2.0, 3.0]]
+        assert world.all_gather(2.0, 3.0) == [[2.0, 3.0]]
         assert world.sum(2.0, 3.0) == [2.0, 3.0]
-        assert world.from_first(lambda: "made") == "made"
+        assert world.broadcast(lambda: "made") == "made"
         assert world.scatter(lambda: ["mine"]) == "mine"
         assert world.scatter(lambda: None) is None
         assert world.gather("mine") == ["mine"]
@@ -85,7 +85,7 @@ def test_each_process_takes_the_gpu_of_its_number(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert world.device("auto") == world.device("cuda") == "cuda:1"
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    with pytest.raises(ConfigError, match="found 1 GPUs on a machine of more processes"):
+    with pytest.raises(ConfigError, match="found 1 GPUs on a machine with more processes"):
         world.device("auto")
 
 

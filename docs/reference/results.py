@@ -1,4 +1,8 @@
-"""The page of published results that were done again, from the reports that `glassformer reproduce` left."""
+"""The page of results: reproductions of published results, short trainings on Multi30k, and the generated tasks.
+
+The figures are those that `glassformer reproduce --report`, benchmarks/multi30k.py, tasks.py and positions_scan.py
+left in benchmarks/results.
+"""
 
 import json
 from collections.abc import Iterator
@@ -6,16 +10,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from glassformer.config import RunConfig
+from glassformer.reproduction.evaluate import find_scoring
 from glassformer.reproduction.recipe import read_recipe, recipe_names
+from glassformer.settings import apply_overrides
 from reference.markdown import code, page, table
-from reference.tasks import task_results
-from reference.ways import way_results
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
 
 def reports() -> list[Path]:
-    """Where there is none, there is no page."""
+    """The reports of reproductions; without any there is no page."""
     return sorted(RESULTS.glob("*/report.json"))
 
 
@@ -25,18 +30,19 @@ def results_page() -> str:
             "teachers", "target tokens a seed", "minutes a seed", "seeds", "score", "published", "chrF"]  # fmt: skip
     return page(
         "Published results, reproduced",
-        "Each is one command, `glassformer reproduce RECIPE`: it trains with some seeds, translates the test set and "
-        "scores it. Beside each score stands sacrebleu's signature, which says how it was counted. Multi30k is for "
-        "non-commercial research and education: neither its text nor weights trained on it are here, only numbers.",
+        "Each reproduction is one command, `glassformer reproduce RECIPE`: it trains with several seeds, translates "
+        "the test set and scores the translations. Each score has its sacrebleu signature, which says how it was "
+        "computed. Multi30k is licensed for non-commercial research and education: neither its text nor weights "
+        "trained on it are here, only numbers.",
         table(head, (row for name, report in found.items() for row in _overview(name, report))),
-        *way_results(),
-        *task_results(),
-        *(block for name, report in found.items() for block in _recipe(name, report)),
+        *_short_trainings(),
+        *_generated_tasks(),
+        *(block for name, report in found.items() for block in _reproduction(name, report)),
     )
 
 
 def _overview(name: str, report: dict[str, Any]) -> Iterator[list[str]]:
-    """A row for each test set; of the trainings, the mean."""
+    """A row for each test set, with the mean of the trainings."""
     model, text, train = (report["settings"][section] for section in ("model", "text", "train"))
     updates, tokens, seconds = (
         fmean(row[key] for row in report["trainings"].values()) for key in ("updates", "target_tokens", "elapsed_s")
@@ -53,25 +59,25 @@ def _overview(name: str, report: dict[str, Any]) -> Iterator[list[str]]:
         ]  # fmt: skip
 
 
-def _recipe(name: str, report: dict[str, Any]) -> Iterator[str]:
+def _reproduction(name: str, report: dict[str, Any]) -> Iterator[str]:
     recipe = report["recipe"]
     yield f"## {recipe['title']}" + (f": {variant['name']}" if (variant := report["variant"]) else "")
     if variant:
         yield f"{variant['why'].rstrip('.')}."
     yield (
-        f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) says every setting, and what the "
-        f"published one is where another is taken here. {_where(report)} All figures: "
-        f"[the report]({_place(name)}/report.json) and {_logs(name, report)}."
+        f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) has every setting, and the published "
+        f"one where ours differs. {_where(report)} All figures: [the report]({_place(name)}/report.json) and "
+        f"{_logs(name, report)}."
     )
-    if recipe["name"] in recipe_names() and not variant and (missing := _not_here(recipe["name"])):
-        yield f"Of its variants, not trained to their end yet: {', '.join(missing)}."
+    if recipe["name"] in recipe_names() and not variant and (missing := _variants_without_report(recipe["name"])):
+        yield f"Variants not yet trained to the end: {', '.join(missing)}."
     if since := report.get("since"):  # written into the report by hand once the code has changed
         yield since
     if report["changed"]:
         yield f"Changed from the recipe: {', '.join(map(code, report['changed']))}."
-    if teachers := report.get("teachers"):  # not in reports from before there were any
+    if teachers := report.get("teachers"):  # missing in reports that are older than teachers
         yield _teachers(teachers)
-    head = ["seed", "updates", "epochs", "target tokens", "minutes", "tokens a second", "validation loss", "kept"]
+    head = ["seed", "updates", "epochs", "target tokens", "minutes", "tokens a second", "validation loss", "model"]
     yield table(head, _trainings(report))
     for test_name, test in report["tests"].items():
         yield from _test(test_name, test)
@@ -91,13 +97,13 @@ def _teachers(found: dict[str, Any]) -> str:
         for direction, row in found["trainings"].items()
     )
     return (
-        f"Its teachers, whose cost is not in that of the seeds, nor is that of translating with them: {trainings}. "
-        f"With their translations each seed learns {found['pairs']:,} pairs."
+        f"The teachers, whose training and translating are not included in the cost of the seeds: {trainings}. With "
+        f"their translations each seed learns from {found['pairs']:,} pairs."
     )
 
 
-def _not_here(recipe: str) -> list[str]:
-    """The variants that nobody has left a report of, each with what it is."""
+def _variants_without_report(recipe: str) -> list[str]:
+    """The variants that have no report, each with its description."""
     return [
         f"{code(variant.name)} ({variant.why})"
         for variant in read_recipe(recipe).variants
@@ -119,7 +125,7 @@ def _logs(name: str, report: dict[str, Any]) -> str:
     names = [f"seed {seed}" for seed in report["trainings"]]
     names += [f"teacher {direction}" for direction in (report.get("teachers") or {"trainings": ()})["trainings"]]
     links = [f"[{one}]({_place(name)}/{one.replace(' ', '-')}.metrics.jsonl)" for one in names]
-    return f"what each training logged: {', '.join(links)}"
+    return f"the log of each training: {', '.join(links)}"
 
 
 def _trainings(report: dict[str, Any]) -> Iterator[list[str]]:
@@ -134,27 +140,27 @@ def _trainings(report: dict[str, Any]) -> Iterator[list[str]]:
 def _test(name: str, test: dict[str, Any]) -> Iterator[str]:
     main = test["ways"][test["main"]]
     yield f"### {name}, {test['sentences']:,} sentences"
-    yield table(["system", test["main"], "details"], _beside_others(test, main))
+    yield table(["system", test["main"], "details"], _systems(test, main))
     deviation = (
-        " After a mean stands the standard deviation of the seeds' scores." if main["deviation"] is not None else ""
+        " The number after ± is the standard deviation over the seeds." if main["deviation"] is not None else ""
     )
     yield f"The signature is {code(main['signature'])}.{deviation}"
-    yield "### The same translations, scored in other ways"
+    yield "### The same translations with other scores"
     yield (
-        f"Why do papers' figures differ so much? These are the very same {test['sentences']:,} translations in every "
-        "row. A figure can be held against another only where text and signature are the same."
+        f"Why do the figures of papers differ so much? Every row scores the same {test['sentences']:,} translations. "
+        "Two figures can be compared only if text and signature are the same."
     )
-    head = ["way", "what it is", *(f"seed {seed}" for seed in main["seeds"]), "mean"]
-    yield table([*head, *(["ensemble"] if test.get("ensemble") else []), "signature"], _ways(test))
+    head = ["score", "meaning", *(f"seed {seed}" for seed in main["seeds"]), "mean"]
+    yield table([*head, *(["ensemble"] if test.get("ensemble") else []), "signature"], _scores(test))
     yield " ".join(filter(None, [_rules(test), test["left_out"]]))
     yield "### How much is chance"
     bootstrap = test["bootstrap"]
     yield (
-        f"Scores over {bootstrap['resamples']:,} sets of sentences drawn again from the test set "
-        f"({code(bootstrap['signature'])}), and pairs of seeds over the same ones. A small p means that a difference "
+        f"Scores over {bootstrap['resamples']:,} bootstrap resamples of the test sentences "
+        f"({code(bootstrap['signature'])}), and a paired test of every two seeds. A small p means that a difference "
         "is hardly chance."
     )
-    yield table(["seed", test["main"], "95 of 100 lie within"],
+    yield table(["seed", test["main"], "95 % interval"],
                 ([seed, f"{row['mean']:.2f}", f"± {row['interval']:.2f}"]
                  for seed, row in bootstrap["redrawn"].items()))  # fmt: skip
     if bootstrap["pairs"]:
@@ -163,7 +169,7 @@ def _test(name: str, test: dict[str, Any]) -> Iterator[str]:
                      for row in bootstrap["pairs"]))  # fmt: skip
 
 
-def _beside_others(test: dict[str, Any], main: dict[str, Any]) -> Iterator[list[str]]:
+def _systems(test: dict[str, Any], main: dict[str, Any]) -> Iterator[list[str]]:
     spread = "" if main["deviation"] is None else f" ± {main['deviation']:.2f}"
     seeds = "; ".join(_in_full(row) for row in main["seeds"].values())
     yield [
@@ -185,11 +191,12 @@ def _in_full(row: dict[str, Any]) -> str:
     return f"{row['score']:.2f} ({precisions}, BP {row['brevity_penalty']:.3f}, {words})"
 
 
-def _ways(test: dict[str, Any]) -> Iterator[list[str]]:
+def _scores(test: dict[str, Any]) -> Iterator[list[str]]:
     for name, row in test["ways"].items():
         scores = [f"{one['score']:.2f}" for one in row["seeds"].values()]
-        together = [f"{ensemble[name]['score']:.2f}"] if (ensemble := test.get("ensemble")) else []
-        yield [name, row["meaning"], *scores, f"{row['mean']:.2f}", *together, code(row["signature"])]
+        ensemble = [f"{found[name]['score']:.2f}"] if (found := test.get("ensemble")) else []
+        meaning = find_scoring(name).meaning
+        yield [name, meaning, *scores, f"{row['mean']:.2f}", *ensemble, code(row["signature"])]
 
 
 def _rules(test: dict[str, Any]) -> str:
@@ -197,6 +204,109 @@ def _rules(test: dict[str, Any]) -> str:
         return ""
     scores = ", ".join(f"{name} {score:.2f}" for name, score in test["rules"]["scores"].items())
     return (
-        f"The text was made {test['rules']['turned_into']} by Moses's rules (sacremoses). The references themselves, "
-        f"treated likewise, score: {scores}. So would a perfect translation."
+        f"The text was converted to {test['rules']['turned_into']} by Moses's rules (sacremoses). The references "
+        f"themselves, converted in the same way, score: {scores}. A perfect translation would score the same."
+    )
+
+
+def _short_trainings() -> Iterator[str]:
+    """What settings gain in a short training on raw Multi30k."""
+    path = RESULTS / "multi30k.json"
+    if not path.is_file():
+        return
+    found = json.loads(path.read_text("utf-8"))["results"]
+    machine, common = found[0]["machine"], set.intersection(*(_changes(one) for one in found))
+    signature = found[0]["test_2016_flickr"]["signatures"]["bleu"]
+    yield "## Multi30k in minutes"
+    yield (
+        f"{code('glassformer train --model tiny')} on the raw English-German text, with the defaults and with some "
+        f"of them changed, translated with a beam of 5; all have {', '.join(map(code, sorted(common)))}. BLEU of "
+        f"test_2016_flickr, cased, detokenised: {code(signature)}. Trained on {machine['processor']}, no GPU, "
+        f"PyTorch {machine['torch']}. Measured with {code('python benchmarks/multi30k.py --data DIR --jobs 2')}; all "
+        f"figures: [multi30k.json](../benchmarks/results/{path.name})."
+    )
+    head = ["settings", "changed", "seed", "minutes", "threads", "updates", "target tokens", "validation loss",
+            "BLEU", "chrF"]  # fmt: skip
+    yield table(head, (_short_training(one, common) for one in found))
+
+
+def _changes(result: dict[str, Any]) -> set[str]:
+    """The settings that differ from today's defaults, except the seed, which has its own column."""
+    defaults = RunConfig.from_mapping({"model": {"name": "tiny"}}).to_mapping()
+    changes = set()
+    for setting in result["changed"]:
+        values: dict[str, dict[str, Any]] = {}
+        apply_overrides(values, [setting])
+        ((section, own),) = values.items()
+        ((name, value),) = own.items()
+        if name != "seed" and defaults[section][name] != value:
+            changes.add(setting)
+    return changes
+
+
+def _short_training(result: dict[str, Any], common: set[str]) -> list[str]:
+    changes = sorted(_changes(result) - common)
+    return [
+        result["way"], ", ".join(map(code, changes)) or "the defaults", str(result["seed"]),
+        f"{result['minutes']:g}", str(result["machine"]["threads"]), f"{result['updates']:,}",
+        f"{result['target_tokens']:,}", f"{result['valid_loss']:.3f}",
+        *(f"{result['test_2016_flickr'][score]:.1f}" for score in ("bleu", "chrf")),
+    ]  # fmt: skip
+
+
+def _generated_tasks() -> Iterator[str]:
+    """What models learned of the generated tasks."""
+    path = RESULTS / "tasks.json"
+    if not path.is_file():
+        return
+    found = json.loads(path.read_text("utf-8"))["results"]
+    machine = found[0]["machine"]
+    seeds = " ".join(sorted({str(seed["seed"]) for one in found for seed in one["seeds"]}))
+    yield "## The generated tasks"
+    yield (
+        "Exact matches of greedy search in percent, on test pairs that no model saw. Each model has the settings "
+        f"of {code('glassformer train --task NAME')} and the kind of positions that is named. For SCAN the "
+        "last weights are evaluated, not the best ones, because validation on trained commands says nothing about "
+        "the test commands. Validation pairs resemble the training pairs: their score shows how well those were "
+        "learned. A training ended after 20 minutes at the latest, for SCAN after 10. Trained on "
+        f"{machine['processor']}, threads: {machine['threads']}, no GPU, PyTorch {machine['torch']}. Measured with "
+        f"{code(f'python benchmarks/tasks.py --seeds {seeds}')}, SCAN with {code('--minutes 10')}; all figures: "
+        f"[tasks.json](../benchmarks/results/{path.name})."
+    )
+    for since in sorted({one["since"] for one in found if "since" in one}):
+        older = sorted({code(one["task"]) for one in found if one.get("since") == since})
+        yield f"{', '.join(older)}: {since[0].lower()}{since[1:]}"
+    head = ["task", "positions", "seeds", "updates", "minutes", "test pairs", "exact match", "on validation",
+            "published"]  # fmt: skip
+    yield table(head, map(_task, found))
+    yield from _scan_by_length()
+
+
+def _task(result: dict[str, Any]) -> list[str]:
+    seeds = result["seeds"]
+    return [
+        code(result["task"]), result["positions"], ", ".join(str(one["seed"]) for one in seeds),
+        ", ".join(f"{one['updates']:,}" for one in seeds), ", ".join(f"{one['minutes']:.0f}" for one in seeds),
+        f"{result['test_pairs']:,}", ", ".join(f"{one['exact_match']:.1f}" for one in seeds),
+        ", ".join(f"{one['valid_exact_match']:.1f}" if "valid_exact_match" in one else "-" for one in seeds),
+        result["published"] or "-",
+    ]  # fmt: skip
+
+
+def _scan_by_length() -> Iterator[str]:
+    """SCAN cut at the length of the published figure for relative positions, which is not the task's."""
+    path = RESULTS / "positions_scan.json"
+    if not path.is_file():
+        return
+    found = json.loads(path.read_text("utf-8"))
+    yield (
+        f"The published 100 % is for another cut: training on commands of up to {found['longest_trained']} actions, "
+        f"testing on the {found['test_pairs']:,} longer ones. With this cut, {found['minutes_each']:g} minutes of "
+        "training each and one seed, exact matches are "
+        + ", ".join(
+            f"{row['test_exact_match']:.1f} % with {name} positions ({row['valid_exact_match']:.1f} % on validation)"
+            for name, row in found["models"].items()
+        )
+        + f": [positions_scan.json](../benchmarks/results/{path.name})."
+        + (f" {found['since']}" if "since" in found else "")
     )

@@ -1,4 +1,4 @@
-"""The page of what translating costs, from the results that the benchmarks left."""
+"""The page of translation speed, from the results of the benchmarks."""
 
 import json
 from collections.abc import Iterator
@@ -23,27 +23,26 @@ def speed_page() -> str:
         "What translating costs",
         f"Measured with `benchmarks/decoding.py` on {_where(decoding)}; peers: "
         + ", ".join(f"{name} {version}" for name, version in decoding["versions"].items())
-        + f". Medians of {decoding['rounds']} rounds, in which the systems take turns. All translate the same "
-        f"sentences of Multi30k's test_2016_flickr with the same weights, {_chosen(cells)}. "
+        + f". Medians of {decoding['rounds']} rounds in which the systems take turns. All translate the same "
+        f"sentences of Multi30k's test_2016_flickr with the same weights, {_tuning(cells)}. "
         "`small` is 3+3 layers, d_model 256, d_ff 1024, vocabulary 10,000, trained for a short time; `base` has the "
-        "paper's sizes, random weights, and writes 16 tokens for each sentence. Neither loading nor tokenisation is "
-        "timed. One by one, each sentence waits for the one before.",
+        "paper's sizes and random weights, and writes 16 tokens for each sentence. Loading and tokenisation are not "
+        "timed. One by one means that each sentence waits for the one before.",
         "## Sentences a second",
         table(["system", *map(_title, cells)], _speeds(cells)),
-        "With what spread, and in which setting each ran: "
-        "[the results](../benchmarks/results/decoding.json).",
-        "## glassformer in int8 beside the others",
+        "Quartiles, and the setting in which each ran: [the results](../benchmarks/results/decoding.json).",
+        "## glassformer in int8 compared with the others",
         table(["system", *map(_title, cells)], _ratios(cells)),
-        "How many times as fast; in brackets 95 of 100 ratios when the rounds are drawn again. Below 1 the other is "
-        "faster.",
-        "## How far from what the machine can do",
-        "The multiply-adds that the translations need, over those that matrix products alone reach in the same run, "
-        "on all cores: float32 systems beside the fastest float32 product, int8 beside the fastest int8 product.",
+        "Ratios of sentences per second, in brackets their 95 % bootstrap interval over the rounds. Below 1 the "
+        "other is faster.",
+        "## Share of what the machine can do",
+        "The multiply-adds that the translations need, relative to those that matrix products alone reach in the "
+        "same run on all cores: float32 systems to the fastest float32 product, int8 to the fastest int8 product.",
         table(["system", *map(_title, cells)], _shares(cells)),
         "## The same outputs",
         table(["compared", *map(_title, cells)], _agreement(cells)),
-        "In float32 equal weights give equal outputs, so that all did the same work. Rounded weights are another "
-        "model: what counts there is how good its translations are, in cased BLEU (sacrebleu, 13a).",
+        "In float32 the same weights give the same outputs, so all systems did the same work. Quantized weights are "
+        "another model; its quality is shown in cased BLEU (sacrebleu, 13a).",
         table(["system", *(_title(cell) for cell in cells if "bleu" in cells[cell])], _bleu(cells)),
         *_profile(decoding),
         *_start_up(decoding),
@@ -51,9 +50,9 @@ def speed_page() -> str:
         "## Measure it again",
         "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu --profile "
         f"--start-up\npython benchmarks/decoding_growth.py --precision {growth['measured'].split(', ')[1]}\n```",
-        "The defaults measure more than stands here: rounds, sentences and tuning as above are `--rounds`, "
+        "The defaults measure more than is shown here; set rounds, sentences and tuning as above with `--rounds`, "
         "`--sentences`, `--single-sentences` and `--tuning-sentences`.",
-        "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers know; DIR holds "
+        "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers support; DIR has "
         "Multi30k's test_2016_flickr.",
     )  # fmt: skip
 
@@ -64,11 +63,11 @@ def _where(results: dict[str, Any]) -> str:
     return f"{processor}, PyTorch {machine['torch']}"
 
 
-def _chosen(cells: dict[str, Any]) -> str:
+def _tuning(cells: dict[str, Any]) -> str:
     """How threads, workers and batches were chosen."""
     if any(tried for cell in cells.values() for tried in cell["tuning"].values()):
-        return "each in the fastest of the settings that were tried: workers, threads, batch"
-    return "in one thread of each of two workers or processes, and one by one in one thread; nothing was tuned"
+        return "each with the fastest of the workers, threads and batches that were tried"
+    return "with one thread in each of two workers or processes, and one by one in one thread; nothing was tuned"
 
 
 def _title(cell: str) -> str:
@@ -110,19 +109,20 @@ def _bleu(cells: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def _profile(decoding: dict[str, Any]) -> Iterator[str]:
-    """Where int8's time goes, by operator."""
+    """The time of int8 by operator."""
     if "profile" not in decoding:
         return
     yield "## Where the time goes"
     yield (
-        "Share of each operator's own time in int8, the dearest first: `linear_with_input_q_dq` is the int8 product, "
+        "The share of each operator in int8, without the operators that it calls, largest first: "
+        "`linear_with_input_q_dq` is the int8 product, "
         "`mm` and `addmm` are those in float32, `bmm` is attention."
     )
     rows = []
     for cell, arms in decoding["profile"].items():
         operators = arms["glassformer int8"]["operators"]
-        dearest = list(operators.items())[:SHOWN_OPERATORS]
-        rows.append([_title(cell), ", ".join(f"{_short(name)} {100 * row['share']:.0f} %" for name, row in dearest)])
+        largest = list(operators.items())[:SHOWN_OPERATORS]
+        rows.append([_title(cell), ", ".join(f"{_short(name)} {100 * row['share']:.0f} %" for name, row in largest)])
     yield table(["cell", "operators"], rows)
 
 
@@ -134,7 +134,7 @@ def _start_up(decoding: dict[str, Any]) -> Iterator[str]:
     if "start_up" not in decoding:
         return
     yield "## Starting up"
-    yield "Whole processes, seconds; `glassformer translate` loads `small` and translates one sentence."
+    yield "Seconds of whole processes; `glassformer translate` loads `small` and translates one sentence."
     rows = decoding["start_up"]["seconds"].items()
     yield table(["process", "median", "quartiles"],
                 ([name, f"{row['median']:.2f}", f"{row['lower_quartile']:.2f} to {row['upper_quartile']:.2f}"]
@@ -144,7 +144,7 @@ def _start_up(decoding: dict[str, Any]) -> Iterator[str]:
 def _growth(growth: dict[str, Any]) -> Iterator[str]:
     yield "## How it grows"
     yield (
-        f"`benchmarks/decoding_growth.py`, {growth['measured']}, on {_where(growth)}: one thing varies, the others "
+        f"`benchmarks/decoding_growth.py`, {growth['measured']}, on {_where(growth)}: one size varies, the others "
         "stay at a batch of 32, greedy search, 14 source tokens and a vocabulary of 10,000; outputs have 16 tokens."
     )
     yield "![sentences a second by batch, beam, source length and vocabulary](growth.png)"
@@ -157,7 +157,7 @@ def _growth(growth: dict[str, Any]) -> Iterator[str]:
     )
     long = growth["long_input"]
     yield (
-        f"{long['sentences']:,} sentences in one stream, {long['sentences_per_s']:.0f} a second: "
+        f"Memory of a stream of {long['sentences']:,} sentences ({long['sentences_per_s']:.0f} a second): "
         f"{long['first_mib']:.0f} MiB after the first thousand, {long['last_mib']:.0f} at the end, at most "
-        f"{long['most_mib']:.0f}; {long['mib_per_100000_sentences']:+.1f} MiB for 100,000 more."
+        f"{long['most_mib']:.0f}; {long['mib_per_100000_sentences']:+.1f} MiB per 100,000 sentences."
     )

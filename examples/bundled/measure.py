@@ -1,7 +1,4 @@
-"""What the bundled model scores: the very files that are shipped, beside the run's own weights in float32.
-
-Knows nothing of how they are packed or of the card's words.
-"""
+"""Scores of the bundled model: of the files that are shipped, and of the run's weights in float32."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +10,8 @@ from glassformer.training.evaluation import Scores, translate_and_score
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One set of pairs in one search. ``differing`` counts the outputs that float32 writes otherwise."""
+class Measurement:
+    """Scores on one set of pairs with one search. ``differing`` counts the outputs that differ in float32."""
 
     test: str
     search: str
@@ -25,14 +22,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Rounding:
-    """What float16 changes: the greatest difference of a weight, and of a reference's log-probability (nats)."""
+    """The effect of float16: the largest difference of a weight, and of a reference's log-probability (nats)."""
 
     weight: float
     log_prob: float
 
 
-def measure(shipped: Translator, float32: Translator, tests: dict[str, list[Pair]]) -> list[Measured]:
-    """Each of the ``tests``, by its name, with the run's own search and greedily."""
+def measure(shipped: Translator, float32: Translator, tests: dict[str, list[Pair]]) -> list[Measurement]:
+    """Score each of the ``tests``, by name, with the run's own search and with greedy search."""
     searches = {f"beam {shipped.config.beam}": shipped.config, "greedy": DecodeConfig(beam=1)}
     found = []
     for test, pairs in tests.items():
@@ -41,14 +38,14 @@ def measure(shipped: Translator, float32: Translator, tests: dict[str, list[Pair
                 translate_and_score(translator, pairs, options) for translator in (shipped, float32)
             )
             differing = sum(output != other for output, other in zip(outputs, plain, strict=True))
-            found.append(Measured(test, search, scores, others, differing))
+            found.append(Measurement(test, search, scores, others, differing))
     return found
 
 
 def rounding(shipped: Translator, float32: Translator, pairs: Sequence[Pair]) -> Rounding:
-    """How far the two are apart, in their weights and on the references of ``pairs``."""
+    """The largest differences between the two, in their weights and on the references of ``pairs``."""
     weights = [weights_of(translator.model) for translator in (shipped, float32)]
     furthest = max(float((weights[0][name] - weights[1][name]).abs().max()) for name in weights[1])
     sources, targets = [pair.src for pair in pairs], [pair.tgt for pair in pairs]
-    scored = (translator.score(sources, targets) for translator in (shipped, float32))
-    return Rounding(furthest, max(abs(one - other) for one, other in zip(*scored, strict=True)))
+    log_probs = (translator.score(sources, targets) for translator in (shipped, float32))
+    return Rounding(furthest, max(abs(one - other) for one, other in zip(*log_probs, strict=True)))

@@ -1,14 +1,14 @@
-"""The pairs that the bundled model learns in the end: those of pairs.py, what teachers made of them, and longer ones.
+"""All training pairs of the bundled model: those of pairs.py, the teachers' translations, and longer pairs.
 
     python examples/bundled/more.py runs/bundled-teachers runs/bundled-pairs
 
-Reads what ``glassformer diversify --config examples/bundled/teachers.toml`` made of train.tsv and adds pairs of two
-short sentences or clauses each. Left out is what has a source that is held out or that the card judges by, and what a
-teacher made of the phrasebook. All is written as learned.jsonl. Of the test sentences pairs of two are joined in the
-same way and written as joined-test.jsonl.
+It reads the pairs that ``glassformer diversify --config examples/bundled/teachers.toml`` made from train.tsv and adds
+pairs joined from two short sentences or clauses. It leaves out pairs whose source is held out or is a sentence of the
+card, and teachers' translations of the phrasebook. The result is learned.jsonl. Test sentences are joined in the same
+way to joined-test.jsonl.
 
-Nearly all of Tatoeba's short sentences have at most six words: a model that learned from these alone hardly ever
-writes more, whatever it is given.
+Nearly all of Tatoeba's short sentences have at most six words, and a model trained on these alone hardly ever writes
+more, whatever its input.
 """
 
 import argparse
@@ -39,27 +39,27 @@ AFTER_A_CONJUNCTION = {
 
 
 def not_held_out(pairs: Iterable[Pair], held_out: Iterable[str]) -> list[Pair]:
-    """The pairs whose source has not the letters of one that is held out."""
+    """The pairs whose source does not have the same letters as a held-out source."""
     known = {letters(Pair(source, "")) for source in held_out}
     return [pair for pair in pairs if letters(pair) not in known]
 
 
 def says_you(pair: Pair) -> bool:
-    """Whether the English says *you*, which the German may call du, ihr or Sie; imperatives are not seen."""
+    """Whether the English has *you*, which may be du, ihr or Sie in German; imperatives are not detected."""
     return re.search(r"\byou", pair.src, re.IGNORECASE) is not None
 
 
-def beside(first: Pair, second: Pair) -> Pair | None:
-    """Two sentences one after the other; None where one lacks the mark at its end, or both say *you*."""
+def join_sentences(first: Pair, second: Pair) -> Pair | None:
+    """Join two sentences; None if one lacks its final punctuation mark, or if both have *you*."""
     if not all(side.endswith(END_MARKS) for side in (*first, *second)) or (says_you(first) and says_you(second)):
         return None
     return Pair(f"{first.src} {second.src}", f"{first.tgt} {second.tgt}")
 
 
-def clauses(first: Pair, second: Pair, conjunction: tuple[str, str]) -> Pair | None:
-    """Two main clauses with a conjunction; None where they are not, or the second begins with an unknown word.
+def join_clauses(first: Pair, second: Pair, conjunction: tuple[str, str]) -> Pair | None:
+    """Join two main clauses by a conjunction; None if one is no statement or the second begins with an unknown word.
 
-    Before *und* there may be no comma, which a clause within the first one would call for.
+    A first clause with a comma is not joined with *und*, because a comma would be needed there.
     """
     statements = all(side.endswith(".") and not side.endswith("..") for side in (*first, *second))
     if not statements or (says_you(first) and says_you(second)):
@@ -73,15 +73,15 @@ def clauses(first: Pair, second: Pair, conjunction: tuple[str, str]) -> Pair | N
     )
 
 
-def joined(pairs: Sequence[Pair], chance: random.Random) -> list[Pair]:
-    """Pairs of two sentences and pairs of two clauses, as many as are wanted or come of ``pairs``."""
+def join_pairs(pairs: Sequence[Pair], chance: random.Random) -> list[Pair]:
+    """Join random pairs to ``SENTENCES`` pairs of two sentences and ``CLAUSES`` pairs of two clauses, or fewer."""
 
-    def twos() -> Iterator[tuple[Pair, Pair]]:
+    def shuffled_pairs() -> Iterator[tuple[Pair, Pair]]:
         order = chance.sample(pairs, len(pairs))
         return zip(order[::2], order[1::2], strict=False)
 
-    sentences = (beside(*two) for two in twos())
-    both = (clauses(*two, chance.choice(CONJUNCTIONS)) for two in twos())
+    sentences = (join_sentences(*two) for two in shuffled_pairs())
+    both = (join_clauses(*two, chance.choice(CONJUNCTIONS)) for two in shuffled_pairs())
     return [*islice(filter(None, sentences), SENTENCES), *islice(filter(None, both), CLAUSES)]
 
 
@@ -91,17 +91,17 @@ def main() -> None:
     parser.add_argument("pairs", type=Path, help="the directory that pairs.py wrote")
     options = parser.parse_args()
     own = dict.fromkeys(read_pairs(options.pairs / "train.tsv"))
-    # The phrasebook's own pairs are right without exception: what a teacher makes of them otherwise is wrong.
+    # The phrasebook's own pairs are all correct, so a teacher's different translation of one is wrong.
     phrases = {side for pair in load_task("phrasebook-de").train for side in pair}
     made = [
         pair
         for pair in read_pairs(options.teachers / "pairs" / "train.jsonl")
         if pair not in own and phrases.isdisjoint(pair)
     ]
-    test = joined(list(read_pairs(options.pairs / "test.tsv")), random.Random(3))
+    test = join_pairs(list(read_pairs(options.pairs / "test.tsv")), random.Random(3))
     held_out = [pair.src for name in HELD_OUT for pair in read_pairs(options.pairs / f"{name}.tsv")]
     held_out += [*(pair.src for pair in test), *(source for source in RIGHT if source != FIRST)]
-    further = not_held_out([*made, *joined(list(own), random.Random(2))], held_out)
+    further = not_held_out([*made, *join_pairs(list(own), random.Random(2))], held_out)
     for name, found in (("learned", [*own, *further]), ("joined-test", test)):
         write_pairs(options.pairs / f"{name}.jsonl", None, found)
         print(f"{options.pairs / name}.jsonl: {len(found):,} pairs")

@@ -1,12 +1,11 @@
-"""The pairs that the bundled model learns from and is judged on: Tatoeba's sentences and the phrasebook's phrases.
+"""Training, validation and test pairs of the bundled model: Tatoeba's sentences and the phrasebook's phrases.
 
     python examples/bundled/pairs.py TATOEBA.tsv[.gz] runs/bundled-pairs
 
-TATOEBA holds an English sentence and a German one on each line, between them a tab. Written are train.tsv, valid.tsv
-and, for judging, test.tsv and phrasebook-test.tsv. Sentences are held out by the letters of the English: two that
-differ in punctuation or case alone are held out together. A test sentence stands once, with its first translation.
-For a quarter of the training sentences there is a copy without the full stop or mark at the end of both sides, since
-people leave it out.
+Each line of TATOEBA has an English sentence, a tab, and a German one. The output is train.tsv, valid.tsv, test.tsv
+and phrasebook-test.tsv. Sentences are held out by the letters of the English: two that differ only in punctuation or
+case are held out together. Each test sentence occurs once, with its first translation. A quarter of the training
+sentences also occur without the final punctuation mark on both sides, because people often leave it out.
 """
 
 import argparse
@@ -22,17 +21,17 @@ END_MARKS = (".", "!", "?")
 
 
 def letters(pair: Pair) -> str:
-    """The source in small letters and digits alone."""
+    """The lower-cased letters and digits of the source."""
     return "".join(character for character in pair.src.lower() if character.isalnum())
 
 
-def unmarked(pairs: Iterable[Pair], share: float, chance: random.Random) -> list[Pair]:
-    """Copies of some pairs without the mark that ends both sides."""
+def drop_end_marks(pairs: Iterable[Pair], share: float, chance: random.Random) -> list[Pair]:
+    """Copies of some pairs without the punctuation mark that ends both sides."""
     ends = [pair for pair in pairs if pair.src[-1:] == pair.tgt[-1:] and pair.src.endswith(END_MARKS)]
     return [Pair(pair.src[:-1], pair.tgt[:-1]) for pair in ends if chance.random() < share]
 
 
-def once(pairs: Iterable[Pair]) -> list[Pair]:
+def first_translations(pairs: Iterable[Pair]) -> list[Pair]:
     """Each source with its first translation."""
     found: dict[str, Pair] = {}
     for pair in pairs:
@@ -41,13 +40,13 @@ def once(pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def splits(tatoeba: Path) -> dict[str, list[Pair]]:
-    """What each file holds."""
+    """The pairs of each file, by its name."""
     sentences: Splits = divide(read_pairs(tatoeba, None), letters, valid=0.02, test=0.02)
     phrases = load_task("phrasebook-de")
-    train = sentences.train + unmarked(sentences.train, 0.25, random.Random(1)) + phrases.train
+    train = sentences.train + drop_end_marks(sentences.train, 0.25, random.Random(1)) + phrases.train
     return {
-        "train": train, "valid": once(sentences.valid) + phrases.valid[:200], "test": once(sentences.test),
-        "phrasebook-test": phrases.test,
+        "train": train, "valid": first_translations(sentences.valid) + phrases.valid[:200],
+        "test": first_translations(sentences.test), "phrasebook-test": phrases.test,
     }  # fmt: skip
 
 

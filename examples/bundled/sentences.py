@@ -1,7 +1,7 @@
-"""The sentences with which the card shows what the bundled model can and cannot do, each with right translations.
+"""The sentences of the card that show what the bundled model can and cannot do, each with correct translations.
 
-They were written for the card; ``pack.py`` refuses one that the model was trained on. ``FIRST``, which the README
-begins with, is one of the training's sentences, and the card says so.
+They were written for the card; ``pack.py`` refuses one that is a training source. Only ``FIRST``, the README's first
+example, is one, and the card says so.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from glassformer.text.corpus import Pair
 
 FIRST = "I love you, too."
 
-# What counts as right: German often has several ways, and ``you`` is du, ihr or Sie.
+# All outputs that count as right: German often has several, and ``you`` is du, ihr or Sie.
 RIGHT: dict[str, tuple[str, ...]] = {
     FIRST: (
         "Ich liebe dich auch.", "Ich liebe euch auch.", "Ich liebe Sie auch.",
@@ -75,7 +75,7 @@ RIGHT: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def trained_on(sentences: Iterable[str], pairs: Iterable[Pair]) -> list[str]:
-    """Those of the sentences that are sources of ``pairs``, as ``pairs.py`` tells sources apart."""
+def find_training_sources(sentences: Iterable[str], pairs: Iterable[Pair]) -> list[str]:
+    """The sentences that are sources of ``pairs``, compared by their letters as in ``pairs.py``."""
     known = {letters(pair) for pair in pairs}
     return [sentence for sentence in sentences if letters(Pair(sentence, "")) in known]

@@ -1,7 +1,6 @@
-"""The model that ships with the package: a small English-German one, in a run directory with a model card.
+"""The small English-German model that ships with the package, in a run directory with a model card.
 
-``en-de/README.md`` is the card: data, how the model was made, what it scores, what it cannot do. All of it is written
-by ``examples/bundled/pack.py``. Knows only where the directory is.
+``en-de/README.md`` is the card: its data, training, scores and limits. ``examples/bundled/pack.py`` writes all files.
 """
 
 from pathlib import Path

@@ -171,9 +171,9 @@ def main() -> None:
         _run()
     except SystemExit as end:
         if "TORCHELASTIC_RUN_ID" in os.environ:  # one of torchrun's processes
-            from glassformer.world import leave
+            from glassformer.world import exit_process
 
-            leave(end.code)
+            exit_process(end.code)
         raise
 
 

@@ -1,4 +1,4 @@
-"""The command that does published results again. ``cli`` gives it its place."""
+"""The command `reproduce`."""
 
 import re
 from collections.abc import Iterator
@@ -46,24 +46,29 @@ def reproduce(
             typer.echo(line)
         return
     from glassformer.cli.streams import Console
-    from glassformer.reproduction.inputs import Order, find_files
+    from glassformer.reproduction.inputs import ReproduceRequest, find_files
     from glassformer.reproduction.recipe import read_recipe
     from glassformer.reproduction.report import make_report, report_lines, write_report
     from glassformer.reproduction.reproduce import reproduce as reproduce_recipe
     from glassformer.training.display import open_display
     from glassformer.training.train import Outcome
 
-    chosen = read_recipe(recipe)
-    other = chosen.variant(variant) if variant else None
-    place = run or Path("runs") / ".".join(filter(None, [chosen.name, variant]))
-    order = Order(chosen, find_files(chosen, data), place, _seeds(seeds), tuple(set_ or ()), other)
+    found = read_recipe(recipe)
+    request = ReproduceRequest(
+        recipe=found,
+        files=find_files(found, data),
+        run=run or Path("runs") / ".".join(filter(None, [found.name, variant])),
+        seeds=_parse_seeds(seeds),
+        overrides=tuple(set_ or ()),
+        variant=found.variant(variant) if variant else None,
+    )
     with open_display(Console()) as display:
-        results = reproduce_recipe(order, display)
-    if isinstance(results, Outcome):
-        raise opt.exit_after_stop(results.reason)
-    found = make_report(order, results)
-    write_report(order, found, report)
-    for line in report_lines(found):
+        result = reproduce_recipe(request, display)
+    if isinstance(result, Outcome):
+        raise opt.exit_after_stop(result.reason)
+    figures = make_report(request, result)
+    write_report(request, figures, report)
+    for line in report_lines(figures):
         typer.echo(line)
 
 
@@ -79,7 +84,7 @@ def _recipe_lines() -> Iterator[str]:
         yield f"    {recipe.path}"
 
 
-def _seeds(text: str) -> tuple[int, ...]:
+def _parse_seeds(text: str) -> tuple[int, ...]:
     found = [part for part in re.split(r"[,\s]+", text) if part]
     seeds = tuple(int(part) for part in found if re.fullmatch(r"\d{1,18}", part))
     if not found or len(set(seeds)) < len(found):

@@ -196,7 +196,7 @@ class NextLogProbs:
         left = None
         if plan.has_processors:
             left = process_beam(log_probs, state, plan)
-            note("search.ruled_log_probs", left, "batch vocab")
+            note("search.processed_log_probs", left, "batch vocab")
         return cls(
             log_probs.view(*shape, -1),
             None if left is None else left.view(*shape, -1),

@@ -168,7 +168,7 @@ class ConstraintBatch:
 
     def note(self) -> None:
         """Record them in a trace."""
-        note("search.demanded_prefixes", self.prefixes, "batch tgt")
+        note("search.prefix_ids", self.prefixes, "batch tgt")
         note("search.required_ids", self.required, "batch phrase tgt")
         note("search.banned_ids", self.banned, "batch phrase tgt")
 

@@ -143,7 +143,7 @@ def process_samples(
     if constraint_batch is not None:
         constraint_batch = constraint_batch.select(state.samples // options.n_best)
     processed = process_log_probs(log_probs, state.ids, options, constraint_batch, config)
-    note("search.ruled_log_probs", processed, "batch vocab")
+    note("search.processed_log_probs", processed, "batch vocab")
     if bool((processed == -math.inf).all(dim=1).any()):
         raise no_token_allowed()
     return processed

@@ -28,7 +28,7 @@ from glassformer.errors import ConfigError
 from glassformer.model import Transformer
 from glassformer.model.cache import BeamCache, DecoderCache, RowOrder
 from glassformer.model.masks import Mask
-from glassformer.trace import hearing, is_tracing, note
+from glassformer.trace import capture, is_tracing, note
 
 
 def pad_ids(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Int[Tensor, "batch longest"]:
@@ -164,7 +164,7 @@ class DecoderSteps:
     def _decode(self, read: Int[Tensor, "batch tgt"]) -> Float[Tensor, "batch tgt vocab"]:
         if not self._attends:
             return self._model.decode(read, self._memory, self._memory_mask, self._cache)
-        with hearing(self._last_attention, "weights") as self._weights:
+        with capture(self._last_attention, "weights") as self._weights:
             return self._model.decode(read, self._memory, self._memory_mask, self._cache)
 
     @property

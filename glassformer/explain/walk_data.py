@@ -189,7 +189,7 @@ class RowLabels:
             return self._read.lines(step.address)
         if step.name == "candidate_ids":
             return tuple(tuple(self._candidates(row)) for row in range(len(step.value)))
-        if step.name in ("next_log_probs", "ruled_log_probs", "filtered_log_probs"):
+        if step.name in ("next_log_probs", "processed_log_probs", "filtered_log_probs"):
             return tuple(tuple(self._likeliest(row)) for row in step.value)
         ids = _IDS_OF.get(step.name)
         if ids is None or ids not in self._seen:

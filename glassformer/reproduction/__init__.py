@@ -1,1 +1,1 @@
-"""Published results, done again: a recipe, its data, some seeds, the same translations scored in several ways."""
+"""Reproductions of published results: a recipe, its data, several seeds, and several scores of the translations."""

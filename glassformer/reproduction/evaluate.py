@@ -1,15 +1,9 @@
-"""The ways in which the same translations are scored, each by sacrebleu and under its signature.
+"""How translations are evaluated: several metrics over several forms of the same text, and a test of significance.
 
-Papers differ by these ways as much as by their models. A text has up to three forms: ``tokenised`` words in lower
-case, ``raw`` as people write, and the tokenizer's ``pieces``. Knows nothing of models, runs or files.
-
-The same text in its forms: ``tokenised`` words in lower case, ``raw`` as people write, the tokenizer's ``pieces``.
-
-Between the first two stand Moses's rules, by the library ``sacremoses``. Knows nothing of scores.
-
-How far scores would move with other sentences of the same kind: sacrebleu's paired bootstrap over seeds.
-
-Koehn 2004. Knows nothing of how the translations came about.
+Published figures differ by metric and text form as much as by model. A text has up to three forms: ``tokenised``
+(lower-cased words between spaces), ``raw`` (as people write) and ``pieces`` (of the model's tokenizer). The rules of
+Moses, from the library sacremoses, convert between the first two. All metrics are sacrebleu's, with its signatures;
+significance is its paired bootstrap (Koehn 2004).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,40 +21,21 @@ from sacrebleu.significance import PairedTest, Result
 from glassformer.errors import TextError
 from glassformer.text.tokenizer import Tokenizer
 
-# Plain arithmetic, which is that of multi-bleu.perl and fairseq-score: no smoothing, no tokeniser.
-_words = partial(BLEU, tokenize="none", smooth_method="none", force=True)
-# What sentence_bleu of nltk gives with its SmoothingFunction().method1, for outputs of four words and more.
-_sentence = partial(BLEU, tokenize="none", smooth_method="floor", smooth_value=0.1, force=True)
-_cased = partial(BLEU, tokenize="13a", force=True)
-_caseless = partial(BLEU, tokenize="13a", lowercase=True, force=True)
+INSTALL = "pip install 'glassformer[moses]'"
+OTHER_FORM = {"tokenised": "raw", "raw": "tokenised"}
+RESAMPLES = 1000
+
+# As multi-bleu.perl and fairseq-score compute it: no smoothing, no tokeniser.
+_tokenised_bleu = partial(BLEU, tokenize="none", smooth_method="none", force=True)
+# As nltk's sentence_bleu with SmoothingFunction().method1, for outputs of four words or more.
+_sentence_bleu = partial(BLEU, tokenize="none", smooth_method="floor", smooth_value=0.1, force=True)
+_cased_bleu = partial(BLEU, tokenize="13a", force=True)
+_caseless_bleu = partial(BLEU, tokenize="13a", lowercase=True, force=True)
 
 
 @dataclass(frozen=True)
-class Way:
-    """A metric over the texts of one ``form``; of sentences alone and then their mean, or of the corpus."""
-
-    name: str
-    meaning: str
-    form: str
-    metric: Any
-    of_sentences: bool = False
-
-
-WAYS = (
-    Way("tokenised", "BLEU of lower-cased, tokenised words", "tokenised", _words),
-    Way("pieces", "BLEU of the tokenizer's pieces, not joined to words again", "pieces", _words),
-    Way("caseless", "BLEU of the detokenised text, upper and lower case alike", "raw", _caseless),
-    Way("cased", "BLEU of the detokenised text, upper and lower case apart: sacrebleu's default", "raw", _cased),
-    Way("sentences", "mean of the sentences' smoothed BLEU, tokenised words: nltk's sentence_bleu, method1",
-        "tokenised", _sentence, of_sentences=True),
-    Way("chrF", "F score of character sequences, tokenised text; spaces do not count", "tokenised", CHRF),
-)  # fmt: skip
-WAY_OF_FORM = {"tokenised": "tokenised", "raw": "cased"}
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A score in percent with its signature; of BLEU also n-gram precisions, brevity penalty and lengths in words."""
+class Score:
+    """A score in percent with its signature; BLEU also has n-gram precisions, brevity penalty, lengths in words."""
 
     score: float
     signature: str
@@ -70,49 +45,69 @@ class Scored:
     reference_words: int | None = None
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; what a metric does not have is left out."""
+        """Plain values, ready for JSON, without those that the metric does not have."""
         values = {**asdict(self), "precisions": list(self.precisions)}
         return {key: value for key, value in values.items() if value not in (None, [])}
 
 
-def way_named(name: str) -> Way:
-    """The way of that name."""
-    return next(way for way in WAYS if way.name == name)
+@dataclass(frozen=True)
+class Scoring:
+    """A metric over the texts of one ``form``: of the corpus, or the mean over single sentences."""
+
+    name: str
+    meaning: str
+    form: str
+    metric: Any
+    per_sentence: bool = False
+
+    def score(self, outputs: Sequence[str], references: Sequence[str]) -> Score:
+        """Score ``outputs`` against one reference each; ``TextError`` if their numbers differ or are 0."""
+        if len(outputs) != len(references) or not references:
+            raise TextError(
+                f"score: found {len(outputs)} translations and {len(references)} references, expected equal numbers "
+                "of both, and at least one."
+            )
+        metric = self.metric()
+        if self.per_sentence:
+            pairs = zip(outputs, references, strict=True)
+            mean = fmean(metric.corpus_score([output], [[reference]]).score for output, reference in pairs)
+            return Score(mean, f"{metric.get_signature()}|mean of sentences")
+        found = metric.corpus_score(list(outputs), [list(references)])
+        signature = str(metric.get_signature())
+        if not isinstance(metric, BLEU):
+            return Score(found.score, signature)
+        return Score(found.score, signature, tuple(found.precisions), found.bp, found.sys_len, found.ref_len)
 
 
-def scored_in_all_ways(
-    outputs: Mapping[str, Sequence[str]], references: Mapping[str, Sequence[str]]
-) -> dict[str, Scored]:
-    """Each way whose form both have, by its name."""
+SCORINGS = (
+    Scoring("tokenised", "BLEU of lower-cased, tokenised words", "tokenised", _tokenised_bleu),
+    Scoring("pieces", "BLEU of the tokenizer's pieces, not joined to words", "pieces", _tokenised_bleu),
+    Scoring("caseless", "BLEU of the detokenised text, ignoring case", "raw", _caseless_bleu),
+    Scoring("cased", "BLEU of the detokenised text, case-sensitive: sacrebleu's default", "raw", _cased_bleu),
+    Scoring("sentences", "mean of the sentences' smoothed BLEU over tokenised words: nltk's sentence_bleu, method1",
+            "tokenised", _sentence_bleu, per_sentence=True),
+    Scoring("chrF", "F score of character n-grams over tokenised text; spaces do not count", "tokenised", CHRF),
+)  # fmt: skip
+MAIN_SCORING = {"tokenised": "tokenised", "raw": "cased"}  # by the form of the recipe's text
+
+
+def find_scoring(name: str) -> Scoring:
+    """The scoring of that name."""
+    return next(scoring for scoring in SCORINGS if scoring.name == name)
+
+
+def score_all(outputs: Mapping[str, Sequence[str]], references: Mapping[str, Sequence[str]]) -> dict[str, Score]:
+    """The score of each scoring, by its name, whose form both ``outputs`` and ``references`` have."""
     both = outputs.keys() & references.keys()
-    return {way.name: scored(way, outputs[way.form], references[way.form]) for way in WAYS if way.form in both}
-
-
-def scored(way: Way, outputs: Sequence[str], references: Sequence[str]) -> Scored:
-    """``outputs`` against one reference each; ``TextError`` when they are not as many, or none."""
-    if len(outputs) != len(references) or not references:
-        raise TextError(
-            f"score: found {len(outputs)} translations and {len(references)} references, expected as many, "
-            "and at least one."
-        )
-    metric = way.metric()
-    if way.of_sentences:
-        pairs = zip(outputs, references, strict=True)
-        score = fmean(metric.corpus_score([output], [[reference]]).score for output, reference in pairs)
-        return Scored(score, f"{metric.get_signature()}|mean of sentences")
-    found = metric.corpus_score(list(outputs), [list(references)])
-    signature = str(metric.get_signature())
-    if not isinstance(metric, BLEU):
-        return Scored(found.score, signature)
-    return Scored(found.score, signature, tuple(found.precisions), found.bp, found.sys_len, found.ref_len)
-
-
-INSTALL = "pip install 'glassformer[moses]'"
-OTHER = {"tokenised": "raw", "raw": "tokenised"}
+    return {
+        scoring.name: scoring.score(outputs[scoring.form], references[scoring.form])
+        for scoring in SCORINGS
+        if scoring.form in both
+    }
 
 
 class Moses:
-    """The rules of one language."""
+    """The rules of Moses for one language."""
 
     def __init__(self, language: str) -> None:
         from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
@@ -121,74 +116,74 @@ class Moses:
         self._tokenizer = MosesTokenizer(lang=language)
         self._detokenizer = MosesDetokenizer(lang=language)
 
-    def tokenised(self, text: str) -> str:
-        """Lower-cased, punctuation normalised, cut into words between single spaces, ``&`` and quotes escaped.
+    def tokenize(self, text: str) -> str:
+        """Lower-case, normalise punctuation, separate words by single spaces, escape ``&`` and quotes.
 
-        In this order it gives Multi30k's .lc.norm.tok files from its raw ones.
+        In this order it makes Multi30k's .lc.norm.tok files from its raw ones.
         """
         return str(self._tokenizer.tokenize(self._normalizer.normalize(text.lower()), return_str=True))
 
-    def raw(self, text: str) -> str:
-        """Words joined as they are written, escapes undone. Lower case stays lower case."""
+    def detokenize(self, text: str) -> str:
+        """Join words as people write them and undo escapes. Lower case stays lower case."""
         return str(self._detokenizer.detokenize(text.split()))
 
 
-def moses_of(language: str) -> Moses | None:
-    """The rules of ``language``, or None without the library."""
+def load_moses(language: str) -> Moses | None:
+    """The rules of ``language``, or None if sacremoses is not installed."""
     return Moses(language) if find_spec("sacremoses") is not None else None
 
 
+def convert_form(form: str, texts: Sequence[str], moses: Moses) -> dict[str, list[str]]:
+    """Detokenise ``tokenised`` texts or tokenise ``raw`` ones; the result by the name of its form."""
+    convert = moses.detokenize if form == "tokenised" else moses.tokenize
+    return {OTHER_FORM[form]: [convert(text) for text in texts]}
+
+
 @dataclass(frozen=True)
-class Forms:
-    """What turns texts in the form ``own``, which a model writes, into the others; without ``moses`` into pieces."""
+class FormConverter:
+    """Converts texts of the form ``own``, which a model writes, to the other forms."""
 
     own: str
     moses: Moses | None
     tokenizer: Tokenizer
 
-    def of(self, texts: Sequence[str]) -> dict[str, list[str]]:
-        """The texts in every form that can be had."""
+    def convert(self, texts: Sequence[str]) -> dict[str, list[str]]:
+        """The texts in every form, by its name; without ``moses`` their own form and pieces only."""
         forms = {self.own: list(texts), "pieces": self.pieces(texts)}
-        return forms if self.moses is None else {**forms, **turned_over(self.own, texts, self.moses)}
+        return forms if self.moses is None else {**forms, **convert_form(self.own, texts, self.moses)}
 
     def pieces(self, texts: Sequence[str]) -> list[str]:
-        """Each text as the tokenizer's pieces, between spaces."""
+        """Each text as the tokenizer's pieces, separated by spaces."""
         return [" ".join(self.tokenizer.to_tokens(ids)) for ids in self.tokenizer.to_ids_batch(texts)]
 
 
-def turned_over(form: str, texts: Sequence[str], moses: Moses) -> dict[str, list[str]]:
-    """Tokenised texts as raw ones, or raw texts tokenised, by the name of their new form."""
-    turn = moses.raw if form == "tokenised" else moses.tokenised
-    return {OTHER[form]: [turn(text) for text in texts]}
-
-
-RESAMPLES = 1000
-
-
 def compare(
-    way: Way, outputs: Mapping[str, Sequence[str]], references: Sequence[str], resamples: int = RESAMPLES
+    scoring: Scoring, outputs: Mapping[str, Sequence[str]], references: Sequence[str], resamples: int = RESAMPLES
 ) -> dict[str, Any]:
-    """Each system's score over redrawn sentences, and for each two of them how likely chance alone explains them.
+    """Each system's score over resampled sentences, and for each pair of systems a p-value of their difference.
 
-    ``interval`` is half the width of what holds 95 of 100 redrawn scores. ``p`` is small where a difference is hardly
-    chance. Plain values, ready for JSON.
+    ``interval`` is half the width of the 95 % confidence interval. Plain values, ready for JSON.
     """
-    signature, results = _tested(way, list(outputs), outputs, references, resamples)
+    signature, results = _paired_bootstrap(scoring, list(outputs), outputs, references, resamples)
     redrawn = {name: {"mean": _number(one.mean), "interval": _number(one.ci)} for name, one in results.items()}
     pairs = []
     for first, second in combinations(outputs, 2):
-        _, both = _tested(way, [first, second], outputs, references, resamples)
+        _, both = _paired_bootstrap(scoring, [first, second], outputs, references, resamples)
         difference = _number(both[first].score - both[second].score)
         pairs.append({"first": first, "second": second, "difference": difference, "p": _number(both[second].p_value)})
-    return {"way": way.name, "resamples": resamples, "signature": signature, "redrawn": redrawn, "pairs": pairs}
+    return {"way": scoring.name, "resamples": resamples, "signature": signature, "redrawn": redrawn, "pairs": pairs}
 
 
-def _tested(
-    way: Way, names: Sequence[str], outputs: Mapping[str, Sequence[str]], references: Sequence[str], resamples: int
+def _paired_bootstrap(
+    scoring: Scoring,
+    names: Sequence[str],
+    outputs: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    resamples: int,
 ) -> tuple[str, dict[str, Result]]:
-    """sacrebleu's results by name; the first is what the others are held against."""
+    """sacrebleu's signature, and its results by name; the first system is the baseline."""
     systems: list[tuple[str, Sequence[str]]] = [(name, outputs[name]) for name in names]
-    test = PairedTest(systems, {"": way.metric()}, [list(references)], test_type="bs", n_samples=resamples)
+    test = PairedTest(systems, {"": scoring.metric()}, [list(references)], test_type="bs", n_samples=resamples)
     signatures, columns = test()
     ((metric, signature),) = signatures.items()
     results = [found for found in columns[metric] if isinstance(found, Result)]
@@ -196,6 +191,6 @@ def _tested(
 
 
 def _number(found: float | None) -> float:
-    """NumPy's as Python's own; a test of two always has them."""
+    """NumPy's number as a Python float; a test of two systems always has one."""
     assert found is not None
     return float(found)

@@ -1,4 +1,4 @@
-"""Where a measurement was made: processor, threads, versions."""
+"""The machine of a measurement: processor, threads, versions."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +13,7 @@ LIBRARIES = ("tokenizers", "sacrebleu", "sacremoses", "numpy")
 
 
 def machine() -> dict[str, Any]:
-    """Processor, GPU if there is one, threads, and the versions of Python and PyTorch."""
+    """Processor, GPU if there is one, threads, and the versions of the system, Python, PyTorch and glassformer."""
     names = [line.partition(":")[2].strip() for line in _cpu_lines() if line.startswith("model name")]
     gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
     return {
@@ -29,7 +29,7 @@ def machine() -> dict[str, Any]:
 
 
 def library_versions() -> dict[str, str]:
-    """The versions of the libraries that cut and score text; those that are not installed are left out."""
+    """The versions of the installed libraries that tokenise and score text."""
     return {name: found for name in LIBRARIES if (found := _version(name))}
 
 

@@ -1,7 +1,7 @@
-"""A recipe: a training's settings, the files it needs, its test sets, and what others published for them.
+"""A recipe: the settings of a training, the files it needs, its test sets, and published scores on them.
 
-It is a TOML file that ``glassformer train --config`` takes too. Training reads its settings, this file its
-``[recipe]``. The recipes that come with the package lie in ``glassformer/recipes``.
+It is a TOML file that ``glassformer train --config`` accepts too: training reads the settings, this module reads
+``[recipe]``. The recipes of the package are in ``glassformer/recipes``.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 from glassformer.errors import ConfigError, nearest
 from glassformer.settings import read_toml
 
-SHELF = Path(__file__).parents[1] / "recipes"
+RECIPES = Path(__file__).parents[1] / "recipes"
 FORMS = ("tokenised", "raw")
 DATA_FILES = ("src", "tgt", "valid_src", "valid_tgt")
 
 _PLAIN: dict[Any, Any] = {str: str, float: (int, float), list[str]: list, list[str] | None: list}
 _WORDS: dict[Any, str] = {
-    str: "text between quotes", float: "a number",
-    **dict.fromkeys((list[str], list[str] | None), "texts between brackets"),
+    str: "a string", float: "a number",
+    **dict.fromkeys((list[str], list[str] | None), "a list of strings"),
 }  # fmt: skip
 
 Table = TypeVar("Table")
@@ -27,7 +27,7 @@ Table = TypeVar("Table")
 
 @dataclass(frozen=True)
 class Published:
-    """A figure that others published: by which system, counted in which way, and where it is written."""
+    """A published score: of which system, how it was computed (the name of a ``Scoring``), and where it is found."""
 
     system: str
     score: float
@@ -37,27 +37,24 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Taught:
-    """What has teachers: the settings in which that of a direction differs from the recipe; None where there is none.
-
-    Each setting is section.key=value.
-    """
+class _Teachers:
+    """For each direction the settings (section.key=value) in which its teacher differs; None if it has no teacher."""
 
     forward: list[str] | None = None
     backward: list[str] | None = None
 
     @property
     def teachers(self) -> dict[str, list[str]]:
-        """The settings of each teacher that there is, by its direction."""
+        """The settings of each teacher, by its direction."""
         both = {"forward": self.forward, "backward": self.backward}
         return {direction: changes for direction, changes in both.items() if changes is not None}
 
 
 @dataclass(frozen=True)
-class Variant(_Taught):
-    """The same recipe with some settings changed, each as section.key=value, and why somebody would.
+class Variant(_Teachers):
+    """The same recipe with some settings changed, each as section.key=value, and the reason.
 
-    Its teachers are its own: those of the recipe are not there.
+    It has its own teachers or none; it does not inherit those of the recipe.
     """
 
     name: str
@@ -66,10 +63,10 @@ class Variant(_Taught):
 
 
 @dataclass(frozen=True)
-class Test:
-    """A test set: the file of its sources, and of its references in the forms that there are."""
+class TestSet:
+    """A test set: the file of its sources, and the file of its references in each available form."""
 
-    __test__ = False  # not one of pytest's
+    __test__ = False  # pytest would collect it
 
     name: str
     src: str
@@ -78,16 +75,17 @@ class Test:
     published: tuple[Published, ...] = ()
 
     def references(self) -> dict[str, str]:
-        """The file of the references in each form that there is."""
+        """The file of the references in each available form."""
         return {form: name for form in FORMS if (name := getattr(self, form))}
 
 
 @dataclass(frozen=True)
-class Recipe(_Taught):
-    """``form`` is that of the text which the model reads and writes: tokenised (and lower-cased) or raw.
+class Recipe(_Teachers):
+    """``form`` is the form of the text that the model reads and writes: tokenised (and lower-cased) or raw.
 
-    ``language`` is that of the targets, ``data`` the four files to train on, by their keys; ``folder``, ``origin``,
-    ``hint`` and ``licence`` say where all files are looked for, where they come from, how, and on what terms.
+    ``language`` is the language of the targets. ``data`` holds the four training and validation files by their keys.
+    ``folder`` is where files are looked for, ``origin`` and ``hint`` say where and how to get them, ``licence`` on
+    what terms.
     """
 
     name: str
@@ -100,11 +98,11 @@ class Recipe(_Taught):
     hint: str
     licence: str
     data: Mapping[str, str]
-    tests: tuple[Test, ...]
+    tests: tuple[TestSet, ...]
     variants: tuple[Variant, ...] = ()
 
     def variant(self, name: str) -> Variant:
-        """One of the variants by its name; ``ConfigError`` where there is none of that name."""
+        """The variant of that name; ``ConfigError`` if there is none."""
         known = {variant.name: variant for variant in self.variants}
         if name not in known:
             raise ConfigError(
@@ -113,28 +111,28 @@ class Recipe(_Taught):
             )
         return known[name]
 
-    def needed_files(self) -> list[str]:
-        """Without these there is nothing to train on, to translate, or to compare with."""
-        tested = [name for test in self.tests for name in (test.src, test.references()[self.form])]
-        return [*self.data.values(), *tested]
+    def required_files(self) -> list[str]:
+        """The files to train on, to translate and to compare with."""
+        test_files = [name for test in self.tests for name in (test.src, test.references()[self.form])]
+        return [*self.data.values(), *test_files]
 
-    def further_files(self) -> list[str]:
-        """References in the other form, for more ways of scoring."""
+    def optional_files(self) -> list[str]:
+        """References in the other form, for more scores."""
         return [name for test in self.tests for form, name in test.references().items() if form != self.form]
 
 
 def recipe_names() -> list[str]:
-    """The recipes that come with the package."""
-    return sorted(path.stem for path in SHELF.glob("*.toml"))
+    """The names of the package's recipes."""
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
 
 
 def read_recipe(name: str) -> Recipe:
-    """A recipe of the package by its name, or a file of one's own that ends in .toml.
+    """A recipe of the package by its name, or of your own by a path that ends in .toml.
 
-    Raises ``ConfigError`` where there is none of that name, or where the file is not a recipe.
+    Raises ``ConfigError`` if there is no recipe of that name, or if the file is not a recipe.
     """
-    path = Path(name) if name.endswith(".toml") else SHELF / f"{name}.toml"
-    if path.parent == SHELF and name not in recipe_names():
+    path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
+    if path.parent == RECIPES and name not in recipe_names():
         raise ConfigError(
             f"reproduce: there is no recipe named {name!r}.{nearest(name, recipe_names())} Known: "
             f"{', '.join(recipe_names())}; or give the path of a file of your own, ending in .toml."
@@ -154,33 +152,35 @@ def _recipe(path: Path, values: dict[str, Any], data: dict[str, Any]) -> Recipe:
     where = f"{path.name}: recipe"
     for key in ("name", "path", "data"):
         if key in values:
-            raise ConfigError(f"{where}.{key}: there is no such key: the file itself says it. Drop it.")
+            raise ConfigError(f"{where}.{key}: there is no such key: it follows from the file itself. Remove it.")
     rows = _rows(f"{where}.tests", values.get("tests"))
     tests = [_test(f"{where}.tests[{number}]", row) for number, row in enumerate(rows, 1)]
     if missing := [key for key in DATA_FILES if not isinstance(data.get(key), str)]:
         raise ConfigError(f"{path.name}: data: found no {', '.join(missing)}, expected {', '.join(DATA_FILES)}.")
     files = {key: data[key] for key in DATA_FILES}
     variants = [
-        _made(Variant, f"{where}.variants[{number}]", row)
+        _build(Variant, f"{where}.variants[{number}]", row)
         for number, row in enumerate(_rows(f"{where}.variants", values.get("variants", [])), 1)
     ]
     own = {"name": path.stem, "path": path, "data": files, "tests": tuple(tests), "variants": tuple(variants)}
-    recipe = _made(Recipe, where, {**values, **own})
+    recipe = _build(Recipe, where, {**values, **own})
     names = [test.name for test in tests]
     if not names or len(set(names)) < len(names):
-        raise ConfigError(f"{where}.tests: found {names}, expected at least one, each of another name.")
+        raise ConfigError(f"{where}.tests: found {names}, expected at least one, all with different names.")
     if recipe.form not in FORMS:
         raise ConfigError(f"{where}.form: found {recipe.form!r}, expected one of {', '.join(FORMS)}.")
     for test in tests:
         if recipe.form not in test.references():
-            raise ConfigError(f"{where}.tests: {test.name} has no {recipe.form}, expected its file of references.")
+            raise ConfigError(
+                f"{where}.tests: {test.name} has no {recipe.form}, expected a file of references in that form."
+            )
     return recipe
 
 
-def _test(where: str, values: dict[str, Any]) -> Test:
+def _test(where: str, values: dict[str, Any]) -> TestSet:
     rows = _rows(f"{where}.published", values.get("published", []))
-    published = tuple(_made(Published, f"{where}.published", row) for row in rows)
-    return _made(Test, where, {**values, "published": published})
+    published = tuple(_build(Published, f"{where}.published", row) for row in rows)
+    return _build(TestSet, where, {**values, "published": published})
 
 
 def _rows(where: str, found: object) -> list[dict[str, Any]]:
@@ -195,8 +195,8 @@ def _fits(value: object, kind: Any) -> bool:
     )
 
 
-def _made(kind: type[Table], where: str, values: dict[str, Any]) -> Table:
-    """A dataclass of plain values; a key that it lacks or does not have is refused."""
+def _build(kind: type[Table], where: str, values: dict[str, Any]) -> Table:
+    """Build a dataclass from plain values; refuse an unknown key, a missing value or a wrong type."""
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
     for key in values:
         if key not in known:

@@ -1,11 +1,9 @@
-"""One call from a recipe to translated test sets, with a training for each seed. Called again, it goes on.
+"""From a recipe to translated test sets, with a training for each seed; called again, it continues.
 
-    DIR/teachers/ ...      where there are teachers: see ``diversify``
-    DIR/seed-1/ ...        a run directory for each seed, with its translations of each test set
-    DIR/*.translations     those of all seeds as one ensemble
-    DIR/report.json        every figure, without any text
-
-Knows nothing of scores.
+DIR/teachers/ ...      if the recipe has teachers: see ``diversify``
+DIR/seed-1/ ...        a run directory for each seed, with its translations of each test set
+DIR/*.translations     the translations of all seeds as one ensemble
+DIR/report.json        every figure, without any text
 """
 
 import time
@@ -16,7 +14,7 @@ from glassformer.checkpoint import newest_valid, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
 from glassformer.errors import RunError
-from glassformer.reproduction.inputs import Order
+from glassformer.reproduction.inputs import ReproduceRequest
 from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus import write_texts
 from glassformer.text.lines import read_lines
@@ -30,7 +28,7 @@ from glassformer.training.train import Outcome, train
 
 @dataclass(frozen=True)
 class SeedResult:
-    """A finished training and its ``outputs`` for each test set, by name; ``translating_s`` seconds for all of them.
+    """A finished training and its ``outputs`` for each test set, by name; all of them took ``translating_s`` seconds.
 
     ``averaged`` says whether the model is the mean of the last checkpoints; if not, it is the best single one.
     """
@@ -44,86 +42,82 @@ class SeedResult:
 
 
 @dataclass(frozen=True)
-class Reproduced:
-    """What came of each seed, and what all of them as one ensemble make of each test set, by name.
+class ReproduceResult:
+    """The result of each seed, and the outputs of all seeds as one ensemble for each test set, by name.
 
-    Of one seed there is no ``ensemble``. Their vocabularies are the same, for the text does not depend on the seed.
-    ``taught`` is None where there are no teachers.
+    ``ensemble`` is empty for a single seed. All seeds have the same vocabulary, because it depends on the text only.
+    ``diversification`` is None if there are no teachers.
     """
 
     seeds: dict[int, SeedResult]
     ensemble: dict[str, list[str]]
-    taught: DiversifyResult | None = None
+    diversification: DiversifyResult | None = None
 
 
-def reproduce(order: Order, display: Display) -> Reproduced | Outcome:
-    """Train and translate for every seed; the outcome of a training that was stopped by a signal, where one was."""
-    requests = {seed: order.request(seed) for seed in order.seeds}  # a mistake is told before the teachers' long work
-    if order.teachers and not order.teachers_place.exists():
-        _refuse_seeds_without_teachers(order)
-    taught = _taught(order, display) if order.teachers else None
-    if isinstance(taught, Outcome):
-        return taught
+def reproduce(request: ReproduceRequest, display: Display) -> ReproduceResult | Outcome:
+    """Train and translate for every seed; returns the outcome of a training if a signal stopped it."""
+    trainings = {seed: request.seed_training(seed) for seed in request.seeds}  # a mistake is found before long work
+    if request.teachers and not request.teachers_directory.exists():
+        _refuse_seeds_without_teachers(request)
+    diversification = _diversify(request, display) if request.teachers else None
+    if isinstance(diversification, Outcome):
+        return diversification
     results = {}
-    for seed, asked in requests.items():
-        request = replace(asked, source=taught.source) if taught else asked
-        display.log(f"Seed {seed}, in {request.run}.")
-        outcome = train(request.run, request.source, request.config, display)
+    for seed, own in trainings.items():
+        training = replace(own, source=diversification.source) if diversification else own
+        display.log(f"Seed {seed}, in {training.run}.")
+        outcome = train(training.run, training.source, training.config, display)
         if outcome.final is None:
             return outcome
-        results[seed] = _translated(order, request, outcome, display)
-    return Reproduced(results, _together(order, display) if len(results) > 1 else {}, taught)
+        results[seed] = _seed_result(request, training, outcome, display)
+    ensemble = _translate_with_ensemble(request, display) if len(results) > 1 else {}
+    return ReproduceResult(results, ensemble, diversification)
 
 
-def _refuse_seeds_without_teachers(order: Order) -> None:
-    if begun := [seed for seed in order.seeds if order.run_of(seed).exists]:
+def _refuse_seeds_without_teachers(request: ReproduceRequest) -> None:
+    if started := [seed for seed in request.seeds if request.seed_run(seed).exists]:
         raise RunError(
-            f"{order.run_of(begun[0]).path}: holds a run without teachers, expected none before theirs. "
-            "Name another --run."
+            f"{request.seed_run(started[0]).path}: holds a run that was trained without teachers, expected no run "
+            "before the teachers are trained. Name another --run."
         )
 
 
-def _taught(order: Order, display: Display) -> DiversifyResult | Outcome:
-    requests = {direction: order.teacher_request(direction) for direction in order.teachers}
-    source = next(iter(requests.values())).source
+def _diversify(request: ReproduceRequest, display: Display) -> DiversifyResult | Outcome:
+    trainings = {direction: request.teacher_training(direction) for direction in request.teachers}
+    source = next(iter(trainings.values())).source
     assert isinstance(source, FileSource)  # a recipe names files
-    configs = {direction: request.config for direction, request in requests.items()}
-    return diversify(order.teachers_place, source, configs, display)
+    configs = {direction: training.config for direction, training in trainings.items()}
+    return diversify(request.teachers_directory, source, configs, display)
 
 
-def _translated(order: Order, request: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
+def _seed_result(request: ReproduceRequest, training: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
     began = time.monotonic()
-    with Translator.load(request.run, device=request.config.train.device) as translator:
-        outputs = _outputs(order, translator, request.config.decode, request.run, display)
+    with Translator.load(training.run, device=training.config.train.device) as translator:
+        outputs = _translate(request, translator, training.config.decode, training.run, display)
         parameters = sum(weight.numel() for weight in translator.model.parameters())
-    state = _last_state(request.run, display)
-    used = RunDirectory(request.run).usable_checkpoint(display.log)
-    averaged = bool(read_json(used / "state.json").get("averaged"))
+    run = RunDirectory(training.run)
+    newest = newest_valid(run.latest, display.log)
+    state = TrainState() if newest is None else TrainState.read(newest)
+    averaged = bool(read_json(run.usable_checkpoint(display.log) / "state.json").get("averaged"))
     return SeedResult(outcome, state, averaged, parameters, outputs, time.monotonic() - began)
 
 
-def _together(order: Order, display: Display) -> dict[str, list[str]]:
-    config = order.request(order.seeds[0]).config
-    runs = [order.run_of(seed).path for seed in order.seeds]
+def _translate_with_ensemble(request: ReproduceRequest, display: Display) -> dict[str, list[str]]:
+    config = request.seed_training(request.seeds[0]).config
+    runs = [request.seed_run(seed).path for seed in request.seeds]
     display.log(f"The {len(runs)} seeds as one ensemble.")
     with Translator.load(runs, device=config.train.device) as translator:
-        return _outputs(order, translator, config.decode, order.run, display)
+        return _translate(request, translator, config.decode, request.run, display)
 
 
-def _outputs(
-    order: Order, translator: Translator, options: DecodeConfig, place: Path, display: Display
+def _translate(
+    request: ReproduceRequest, translator: Translator, options: DecodeConfig, directory: Path, display: Display
 ) -> dict[str, list[str]]:
-    """The translations of each test set, also kept in ``place``."""
+    """The translations of each test set, which are also written to ``directory``."""
     outputs = {}
-    for test in order.recipe.tests:
-        sources = list(read_lines(order.files[test.src]))
+    for test in request.recipe.tests:
+        sources = list(read_lines(request.files[test.src]))
         display.log(f"Translating {test.name}, {len(sources):,} sentences.")
-        found = translator.translate(sources, options)
-        outputs[test.name] = [translation.text for translation in found]
-        write_texts(place / f"{test.name}.translations", outputs[test.name])
+        outputs[test.name] = [found.text for found in translator.translate(sources, options)]
+        write_texts(directory / f"{test.name}.translations", outputs[test.name])
     return outputs
-
-
-def _last_state(run: Path, display: Display) -> TrainState:
-    newest = newest_valid(RunDirectory(run).latest, display.log)
-    return TrainState() if newest is None else TrainState.read(newest)

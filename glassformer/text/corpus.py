@@ -3,11 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from glassformer.errors import StorageError, TextError
+from glassformer.files import replace_file, sha256
 from glassformer.text.formats.gettext import read_mo, read_po
 from glassformer.text.formats.tables import first_languages, read_jsonl, read_tsv
 from glassformer.text.formats.xml import read_tmx
@@ -97,8 +99,7 @@ def fingerprint(paths: Sequence[Path]) -> str:
     total = hashlib.sha256()
     for path in paths:
         try:
-            with path.open("rb") as stream:
-                total.update(hashlib.file_digest(stream, "sha256").digest())
+            total.update(bytes.fromhex(sha256(path)))
         except OSError as error:
             raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected a file of text.") from error
     return total.hexdigest()
@@ -126,15 +127,14 @@ def to_line(text: str) -> str:
 
 
 def _write(files: Mapping[Path, Iterable[str]]) -> None:
-    """Write all files under other names, then rename them."""
-    drafts = {path: path.with_name(f"{path.name}.writing") for path in files}
+    """Write the lines of each file; none is replaced before all are written."""
     try:
-        for path, lines in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with drafts[path].open("w", encoding="utf-8", newline="\n") as stream:
+        with ExitStack() as replacements:
+            for path, lines in files.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                stream = replacements.enter_context(replace_file(path))
                 stream.writelines(f"{line}\n" for line in lines)
-        for path in files:
-            drafts[path].replace(path)
+                stream.flush()
     except OSError as error:
         places = " and ".join(map(str, files))
         raise StorageError(

@@ -6,7 +6,6 @@ has it is complete, and is used again for the same data and settings.
 """
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,12 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from glassformer.config import TextConfig
 from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
+from glassformer.files import replace_file
 from glassformer.text.corpus import Pair, is_validation
 from glassformer.text.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
@@ -112,7 +112,8 @@ def prepare(
     try:
         counts = _build(pairs, valid, config, directory, on_progress=on_progress, tokenizers=tokenizers)
         form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts}
-        _write_atomically(directory / "prepared.json", form)
+        with replace_file(directory / "prepared.json") as stream:
+            json.dump(form, stream, indent=2)
     except OSError as error:
         raise StorageError(
             f"{directory}: cannot be written: {error.strerror or error}. Free some space or choose another place."
@@ -325,12 +326,3 @@ def _write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
 def _read_pairs(path: Path) -> list[Pair]:
     with path.open(encoding="ascii") as stream:
         return [Pair(*json.loads(line)) for line in stream]
-
-
-def _write_atomically(path: Path, value: dict[str, Any]) -> None:
-    draft = path.with_suffix(".draft")
-    with draft.open("w", encoding="utf-8") as stream:
-        json.dump(value, stream, indent=2)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)

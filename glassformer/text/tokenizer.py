@@ -14,7 +14,7 @@ from typing import Self
 from tokenizers import Tokenizer as Library
 
 from glassformer.errors import StorageError, TokenizerError
-from glassformer.files import refuse_endless
+from glassformer.files import require_regular_file
 from glassformer.text.derivation import Derivation
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer_kinds import CONTROL_TOKENS, Deriver, train_library
@@ -75,7 +75,7 @@ class Tokenizer:
     def load(cls, path: Path) -> Self:
         """Read what ``save`` wrote; raises ``TokenizerError`` naming the file."""
         try:
-            refuse_endless(path)
+            require_regular_file(path)
             return cls(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise TokenizerError(

@@ -1,9 +1,9 @@
-"""What a ``tracing`` block recorded: steps in order, chosen by address, kept in a directory, printed plainly.
+"""What a ``tracing`` block recorded: its steps in order, selected by address, saved and loaded, shown as a table.
 
 On disk a trace is a directory of two files. ``trace.json`` holds ``format``, ``version`` and ``steps``, each with
 its ``address``, ``axes`` (words of the legend), ``call`` (which pass of this address, from 0), ``shape``,
 ``dtype`` and ``gradient`` (whether one is stored). ``values.safetensors`` holds the tensor of step n, counted
-from 1, under the name ``n``, and its gradient under ``n.gradient``. Knows nothing of transformers.
+from 1, under the name ``n``, and its gradient under ``n.gradient``.
 """
 
 import json
@@ -24,7 +24,7 @@ from glassformer.errors import StorageError, TraceError, nearest
 FORMAT, VERSION = "glassformer trace", 1
 _HEAD = ("address", "call", "axes", "shape", "least", "mean", "greatest")
 _INDEX, _VALUES = "trace.json", "values.safetensors"
-_OURS = {_INDEX, _VALUES, "walk.json"}  # the last is what a walk adds
+_KNOWN_FILES = {_INDEX, _VALUES, "walk.json"}  # a walk adds the last
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +56,10 @@ class Step:
 
 
 class Trace:
-    """The steps of one or more forward passes, in the order in which they were computed.
+    """The steps of one or more forward passes, in the order of computation.
 
-    ``gradients`` holds the gradient of each step that was recorded with ``gradients=True`` and reached by backward.
+    ``gradients`` holds the gradient of each step that was recorded with ``gradients=True`` and that a backward pass
+    reached, by the step's ``key``.
     """
 
     def __init__(self) -> None:
@@ -75,7 +76,7 @@ class Trace:
         return any(step.address == address for step in self.steps)
 
     def __getitem__(self, address: str) -> Tensor:
-        """The value at an address that was passed exactly once."""
+        """The value at an address that was recorded exactly once; else a ``TraceError``."""
         found = [step for step in self.steps if step.address == address]
         if not found:
             known = {step.address for step in self.steps}
@@ -91,29 +92,31 @@ class Trace:
         return [step for step in self.steps if fnmatchcase(step.address, pattern)]
 
     def save(self, directory: str | Path) -> None:
-        """Write the trace; an older trace at this place is replaced, anything else is left alone.
+        """Write the trace; replaces an older trace in the same directory.
 
-        Raises ``StorageError`` when the place holds something else, too, or cannot be written.
+        Raises ``StorageError`` when the directory also holds something else, or cannot be written.
         """
         from safetensors import SafetensorError
 
         place = Path(directory).absolute()
-        aside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+        temporary = place.with_name(f".{place.name}.{os.getpid()}.tmp")
         try:
             found = {entry.name for entry in place.iterdir()} if place.exists() else set()
-            if found and (_INDEX not in found or found - _OURS or not _is_index(place / _INDEX)):
-                raise StorageError(f"{directory}: exists and is no trace alone. Choose another place.")
-            aside.mkdir(parents=True)
-            self._write(aside)
+            if found and (_INDEX not in found or found - _KNOWN_FILES or not _is_index(place / _INDEX)):
+                raise StorageError(f"{directory}: exists and holds more than a trace. Choose another directory.")
+            temporary.mkdir(parents=True)
+            self._write(temporary)
             place.mkdir(exist_ok=True)
-            for name in sorted(found):  # the index first: what is half replaced is no trace
+            for name in sorted(found):  # the index first, so that a half-replaced trace is not read as one
                 (place / name).unlink()
             for name in (_VALUES, _INDEX):
-                (aside / name).rename(place / name)
+                (temporary / name).rename(place / name)
         except (OSError, SafetensorError) as error:
-            raise StorageError(f"{directory}: the trace cannot be written: {error}. Choose another place.") from error
+            raise StorageError(
+                f"{directory}: the trace cannot be written: {error}. Choose another directory."
+            ) from error
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
 
     def _write(self, place: Path) -> None:
         from safetensors.torch import save_file
@@ -124,7 +127,7 @@ class Trace:
             for number, step in enumerate(self.steps, start=1)
             if step.key in self.gradients
         }
-        save_file(_unshared(tensors), place / _VALUES)
+        save_file(_copy_shared(tensors), place / _VALUES)
         steps = [self._mapping(step) for step in self.steps]
         text = json.dumps({"format": FORMAT, "version": VERSION, "steps": steps}, indent=1)
         (place / _INDEX).write_text(text + "\n", encoding="utf-8")
@@ -153,7 +156,7 @@ class Trace:
                 ) from error
             except (TypeError, ValueError) as error:
                 raise TraceError(
-                    f"{place}: step {number} cannot be read: {error}. The trace is not whole."
+                    f"{place}: step {number} cannot be read: {error}. The trace is incomplete."
                 ) from error
             if not fits:
                 raise TraceError(
@@ -175,10 +178,10 @@ class Trace:
 
 
 def _step(mapping: dict[str, Any], value: Tensor) -> Step:
-    """Raises ``ValueError`` where an entry is not what it should be."""
+    """One step from its entry in the index; ``ValueError`` if the entry is not valid."""
     address, call, axes = mapping["address"], mapping["call"], mapping["axes"]
     if not isinstance(address, str) or type(call) is not int:
-        raise ValueError(f"found address {address!r} and call {call!r}, expected a text and a whole number")
+        raise ValueError(f"found address {address!r} and call {call!r}, expected a string and a whole number")
     if not isinstance(axes, list) or len(axes) != value.ndim or not LEGEND.keys() >= {*map(str, axes)}:
         raise ValueError(f"found axes {axes!r}, expected {value.ndim} words of the legend")
     return Step(address, tuple(axes), value, call)
@@ -196,8 +199,8 @@ def _html_row(tag: str, cells: tuple[str, ...]) -> str:
     return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in cells)}</tr>"
 
 
-def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors as the file wants them: on the CPU, contiguous, none a view of another's memory."""
+def _copy_shared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors as safetensors requires them: on the CPU, contiguous, none sharing memory with another."""
     seen: set[int] = set()
     result = {}
     for name, tensor in tensors.items():
@@ -226,7 +229,7 @@ def _read_index(path: Path) -> list[dict[str, Any]]:
             f"{path}: cannot be read as a trace: {error!r}. Give a directory that was saved from one."
         ) from error
     if found != (FORMAT, VERSION):
-        raise TraceError(f"{path}: found {found}, this version reads {(FORMAT, VERSION)}.")
+        raise TraceError(f"{path}: found {found}, but this version reads {(FORMAT, VERSION)}.")
     return steps
 
 
@@ -237,4 +240,4 @@ def _read_values(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise TraceError(f"{path}: cannot be read: {error}. The trace is not whole.") from error
+        raise TraceError(f"{path}: cannot be read: {error}. The trace is incomplete.") from error

@@ -1,8 +1,7 @@
-"""Taps: a name and axes for every tensor on the way, free when idle, recorded inside ``tracing``.
+"""Taps: each intermediate tensor gets a name and axes, free when idle, recorded inside ``tracing``.
 
-``x = tap(self, "scores", x, "batch heads query key")`` stands where a shape comment would stand. Nothing
-is hooked, wrapped or stored on the model: only the current context records, so two threads do not mix.
-Knows nothing of transformers.
+``x = tap(self, "scores", x, "batch heads query key")`` replaces a shape comment. Nothing is hooked, wrapped or
+stored on the model: only the current context records, so two threads do not mix.
 """
 
 from collections import Counter
@@ -18,13 +17,13 @@ from torch.compiler import is_compiling
 from glassformer.axes import LEGEND
 from glassformer.errors import TraceError, nearest
 from glassformer.trace.record import Step, Trace
-from glassformer.trace.weight_edits import Edit, EditedWeights, edited
+from glassformer.trace.weight_edits import Edit, EditedWeights, apply_edit
 
-__all__ = ["Edit", "Step", "Trace", "hearing", "is_tracing", "note", "show", "tap", "tracing"]
+__all__ = ["Edit", "Step", "Trace", "capture", "is_tracing", "note", "show", "tap", "tracing"]
 
 
 class _Recorder:
-    """What one ``tracing`` block knows: the model's module paths, its axis sizes, the edits and the trace."""
+    """The state of one ``tracing`` block: the model's module paths, its axis sizes, the edits and the trace."""
 
     def __init__(
         self, model: nn.Module, edits: Mapping[str, Edit], only: str, *, gradients: bool, shown: bool
@@ -47,16 +46,16 @@ class _Recorder:
     def record(self, address: str, value: Tensor, axes: str, *, editable: bool) -> Tensor:
         words = tuple(axes.split())
         self._check(address, words, value)
-        value = self._edited(address, value, editable=editable)
+        value = self._apply_edits(address, value, editable=editable)
         if fnmatchcase(address, self.only):
             step = Step(address, words, value.detach().clone(), self.calls[address])
             self.calls[address] += 1
             self.trace.steps.append(step)
             if self.gradients and value.requires_grad:
-                value.register_hook(lambda gradient: self._keep_gradient(step, gradient))  # type: ignore[no-untyped-call]
+                value.register_hook(lambda gradient: self._record_gradient(step, gradient))  # type: ignore[no-untyped-call]
         return value
 
-    def _keep_gradient(self, step: Step, gradient: Tensor) -> None:
+    def _record_gradient(self, step: Step, gradient: Tensor) -> None:
         self.trace.gradients[step.key] = gradient.detach().clone()
 
     def _check(self, address: str, words: tuple[str, ...], value: Tensor) -> None:
@@ -66,7 +65,7 @@ class _Recorder:
             )
         for word, size in zip(words, value.shape, strict=True):
             if word not in LEGEND:
-                raise TraceError(f"{address}: {word!r} is no axis of the legend.{nearest(word, LEGEND)}")
+                raise TraceError(f"{address}: {word!r} is not an axis of the legend.{nearest(word, LEGEND)}")
             expected = self._expected_size(word)
             if expected is not None and size != expected:
                 raise TraceError(
@@ -79,43 +78,44 @@ class _Recorder:
         field = LEGEND[word].size
         return getattr(self.config, field, None) if field else None
 
-    def _edited(self, address: str, value: Tensor, *, editable: bool) -> Tensor:
+    def _apply_edits(self, address: str, value: Tensor, *, editable: bool) -> Tensor:
         for pattern, edit in self.edits.items():
             if not fnmatchcase(address, pattern):
                 continue
             if not editable:
                 raise TraceError(
-                    f"{address}: is shown beside the way, so an edit would change nothing. Edit a tap on it."
+                    f"{address}: is shown only; nothing is computed from it, so an edit would have no effect. "
+                    "Edit a tap that the computation uses."
                 )
-            value = edited(address, value, edit)
+            value = apply_edit(address, value, edit)
             self.used_edits.add(pattern)
         return value
 
 
-class _Listener:
-    """What one ``hearing`` block knows: the tap it waits for. All else goes on to the recorder outside, if any."""
+class _Capture:
+    """The state of one ``capture`` block: which tap it collects. Every value is also passed to the outer recorder."""
 
-    def __init__(self, module: nn.Module, name: str, outside: "_Recorder | _Listener | None") -> None:
+    def __init__(self, module: nn.Module, name: str, outside: "_Recorder | _Capture | None") -> None:
         self.module, self.name, self.outside = module, name, outside
         self.shown: bool = outside is not None and outside.shown
-        self.heard: list[Tensor] = []
+        self.values: list[Tensor] = []
 
     def tap(self, module: nn.Module, name: str, value: Tensor, axes: str, *, editable: bool) -> Tensor:
         if self.outside is not None:
             value = self.outside.tap(module, name, value, axes, editable=editable)
         if module is self.module and name == self.name:
-            self.heard.append(value)
+            self.values.append(value)
         return value
 
     def record(self, address: str, value: Tensor, axes: str, *, editable: bool) -> Tensor:
         return value if self.outside is None else self.outside.record(address, value, axes, editable=editable)
 
 
-_recorder: ContextVar[_Recorder | _Listener | None] = ContextVar("glassformer_recorder", default=None)
+_recorder: ContextVar[_Recorder | _Capture | None] = ContextVar("glassformer_recorder", default=None)
 
 
 def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
-    """Name a tensor on the way and its axes; the value itself, or its edit inside ``tracing``."""
+    """Name a tensor of the computation and its axes; returns it, or its edited replacement inside ``tracing``."""
     if is_compiling():
         return value
     recorder = _recorder.get()
@@ -125,7 +125,7 @@ def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
 
 
 def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str) -> None:
-    """Name a tensor that stands beside the way, computed for the reader alone and only while recording."""
+    """Name a tensor from which nothing else is computed; ``compute`` is called only while recording."""
     if is_compiling():
         return
     recorder = _recorder.get()
@@ -135,9 +135,9 @@ def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str)
 
 
 def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
-    """``show`` for what belongs to no module, such as a search or a loss, under an address of its own.
+    """``show`` for a value that belongs to no module, such as a search or a loss; it has its own ``address``.
 
-    What has yet to be computed is given as a function.
+    ``value`` may be a function, which is called only while recording.
     """
     if is_compiling():
         return
@@ -148,20 +148,20 @@ def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
 
 
 def is_tracing() -> bool:
-    """Whether the current context records; for loops of notes that would take time when idle."""
+    """Whether the current context records; guards loops of ``note`` that would take time when idle."""
     return not is_compiling() and _recorder.get() is not None
 
 
 @contextmanager
-def hearing(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
-    """The values of one tap inside the block, as edits outside left them, while a trace outside goes on as it was.
+def capture(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
+    """The values of one tap inside the block, after any edits; a trace that is already recording is not disturbed.
 
-    For code that needs a value which only passes by, such as a search that looks at attention.
+    For code that needs a value from inside the model, such as a search that reads attention weights.
     """
-    listener = _Listener(module, name, _recorder.get())
-    token = _recorder.set(listener)
+    recorder = _Capture(module, name, _recorder.get())
+    token = _recorder.set(recorder)
     try:
-        yield listener.heard
+        yield recorder.values
     finally:
         _recorder.reset(token)
 
@@ -175,15 +175,15 @@ def tracing(
     gradients: bool = False,
     shown: bool = True,
 ) -> Iterator[Trace]:
-    """Record every tap that ``model`` passes inside the block, in this thread and task alone.
+    """Record every tap that ``model`` passes inside the block, in this thread and task only.
 
-    ``edits`` maps globs over the addresses of taps, weights and tables to functions from the tensor to its
-    replacement; an edit that meets neither is an error, so that a misspelt address cannot pass for an edit
-    without effect. A weight is replaced where it is read and nowhere else: the model itself is never changed.
-    ``only`` is a glob over the addresses to keep; the others are still checked, but not stored. ``gradients``
-    keeps the gradient of each kept tap that a backward pass inside or after the block reaches. ``shown=False``
-    leaves out what stands beside the way: the inner values of norms, probabilities, what a search or an update
-    notes. A compiled model holds no taps: trace the model itself, not what ``torch.compile`` returned.
+    ``edits`` maps globs over the addresses of taps, parameters and buffers to functions that return a replacement
+    for the tensor. An edit that matches nothing is an error, so a misspelt address is not mistaken for an edit
+    without effect. A parameter is replaced only where an operation reads it: the model itself never changes.
+    ``only`` is a glob over the addresses to store; the others are checked but not stored. ``gradients`` stores the
+    gradient of each stored tap that a backward pass reaches, inside or after the block. ``shown=False`` omits
+    values from which nothing is computed: the inner values of norms, probabilities, what a search or an update
+    notes. A compiled model has no taps: trace the model itself, not the result of ``torch.compile``.
     """
     recorder = _Recorder(model, edits or {}, only, gradients=gradients, shown=shown)
     weights = EditedWeights(model, recorder.edits)

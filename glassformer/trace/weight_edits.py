@@ -1,7 +1,7 @@
-"""Edits of weights and tables: another tensor stands in wherever the model reads the one that is edited.
+"""Edits of parameters and buffers: a replacement is used wherever the model reads the original.
 
-A ``TorchFunctionMode`` exchanges them in the arguments of each operation of the current thread, so that the model
-itself, and every other thread that uses it, stays as it was. Knows nothing of transformers.
+A ``TorchFunctionMode`` replaces them among the arguments of each operation of the current thread, so the model
+itself does not change, and other threads that use it see the original.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ from glassformer.errors import TraceError
 Edit = Callable[[Tensor], Tensor]
 
 
-def edited(address: str, value: Tensor, edit: Edit) -> Tensor:
-    """What ``edit`` makes of ``value``; raises ``TraceError`` when that is of another shape or type."""
-    result = edit(value.clone())  # an edit in place must not reach weights, tables or caches
+def apply_edit(address: str, value: Tensor, edit: Edit) -> Tensor:
+    """The result of ``edit`` on a copy of ``value``; raises ``TraceError`` if its shape or type differs."""
+    result = edit(value.clone())  # an edit in place must not change parameters, buffers or caches
     if not isinstance(result, Tensor):
         raise TraceError(f"{address}: the edit returned {type(result).__name__}, expected a tensor. Return one.")
     if result.shape != value.shape or result.dtype != value.dtype:
@@ -31,26 +31,30 @@ def edited(address: str, value: Tensor, edit: Edit) -> Tensor:
 
 
 class EditedWeights(TorchFunctionMode):
-    """``used`` holds the globs that matched a parameter or buffer of the model; tied ones are edited together."""
+    """Replaces edited tensors while it is active; ``used`` holds the globs that matched a parameter or buffer.
+
+    Tied parameters are edited together.
+    """
 
     def __init__(self, model: nn.Module, edits: Mapping[str, Edit]) -> None:
         super().__init__()
         self.used: set[str] = set()
-        self._stand_ins: dict[int, Tensor] = {}
+        self._replacements: dict[int, Tensor] = {}
         if not edits:
             return
-        places = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+        tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
         for pattern, edit in edits.items():
-            matching = {id(tensor): (name, tensor) for name, tensor in places if fnmatchcase(name, pattern)}
+            matching = {id(tensor): (name, tensor) for name, tensor in tensors if fnmatchcase(name, pattern)}
             for key, (name, tensor) in matching.items():
                 with torch.no_grad():
-                    self._stand_ins[key] = edited(name, self._stand_ins.get(key, tensor).detach(), edit)
+                    current = self._replacements.get(key, tensor).detach()
+                    self._replacements[key] = apply_edit(name, current, edit)
                 self.used.add(pattern)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """The operation, with stand-ins for edited weights among its arguments."""
-        given = {name: self._stand_in(value) for name, value in (kwargs or {}).items()}
-        return func(*map(self._stand_in, args), **given)
+        """Call ``func`` with the replacements of edited tensors among its arguments."""
+        keywords = {name: self._replace(value) for name, value in (kwargs or {}).items()}
+        return func(*map(self._replace, args), **keywords)
 
-    def _stand_in(self, value: Any) -> Any:
-        return self._stand_ins.get(id(value), value) if isinstance(value, Tensor) else value
+    def _replace(self, value: Any) -> Any:
+        return self._replacements.get(id(value), value) if isinstance(value, Tensor) else value

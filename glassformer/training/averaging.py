@@ -8,12 +8,12 @@ from torch import Tensor
 
 from glassformer.checkpoint import (
     checkpoints,
+    is_valid,
     prune,
     read_json,
     read_tensors,
     save_checkpoint,
-    update_of,
-    whole,
+    update_number,
 )
 from glassformer.errors import CheckpointError, RunError
 from glassformer.run_directory import WEIGHTS, RunDirectory
@@ -37,8 +37,8 @@ def last_checkpoints(
     """
     candidates = checkpoints(run.history)
     if update is not None:
-        candidates = [checkpoint for checkpoint in candidates if update_of(checkpoint) <= update]
-    return [checkpoint for checkpoint in candidates if whole(checkpoint, warn)][-last:]
+        candidates = [checkpoint for checkpoint in candidates if update_number(checkpoint) <= update]
+    return [checkpoint for checkpoint in candidates if is_valid(checkpoint, warn)][-last:]
 
 
 def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> list[Path]:
@@ -49,17 +49,17 @@ def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> li
     """
     run = RunDirectory(path)
     config, _ = run.read_config()
-    with run.locked():
+    with run.lock():
         if not checkpoints(run.history):
             raise RunError(f"{run.history}: found no checkpoint to average. Train until the first validation.")
         latest = checkpoints(run.latest)
-        until = update_of(latest[-1]) if latest else None
+        until = update_number(latest[-1]) if latest else None
         used = last_checkpoints(run, last or config.train.average_last, warn, until)
         if not used:
             raise CheckpointError(
                 f"{run.history}: none of its checkpoints is valid, expected at least one to average."
             )
         state = {**read_json(used[-1] / "state.json"), "averaged": len(used)}
-        final = save_checkpoint(run.final, update_of(used[-1]), {WEIGHTS: average_weights(used)}, state)
+        final = save_checkpoint(run.final, update_number(used[-1]), {WEIGHTS: average_weights(used)}, state)
         prune(final, keep=1)
     return used

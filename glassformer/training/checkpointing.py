@@ -15,15 +15,15 @@ from torch.optim import Adam
 
 from glassformer.checkpoint import (
     Tensors,
-    at_update,
+    checkpoint_path,
     checkpoints,
+    is_valid,
     newest_valid,
     prune,
     read_json,
     read_tensors,
     save_checkpoint,
     weights_of,
-    whole,
 )
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, TokenizerError
@@ -156,7 +156,7 @@ class CheckpointManager:
 
     def resume(self, optimizer: Adam) -> TrainState:
         """Restore weights, moments and random state from the newest valid checkpoint, if there is one."""
-        newest = self._world.from_first(self._newest_valid)
+        newest = self._world.broadcast(self._newest_valid)
         state = TrainState() if newest is None else TrainState.read(newest)
         seed_rank(self._world, self._config.train.seed, state.update)
         if newest is not None:
@@ -179,8 +179,8 @@ class CheckpointManager:
 
     def load_best(self, state: TrainState) -> bool:
         """Load the weights of the best single checkpoint; False if it is missing or damaged."""
-        best = at_update(self._run.best, state.best_update)
-        usable = self._world.from_first(lambda: whole(best, self._log))
+        best = checkpoint_path(self._run.best, state.best_update)
+        usable = self._world.broadcast(lambda: is_valid(best, self._log))
         if usable:
             self._strategy.load(read_tensors(best, WEIGHTS), best)
         return usable

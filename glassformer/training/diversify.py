@@ -28,6 +28,7 @@ from glassformer.config import DecodeConfig, RunConfig, TextConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError, RunError, StorageError
+from glassformer.files import WRITING
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.corpus import Pair, is_validation, to_line, write_pairs, write_texts
 from glassformer.text.filtering import CorpusStats, count_chunk
@@ -87,7 +88,7 @@ def diversify(
         raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
     directory = RunDirectory(place)
     directory.create()
-    with directory.locked():
+    with directory.lock():
         text = _split_validation(source, next(iter(teachers.values())).text, place)
         original, translated, outcomes = list(text.pairs()), [], {}
         for direction, config in teachers.items():
@@ -128,7 +129,7 @@ def _claim_directory(place: Path, made: dict[str, Any]) -> None:
     except (OSError, ValueError):
         before = None
     names = {path.name for path in pairs.iterdir()} if pairs.is_dir() else set()
-    if before is None and names - {"made.json", "made.json.writing"}:
+    if before is None and names - {"made.json", f"made.json{WRITING}"}:
         raise RunError(f"{pairs}: found files that `glassformer diversify` did not write. Name another --run.")
     if before != made and any(RunDirectory(place / direction).exists for direction in SOURCE_SIDE):
         raise RunError(

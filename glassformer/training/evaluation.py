@@ -97,7 +97,7 @@ def validate(
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
     index = update % len(pairs)
-    sample = world.from_first(lambda: (pairs[index].src, outputs[index], pairs[index].tgt))
+    sample = world.broadcast(lambda: (pairs[index].src, outputs[index], pairs[index].tgt))
     return Validation(update, loss, scores, sample, collapse)
 
 
@@ -153,7 +153,7 @@ def translate_and_score(
     requests, share = (Request(pair.src) for pair in pairs), -(-len(pairs) // world.size)
     outputs = [one.text for one in translate_together(translator, requests, options, world, chunk=share)]
     references = [pair.tgt for pair in pairs]
-    return world.from_first(lambda: score(outputs, references, tokenize=_bleu_tokenizer(pairs))), outputs
+    return world.broadcast(lambda: score(outputs, references, tokenize=_bleu_tokenizer(pairs))), outputs
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Scores:

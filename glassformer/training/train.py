@@ -53,7 +53,7 @@ def train(run_path: Path, source: Source, config: RunConfig, display: Display, w
     """
     run = RunDirectory(run_path)
     with _open_log(run, config, display, world) as log:
-        with world.first_ahead():
+        with world.first_process_first():
             text = _prepare_run(run, source, config, log, world) if world.is_first else _read_text(run, config)
         config = _with_vocabularies(config, text)
         trainer = Trainer(run, config, text, log, world)
@@ -72,7 +72,7 @@ def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: Wor
         yield Display()
         return
     run.create()
-    with run.locked(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
+    with run.lock(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
         yield log
 
 

@@ -131,7 +131,7 @@ class Trainer:
     def finish(self) -> Validation:
         """Save the final model: the average of the last checkpoints, or the best one if that validates better."""
         metric = self.config.train.metric
-        candidates = self.world.from_first(
+        candidates = self.world.broadcast(
             lambda: last_checkpoints(self.run, self.config.train.average_last, self.display.log, self.state.update)
         )
         averaged, name = len(candidates), "The last update"  # where no valid checkpoint is left to average
@@ -183,7 +183,7 @@ class Trainer:
 
     def _stop_reason(self, signals: StopSignals) -> str | None:
         """Why to stop now: all processes use the first one's clock, and a signal to any of them stops all."""
-        rows = self.world.numbers(time.monotonic() - self._began, signals.received or 0)
+        rows = self.world.all_gather(time.monotonic() - self._began, signals.received or 0)
         self._elapsed_s = rows[0][0]
         if received := max(int(number) for _, number in rows):
             return f"stopped by {signal.Signals(received).name}; the same command resumes it"

@@ -143,7 +143,7 @@ def test_two_edits_of_one_place_follow_one_another(edited):
         ("encoder.memory=much", "found value 'much', expected a number, true, false, mean, or @DIR"),
         ("src_mask=mean", "has no mean over sentences and positions"),
         ("encoder.layers.0.feed_forward.w_1.weight[src=0]=0", "has no axis 'src', only row, column"),
-        ("encoder.layers.0.self_attention_add_norm.norm.mean=0", "is shown beside the way"),
+        ("encoder.layers.0.self_attention_add_norm.norm.mean=0", "is shown only"),
         ("encoder.memory=@nowhere", "nowhere/trace.json: cannot be read as a trace"),
     ],
 )

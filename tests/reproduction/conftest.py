@@ -1,4 +1,4 @@
-"""A small recipe over the phrasebook task, its text lower-cased and cut into words; and what it leads to."""
+"""A small recipe over the phrasebook task, with lower-cased and tokenised text, and its result."""
 
 import gzip
 import re
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from reproduced import Silent, small_order
+from small_recipe import Silent, small_request
 
-from glassformer.reproduction.inputs import Order
-from glassformer.reproduction.reproduce import Reproduced, reproduce
+from glassformer.reproduction.inputs import ReproduceRequest
+from glassformer.reproduction.reproduce import ReproduceResult, reproduce
 from glassformer.tasks import load_task
 from glassformer.text import Pair
 
@@ -104,9 +104,9 @@ def phrases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def reproduced(phrases: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Order, Reproduced]:
-    """The order and what came of it, trained once for all tests."""
-    order = small_order(phrases, tmp_path_factory.mktemp("runs"))
-    found = reproduce(order, Silent())
-    assert isinstance(found, Reproduced)
-    return order, found
+def small_result(phrases: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ReproduceRequest, ReproduceResult]:
+    """The request and its result, trained once for all tests."""
+    request = small_request(phrases, tmp_path_factory.mktemp("runs"))
+    found = reproduce(request, Silent())
+    assert isinstance(found, ReproduceResult)
+    return request, found

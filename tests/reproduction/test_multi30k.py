@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import TextError
-from glassformer.reproduction.evaluate import moses_of, scored, scored_in_all_ways, turned_over, way_named
+from glassformer.reproduction.evaluate import convert_form, find_scoring, load_moses, score_all
 from glassformer.reproduction.inputs import find_files
 from glassformer.reproduction.recipe import read_recipe
 from glassformer.text import Tokenizer, plan_batches, read_lines
@@ -26,7 +26,7 @@ def multi30k() -> Lines:
 
 def test_the_references_have_the_published_number_of_words(multi30k: Lines) -> None:
     references = multi30k["test_2016_flickr.lc.norm.tok.de"]
-    found = scored(way_named("tokenised"), references, references)
+    found = find_scoring("tokenised").score(references, references)
     assert (len(references), found.reference_words) == (1000, 12_103)
     assert found.score == pytest.approx(100)
 
@@ -43,11 +43,11 @@ def test_joint_pieces_give_every_line_back_and_fill_about_110_batches(multi30k: 
 
 
 def test_moses_rules_are_those_that_the_data_were_made_with(multi30k: Lines) -> None:
-    moses = moses_of("de")
+    moses = load_moses("de")
     if moses is None:
         pytest.skip("sacremoses is not installed")
     raw, tokenised = multi30k["test_2016_flickr.de"], multi30k["test_2016_flickr.lc.norm.tok.de"]
-    assert turned_over("raw", raw, moses) == {"tokenised": tokenised}
-    back = scored_in_all_ways(turned_over("tokenised", tokenised, moses), {"raw": raw})
+    assert convert_form("raw", raw, moses) == {"tokenised": tokenised}
+    back = score_all(convert_form("tokenised", tokenised, moses), {"raw": raw})
     assert back["caseless"].score > 99.9
     assert back["cased"].score < 25

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.reproduction.inputs import Order, find_files
-from glassformer.reproduction.recipe import SHELF, read_recipe, recipe_names
+from glassformer.reproduction.inputs import ReproduceRequest, find_files
+from glassformer.reproduction.recipe import RECIPES, read_recipe, recipe_names
 from glassformer.training.arguments import TrainRequest
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -16,7 +16,7 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 def settings_of(name: str, variant: str | None = None) -> dict[str, dict[str, object]]:
     changes = read_recipe(name).variant(variant).changes if variant else []
-    request = TrainRequest.make(run=Path("r"), config_file=SHELF / f"{name}.toml", overrides=changes)
+    request = TrainRequest.make(run=Path("r"), config_file=RECIPES / f"{name}.toml", overrides=changes)
     return request.config.to_mapping()
 
 
@@ -58,7 +58,7 @@ def test_the_raw_recipe_differs_in_its_text_alone() -> None:
     assert raw.teachers == tokenised.teachers
     assert raw.teachers.keys() == {"forward", "backward"}
     assert (raw.form, tokenised.form) == ("raw", "tokenised")
-    assert raw.needed_files() == [name.replace(".lc.norm.tok", "") for name in tokenised.needed_files()]
+    assert raw.required_files() == [name.replace(".lc.norm.tok", "") for name in tokenised.required_files()]
 
 
 def test_the_published_figure_stands_in_it() -> None:
@@ -70,7 +70,7 @@ def test_the_published_figure_stands_in_it() -> None:
 @pytest.mark.parametrize("name", recipe_names())
 def test_a_copy_beside_the_data_is_a_training_that_could_begin(name: str, tmp_path: Path) -> None:
     copy = tmp_path / "mine.toml"
-    shutil.copyfile(SHELF / f"{name}.toml", copy)
+    shutil.copyfile(RECIPES / f"{name}.toml", copy)
     request = TrainRequest.make(run=Path("r"), config_file=copy)
     recipe = read_recipe(str(copy))
     assert recipe.name == "mine"
@@ -83,15 +83,15 @@ def test_a_copy_beside_the_data_is_a_training_that_could_begin(name: str, tmp_pa
     [
         ("title =", "titel =", r"recipe.titel: there is no such key. Did you mean 'title'\?"),
         ('language = "de"\n', "", r"recipe.language: found nothing"),
-        ('language = "de"', "language = 3", r"recipe.language: found 3, expected text"),
+        ('language = "de"', "language = 3", r"recipe.language: found 3, expected a string"),
         ('form = "tokenised"', 'form = "spoken"', r"recipe.form: found 'spoken', expected one of tokenised, raw"),
-        ('\ntokenised = "test', '\nraw = "test', "not TOML|expected its file of references"),
-        ('changes = ["', 'changes = [3, "', r"recipe.variants.1..changes: found .*, expected texts between brackets"),
-        ('forward = ["', 'forward = [3, "', r"recipe.variants.2..forward: found .*, expected texts between brackets"),
+        ('\ntokenised = "test', '\nraw = "test', "not valid TOML|expected a file of references"),
+        ('changes = ["', 'changes = [3, "', r"recipe.variants.1..changes: found .*, expected a list of strings"),
+        ('forward = ["', 'forward = [3, "', r"recipe.variants.2..forward: found .*, expected a list of strings"),
         ("score = 12.5", 'score = "12.5"', "recipe.tests.1..published.score: found '12.5', expected a number"),
         ("[[recipe.tests]]", "[recipe.tests]", r"recipe.tests: found .*, expected tables"),
         ('valid_src = "val.tok.en.gz"\n', "", "data: found no valid_src"),
-        ("title =", 'name = "mine"\ntitle =', "recipe.name: there is no such key: the file itself says it"),
+        ("title =", 'name = "mine"\ntitle =', "recipe.name: there is no such key: it follows from the file itself"),
     ],
 )
 def test_an_odd_recipe_is_refused_in_words(phrases: Path, old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_an_odd_recipe_is_refused_in_words(phrases: Path, old: str, new: str, me
 
 def test_a_variant_changes_settings_and_what_is_set_by_hand_comes_after(phrases: Path) -> None:
     recipe = read_recipe(str(phrases / "phrases.toml"))
-    order = Order(
+    request = ReproduceRequest(
         recipe, find_files(recipe, phrases), Path("r"), (7,), ("train.max_updates=9",), recipe.variant("shorter")
     )
-    config = order.request(7).config
+    config = request.seed_training(7).config
     assert (config.model.norm, config.train.max_updates, config.train.seed) == ("post", 9, 7)
     with pytest.raises(
         ConfigError, match=r"phrases has none named 'short'. Did you mean 'shorter'\? Known: shorter, taught"
@@ -160,8 +160,8 @@ def test_a_section_that_is_none_is_refused(section: str, tmp_path: Path) -> None
 
 def test_a_seed_that_would_be_passed_over_is_refused(phrases: Path) -> None:
     recipe = read_recipe(str(phrases / "phrases.toml"))
-    with pytest.raises(ConfigError, match=r"train.seed: is another for each training here. .* --seeds"):
-        Order(recipe, find_files(recipe, phrases), Path("r"), (7,), ("train.seed=77",))
+    with pytest.raises(ConfigError, match=r"train.seed: differs for each training here. .* --seeds"):
+        ReproduceRequest(recipe, find_files(recipe, phrases), Path("r"), (7,), ("train.seed=77",))
 
 
 def test_tests_are_at_least_one_and_of_different_names(phrases: Path, tmp_path: Path) -> None:
@@ -171,5 +171,7 @@ def test_tests_are_at_least_one_and_of_different_names(phrases: Path, tmp_path: 
     for number, tests in enumerate(("tests = []\n", f"[[recipe.tests]]{test}[[recipe.tests]]{test}")):
         odd = tmp_path / f"odd{number}.toml"
         odd.write_text(f"{head}{tests}[[recipe.variants]]{after}", encoding="utf-8")
-        with pytest.raises(ConfigError, match=r"recipe.tests: found .*, expected at least one, each of another name"):
+        with pytest.raises(
+            ConfigError, match=r"recipe.tests: found .*, expected at least one, all with different names"
+        ):
             read_recipe(str(odd))

@@ -1,4 +1,4 @@
-"""From a recipe to a report: trained, stopped and gone on with, scored, written down without any text."""
+"""From a recipe to a report: trained, stopped and gone on with, written down without any text."""
 
 import importlib
 import json
@@ -9,26 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reproduced import Silent, small_order
+from small_recipe import Silent, small_request
 
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError
 from glassformer.reproduction import report as reports
-from glassformer.reproduction.evaluate import scored, way_named
-from glassformer.reproduction.inputs import Order
+from glassformer.reproduction.evaluate import find_scoring
+from glassformer.reproduction.inputs import ReproduceRequest
 from glassformer.reproduction.report import make_report, report_lines, write_report
-from glassformer.reproduction.reproduce import Reproduced, reproduce
+from glassformer.reproduction.reproduce import ReproduceResult, reproduce
 from glassformer.text import read_lines
 from glassformer.training.run_log import TrainProgress
 from glassformer.training.train import Outcome
 
-Done = tuple[Order, Reproduced]
+Done = tuple[ReproduceRequest, ReproduceResult]
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
-def report(reproduced: Done) -> dict[str, Any]:
-    return make_report(*reproduced)
+def report(small_result: Done) -> dict[str, Any]:
+    return make_report(*small_result)
 
 
 def records(run: Path, key: str) -> list[dict[str, float]]:
@@ -36,38 +36,38 @@ def records(run: Path, key: str) -> list[dict[str, float]]:
     return [record for record in map(json.loads, lines) if key in record]
 
 
-def test_each_seed_is_trained_in_its_own_run(reproduced: Done) -> None:
-    order, found = reproduced
+def test_each_seed_is_trained_in_its_own_run(small_result: Done) -> None:
+    request, found = small_result
     assert list(found.seeds) == [1, 2]
     for seed, result in found.seeds.items():
-        config, _ = order.run_of(seed).read_config()
+        config, _ = request.seed_run(seed).read_config()
         assert (config.train.seed, result.outcome.updates) == (seed, 30)
         assert len(result.outputs["held_out"]) == 20
-        kept = list(read_lines(order.run_of(seed).path / "held_out.translations"))
+        kept = list(read_lines(request.seed_run(seed).path / "held_out.translations"))
         assert kept == result.outputs["held_out"]
     assert found.seeds[1].outcome.final != found.seeds[2].outcome.final
 
 
-def test_all_seeds_translate_together_too(reproduced: Done, report: dict[str, Any], phrases: Path) -> None:
-    order, found = reproduced
+def test_all_seeds_translate_together_too(small_result: Done, report: dict[str, Any], phrases: Path) -> None:
+    request, found = small_result
     sources, references = (list(read_lines(phrases / f"test.tok.{language}.gz")) for language in ("en", "de"))
-    with Translator.load([order.run_of(seed).path for seed in order.seeds]) as translator:
+    with Translator.load([request.seed_run(seed).path for seed in request.seeds]) as translator:
         expected = [one.text for one in translator.translate(sources)]
     assert found.ensemble == {"held_out": expected}
-    assert list(read_lines(order.run / "held_out.translations")) == expected
+    assert list(read_lines(request.run / "held_out.translations")) == expected
     assert expected not in [result.outputs["held_out"] for result in found.seeds.values()]
     test = report["tests"]["held_out"]
     assert test["ensemble"].keys() == test["ways"].keys()
-    score = scored(way_named("tokenised"), expected, references).score
+    score = find_scoring("tokenised").score(expected, references).score
     assert test["ensemble"]["tokenised"]["score"] == score
-    assert f"ensemble of them: tokenised {score:.2f}, " in "\n".join(report_lines(report))
+    assert f"their ensemble: tokenised {score:.2f}, " in "\n".join(report_lines(report))
 
 
-def test_called_again_it_trains_no_more_and_says_the_same(reproduced: Done) -> None:
-    order, found = reproduced
+def test_called_again_it_trains_no_more_and_says_the_same(small_result: Done) -> None:
+    request, found = small_result
     display = Silent()
-    again = reproduce(order, display)
-    assert isinstance(again, Reproduced)
+    again = reproduce(request, display)
+    assert isinstance(again, ReproduceResult)
     assert display.updates == []
     assert again.ensemble == found.ensemble
     for seed, one in again.seeds.items():
@@ -75,35 +75,35 @@ def test_called_again_it_trains_no_more_and_says_the_same(reproduced: Done) -> N
         assert one.outcome.elapsed_s == found.seeds[seed].outcome.elapsed_s
 
 
-def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, reproduced: Done, tmp_path: Path) -> None:
+def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, small_result: Done, tmp_path: Path) -> None:
     class Impatient(Silent):
         def on_update(self, progress: TrainProgress, *, due: bool) -> None:
             super().on_update(progress, due=due)
             if progress.update == 4:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    order = small_order(phrases, tmp_path, seeds=(1,))
-    stopped = reproduce(order, Impatient())
+    request = small_request(phrases, tmp_path, seeds=(1,))
+    stopped = reproduce(request, Impatient())
     assert isinstance(stopped, Outcome)
     assert "SIGTERM" in stopped.reason
     display = Silent()
-    done = reproduce(order, display)
-    assert isinstance(done, Reproduced)
+    done = reproduce(request, display)
+    assert isinstance(done, ReproduceResult)
     assert display.updates == list(range(5, 31))
-    assert done.seeds[1].outputs == reproduced[1].seeds[1].outputs
+    assert done.seeds[1].outputs == small_result[1].seeds[1].outputs
     assert done.ensemble == {}
 
 
 def test_the_figures_follow_from_what_was_logged_and_written(
-    reproduced: Done, report: dict[str, Any], phrases: Path
+    small_result: Done, report: dict[str, Any], phrases: Path
 ) -> None:
-    order, found = reproduced
+    request, found = small_result
     test = report["tests"]["held_out"]
     references = list(read_lines(phrases / "test.tok.de.gz"))
     for seed in (1, 2):
-        way = scored(way_named("tokenised"), found.seeds[seed].outputs["held_out"], references)
+        way = find_scoring("tokenised").score(found.seeds[seed].outputs["held_out"], references)
         assert test["ways"]["tokenised"]["seeds"][str(seed)]["score"] == way.score
-        training, run = report["trainings"][str(seed)], order.run_of(seed).path
+        training, run = report["trainings"][str(seed)], request.seed_run(seed).path
         losses = [record["valid_loss"] for record in records(run, "valid_loss")]
         assert training["averaged"] == (training["valid_loss"] < min(losses))
         assert training["averaged"] or training["valid_loss"] == pytest.approx(min(losses), rel=1e-6)
@@ -117,14 +117,14 @@ def test_the_figures_follow_from_what_was_logged_and_written(
         test["ways"]["tokenised"]["seeds"]["1"]["score"] - test["ways"]["tokenised"]["seeds"]["2"]["score"]
     )
     assert report["settings"]["train"]["max_updates"] == 30
-    assert report["files"].keys() == set(order.files)
+    assert report["files"].keys() == set(request.files)
 
 
 def test_without_moses_rules_the_ways_that_need_them_are_left_out_in_words(
-    reproduced: Done, monkeypatch: pytest.MonkeyPatch
+    small_result: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "moses_of", lambda language: None)
-    test = make_report(*reproduced)["tests"]["held_out"]
+    monkeypatch.setattr(reports, "load_moses", lambda language: None)
+    test = make_report(*small_result)["tests"]["held_out"]
     assert list(test["ways"]) == ["tokenised", "pieces", "sentences", "chrF"]
     assert test["left_out"] == "Left out: caseless, cased, which need pip install 'glassformer[moses]'."
     assert test["rules"] is None
@@ -138,13 +138,13 @@ def test_with_them_all_six_are_there_and_the_rules_are_measured(report: dict[str
 
 
 def test_the_evidence_holds_every_figure_and_no_text(
-    reproduced: Done, report: dict[str, Any], phrases: Path, tmp_path: Path
+    small_result: Done, report: dict[str, Any], phrases: Path, tmp_path: Path
 ) -> None:
-    order, found = reproduced
-    write_report(order, report, tmp_path / "evidence")
+    request, found = small_result
+    write_report(request, report, tmp_path / "evidence")
     kept = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "evidence").iterdir()}
     assert kept.keys() == {"report.json", "seed-1.metrics.jsonl", "seed-2.metrics.jsonl"}
-    assert json.loads(kept["report.json"]) == json.loads((order.run / "report.json").read_text()) == report
+    assert json.loads(kept["report.json"]) == json.loads((request.run / "report.json").read_text()) == report
     together = "".join(kept.values())
     assert str(phrases) not in together
     sentences = [*read_lines(phrases / "test.de"), *read_lines(phrases / "test.tok.de.gz")]
@@ -165,13 +165,13 @@ def test_a_person_reads_scores_signatures_and_the_published_figure(report: dict[
 
 
 def test_the_page_is_made_of_the_reports_and_of_nothing_else(
-    reproduced: Done, report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_result: Done, report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     results = importlib.import_module("reference.results")
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     assert results.reports() == []
-    write_report(reproduced[0], report, tmp_path / "phrases")
+    write_report(small_result[0], report, tmp_path / "phrases")
     page = results.results_page()
     way = report["tests"]["held_out"]["ways"]["tokenised"]
     assert f"| glassformer, seeds 1, 2 | {way['mean']:.2f} ± {way['deviation']:.2f} |" in page
@@ -183,12 +183,12 @@ def test_the_page_is_made_of_the_reports_and_of_nothing_else(
 
 
 def test_settings_can_be_changed_and_the_report_says_so(phrases: Path, tmp_path: Path) -> None:
-    order = small_order(phrases, tmp_path, seeds=(3,), overrides=("train.max_updates=2", "decode.beam=1"))
-    results = reproduce(order, Silent())
-    assert isinstance(results, Reproduced)
-    found = make_report(order, results)
+    request = small_request(phrases, tmp_path, seeds=(3,), overrides=("train.max_updates=2", "decode.beam=1"))
+    results = reproduce(request, Silent())
+    assert isinstance(results, ReproduceResult)
+    found = make_report(request, results)
     assert found["changed"] == ["train.max_updates=2", "decode.beam=1"]
     assert (found["settings"]["decode"]["beam"], found["trainings"]["3"]["updates"]) == (1, 2)
     assert found["tests"]["held_out"]["ways"]["tokenised"]["deviation"] is None
     with pytest.raises(ConfigError, match="there is no such setting"):
-        small_order(phrases, tmp_path, overrides=("train.max_update=2",)).request(3)
+        small_request(phrases, tmp_path, overrides=("train.max_update=2",)).seed_training(3)

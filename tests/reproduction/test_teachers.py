@@ -7,49 +7,52 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from reproduced import Silent, small_order
+from small_recipe import Silent, small_request
 
 from glassformer.errors import ConfigError, RunError
-from glassformer.reproduction.inputs import Order
+from glassformer.reproduction.inputs import ReproduceRequest
 from glassformer.reproduction.report import make_report, report_lines, write_report
-from glassformer.reproduction.reproduce import Reproduced, reproduce
+from glassformer.reproduction.reproduce import ReproduceResult, reproduce
 from glassformer.text import read_lines
 from glassformer.training.run_log import TrainProgress
 from glassformer.training.train import Outcome
 
-Done = tuple[Order, Reproduced]
+Done = tuple[ReproduceRequest, ReproduceResult]
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def taught_order(phrases: Path, run: Path) -> Order:
-    order = small_order(phrases, run, seeds=(3,))
-    return replace(order, variant=order.recipe.variant("taught"))
+def request_with_teachers(phrases: Path, run: Path) -> ReproduceRequest:
+    request = small_request(phrases, run, seeds=(3,))
+    return replace(request, variant=request.recipe.variant("taught"))
 
 
 @pytest.fixture(scope="module")
 def done(phrases: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    order = taught_order(phrases, tmp_path_factory.mktemp("taught"))
-    found = reproduce(order, Silent())
-    assert isinstance(found, Reproduced)
-    return order, found
+    request = request_with_teachers(phrases, tmp_path_factory.mktemp("taught"))
+    found = reproduce(request, Silent())
+    assert isinstance(found, ReproduceResult)
+    return request, found
 
 
 def test_the_seeds_learn_what_teachers_of_the_variant_taught(done: Done, phrases: Path) -> None:
-    order, found = done
-    assert found.taught is not None
-    assert {name: outcome.updates for name, outcome in found.taught.teachers.items()} == {"forward": 4, "backward": 5}
-    assert order.teacher_request("forward").config.train.seed == 11
-    _, data = order.run_of(3).read_config()
-    places = [order.run / "teachers/pairs" / name for name in ("train.src", "train.tgt")]
+    request, found = done
+    assert found.diversification is not None
+    assert {name: outcome.updates for name, outcome in found.diversification.teachers.items()} == {
+        "forward": 4,
+        "backward": 5,
+    }
+    assert request.teacher_training("forward").config.train.seed == 11
+    _, data = request.seed_run(3).read_config()
+    places = [request.run / "teachers/pairs" / name for name in ("train.src", "train.tgt")]
     assert data["files"] == [*map(str, places), str(phrases / "val.tok.en.gz"), str(phrases / "val.tok.de.gz")]
-    assert [len(list(read_lines(place))) for place in places] == [found.taught.pairs] * 2
+    assert [len(list(read_lines(place))) for place in places] == [found.diversification.pairs] * 2
 
 
 def test_called_again_it_teaches_and_trains_no_more(done: Done) -> None:
-    order, found = done
+    request, found = done
     display = Silent()
-    again = reproduce(order, display)
-    assert isinstance(again, Reproduced)
+    again = reproduce(request, display)
+    assert isinstance(again, ReproduceResult)
     assert display.updates == []
     assert not [line for line in display.lines if line.startswith("It translates")]
     assert again.seeds[3].outputs == found.seeds[3].outputs
@@ -62,28 +65,30 @@ def test_a_teacher_that_is_stopped_stops_it_all(phrases: Path, tmp_path: Path) -
             if progress.update == 2:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    order = taught_order(phrases, tmp_path)
-    stopped = reproduce(order, Impatient())
+    request = request_with_teachers(phrases, tmp_path)
+    stopped = reproduce(request, Impatient())
     assert isinstance(stopped, Outcome)
     assert "SIGTERM" in stopped.reason
-    assert not order.run_of(3).path.exists()
+    assert not request.seed_run(3).path.exists()
 
 
 def test_settings_by_hand_hold_for_teachers_too(phrases: Path, tmp_path: Path) -> None:
-    order = replace(taught_order(phrases, tmp_path), overrides=("train.max_updates=9", "model.dropout=0.5"))
-    train, model = (getattr(order.teacher_request("forward").config, name) for name in ("train", "model"))
+    request = replace(
+        request_with_teachers(phrases, tmp_path), overrides=("train.max_updates=9", "model.dropout=0.5")
+    )
+    train, model = (getattr(request.teacher_training("forward").config, name) for name in ("train", "model"))
     assert (train.max_updates, train.seed, model.dropout) == (9, 11, 0.5)
-    config = order.request(3).config
+    config = request.seed_training(3).config
     assert (config.train.max_updates, config.model.dropout) == (9, 0.5)
 
 
 def test_a_mistake_in_the_seeds_settings_is_told_before_the_teachers_work(phrases: Path, tmp_path: Path) -> None:
-    order = taught_order(phrases, tmp_path)
-    assert order.variant is not None
-    mistaken = replace(order, variant=replace(order.variant, changes=["train.max_update=9"]))
+    request = request_with_teachers(phrases, tmp_path)
+    assert request.variant is not None
+    mistaken = replace(request, variant=replace(request.variant, changes=["train.max_update=9"]))
     with pytest.raises(ConfigError, match=r"train.max_update: there is no such setting"):
         reproduce(mistaken, Silent())
-    assert not order.teachers_place.exists()
+    assert not request.teachers_directory.exists()
 
 
 def test_the_report_says_how_the_teachers_were_trained(done: Done) -> None:
@@ -108,15 +113,15 @@ def test_the_evidence_and_the_page_have_the_teachers_too(
     assert {path.name for path in (tmp_path / "phrases.taught").iterdir()} == {"report.json", *kept}
     page = results.results_page()
     assert "| forward: 4 updates, backward: 5 updates |" in page
-    assert f"each seed learns {report['teachers']['pairs']:,} pairs." in page
+    assert f"each seed learns from {report['teachers']['pairs']:,} pairs." in page
     for name in kept:
         assert f"(../benchmarks/results/phrases.taught/{name})" in page
 
 
 def test_seeds_that_were_trained_before_there_were_teachers_are_told_of_first(phrases: Path, tmp_path: Path) -> None:
-    order = taught_order(phrases, tmp_path)
-    plain = replace(order, variant=None, overrides=("train.max_updates=2",))
-    assert isinstance(reproduce(plain, Silent()), Reproduced)
-    with pytest.raises(RunError, match="seed-3: holds a run without teachers"):
-        reproduce(order, Silent())
-    assert not order.teachers_place.exists()
+    request = request_with_teachers(phrases, tmp_path)
+    plain = replace(request, variant=None, overrides=("train.max_updates=2",))
+    assert isinstance(reproduce(plain, Silent()), ReproduceResult)
+    with pytest.raises(RunError, match="seed-3: holds a run that was trained without teachers"):
+        reproduce(request, Silent())
+    assert not request.teachers_directory.exists()

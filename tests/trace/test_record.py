@@ -67,7 +67,7 @@ def test_what_stands_beside_a_trace_is_never_removed(trace, tmp_path):
     (tmp_path / "foreign" / "trace.json").write_text('{"traceEvents": []}')
     for name in ("kept", "foreign"):
         before = sorted(entry.name for entry in (tmp_path / name).iterdir())
-        with pytest.raises(StorageError, match=f"{name}: exists and is no trace alone"):
+        with pytest.raises(StorageError, match=f"{name}: exists and holds more than a trace"):
             trace.save(tmp_path / name)
         assert sorted(entry.name for entry in (tmp_path / name).iterdir()) == before
 
@@ -105,8 +105,8 @@ def test_a_directory_that_is_no_trace_or_not_whole_is_refused(trace, tmp_path):
             r"step 1, src_mask, is \(3, 1, 1, 5\), trace.json says \[1\]",
         ),
         ({"steps": [{"call": 0}]}, "step 1 lacks 'address'"),
-        ({"steps": [{**index["steps"][0], "address": 5}]}, "found address 5 and call 0, expected a text"),
-        ({"steps": [{**index["steps"][0], "call": "<b>"}]}, "call '<b>', expected a text and a whole number"),
+        ({"steps": [{**index["steps"][0], "address": 5}]}, "found address 5 and call 0, expected a string"),
+        ({"steps": [{**index["steps"][0], "call": "<b>"}]}, "call '<b>', expected a string and a whole number"),
         ({"steps": [{**index["steps"][0], "axes": ["batch"]}]}, "expected 4 words of the legend"),
         ({"steps": [{**index["steps"][0], "axes": ["<img>"] * 4}]}, "expected 4 words of the legend"),
         ({"steps": [5]}, "step 1 cannot be read"),

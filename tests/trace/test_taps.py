@@ -309,7 +309,7 @@ class TestTapsThatDoNotFit:
         [
             ("batch d_model", "x: the tap names 2 axes ('batch', 'd_model'), the tensor has (2, 5, 26)"),
             ("batch src heads d_k", "x: the tap names 4 axes"),
-            ("batch positoin d_model", "x: 'positoin' is no axis of the legend. Did you mean 'position'?"),
+            ("batch positoin d_model", "x: 'positoin' is not an axis of the legend. Did you mean 'position'?"),
             ("batch position d_ff", "x: axis d_ff has size 26, expected 2048 from the configuration"),
             ("batch heads d_model", "x: axis heads has size 5, expected 13 from the configuration"),
             ("batch one d_model", "x: axis one has size 5, expected 1"),
@@ -424,7 +424,7 @@ class TestEdits:
     def test_a_value_shown_beside_the_way_cannot_be_edited(self, address, small_model, src_ids, tgt_ids):
         model = small_model()
         with (
-            pytest.raises(TraceError, match="shown beside the way"),
+            pytest.raises(TraceError, match="is shown only"),
             tracing(model, edits={address: torch.zeros_like}),
         ):
             model(src_ids, tgt_ids)

@@ -9,7 +9,7 @@ from glassformer.errors import TraceError
 from glassformer.trace import tracing
 
 
-def zeroed(value):
+def zero(value):
     return torch.zeros_like(value)
 
 
@@ -34,7 +34,7 @@ def test_a_forgotten_word_is_a_row_of_zeros_where_the_embedding_is_read(small_mo
 
 def test_tied_weights_are_edited_wherever_they_are_read(small_model, src_ids, tgt_ids):
     model = small_model(tie_embeddings="all", tgt_vocab=23)
-    with torch.no_grad(), tracing(model, {"tgt_embedding.tokens.weight": zeroed}) as trace:
+    with torch.no_grad(), tracing(model, {"tgt_embedding.tokens.weight": zero}) as trace:
         model(src_ids, tgt_ids)
     assert not trace["src_embedding.embedded"].any()
     assert not trace["output_projection.logits"].any()
@@ -53,7 +53,7 @@ def test_position_tables_are_edited_like_weights(small_model, src_ids, tgt_ids, 
     model = small_model(positions=positions)
     with torch.no_grad():
         plain = model(src_ids, tgt_ids)
-        with tracing(model, {table: zeroed}) as trace:
+        with tracing(model, {table: zero}) as trace:
             edited = model(src_ids, tgt_ids)
     assert not torch.equal(plain, edited)
     assert shown is None or not trace[shown].any()
@@ -62,7 +62,7 @@ def test_position_tables_are_edited_like_weights(small_model, src_ids, tgt_ids, 
 @pytest.mark.parametrize("name", ["gain", "bias"])
 def test_the_norms_weights_can_be_edited_too(small_model, src_ids, tgt_ids, name):
     model = small_model(norm="pre")
-    with torch.no_grad(), tracing(model, {f"decoder.final_norm.{name}": zeroed}) as trace:
+    with torch.no_grad(), tracing(model, {f"decoder.final_norm.{name}": zero}) as trace:
         model(src_ids, tgt_ids)
     expected = trace["decoder.final_norm.normalised"] * model.decoder.final_norm.gain if name == "bias" else None
     if expected is None:
@@ -79,7 +79,7 @@ def test_another_thread_sees_the_model_as_it_is(small_model, src_ids, tgt_ids):
         with torch.no_grad():
             outputs.append(model(src_ids, tgt_ids))
 
-    with tracing(model, {"*.w_1.weight": zeroed}):
+    with tracing(model, {"*.w_1.weight": zero}):
         thread = threading.Thread(target=run)
         thread.start()
         thread.join()
@@ -93,7 +93,7 @@ def test_what_fits_neither_tap_nor_weight_is_an_error(small_model, src_ids, tgt_
     model = small_model()
     with (
         pytest.raises(TraceError, match=r"w_9.weight matched no tap that was passed and no weight"),
-        tracing(model, {"encoder.layers.0.feed_forward.w_9.weight": zeroed}),
+        tracing(model, {"encoder.layers.0.feed_forward.w_9.weight": zero}),
     ):
         model(src_ids, tgt_ids)
     with (

@@ -234,7 +234,7 @@ def test_a_killed_process_ends_the_others_with_one_line(corpus: Corpus, make: Ma
     told = [line for line in err.splitlines() if line.startswith("error:")]
     assert code != 0
     assert len(told) <= 1  # none when torchrun was quicker to end the other one
-    assert all("another process ended before its work did" in line for line in told)
+    assert all("another process ended before its work was done" in line for line in told)
     assert "glassformer/" not in err, "a traceback of ours"
 
 

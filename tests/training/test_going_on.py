@@ -15,7 +15,7 @@ import pytest
 from recorded import Lines
 
 from glassformer import Translator
-from glassformer.checkpoint import checkpoints, read_json, verify
+from glassformer.checkpoint import checkpoints, read_json, verify_checkpoint
 from glassformer.config import RunConfig, TextConfig
 from glassformer.errors import CheckpointError, RunError, StorageError, TokenizerError
 from glassformer.run_directory import RunDirectory
@@ -161,7 +161,7 @@ def test_a_manifest_of_another_shape_is_damage(
     newest = checkpoints(run / "latest")[-1]
     (newest / "manifest.json").write_text(manifest)
     with pytest.raises(CheckpointError, match=r"manifest.json: is damaged"):
-        verify(newest)
+        verify_checkpoint(newest)
     lines = Lines()
     train(run, FileSource(*corpus), small_config(), lines)
     assert any(line.startswith("Resuming after update 10") for line in lines.lines)

@@ -206,7 +206,7 @@ def test_two_trainings_in_one_directory_are_refused(
 ) -> None:
     run = RunDirectory(tmp_path / "run")
     run.create()
-    with run.locked(), pytest.raises(RunError, match=f"is being trained by process {os.getpid()}"):
+    with run.lock(), pytest.raises(RunError, match=f"is being trained by process {os.getpid()}"):
         train(run.path, FileSource(*corpus), small_config(), lines)
 
 

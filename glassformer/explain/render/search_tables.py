@@ -22,7 +22,7 @@ _BEAM = (
     "tgt_in_ids", "next_log_probs", "candidate_log_probs", "candidate_parents", "candidate_ids",
     "candidate_outcomes", "done",
 )  # fmt: skip
-_SOMETIMES = ("ruled_log_probs", "candidate_sums", "candidate_keys")
+_SOMETIMES = ("processed_log_probs", "candidate_sums", "candidate_keys")
 _DRAW = ("tgt_in_ids", "next_log_probs", "filtered_log_probs", "uniforms", "drawn_ids", "sampled_ids", "done")
 
 
@@ -101,11 +101,11 @@ def _continuations(
 
 def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: Values) -> Iterator[tuple[Cell, ...]]:
     """The best continuations that a rule forbids, which by their sums would have been candidates."""
-    if "ruled_log_probs" not in after:
+    if "processed_log_probs" not in after:
         return
     own, place = after["next_log_probs"][rows], rows.start // len(before["ids"][was])
     would = before["sums"][was][:, None] + own
-    would = would.masked_fill(after["ruled_log_probs"][rows] > -math.inf, -math.inf)
+    would = would.masked_fill(after["processed_log_probs"][rows] > -math.inf, -math.inf)
     looked_at = after["candidate_sums"][place]
     least = float(looked_at[looked_at > -math.inf].min()) if bool((looked_at > -math.inf).any()) else -math.inf
     best = would.flatten().topk(min(_TOP, would.numel()))

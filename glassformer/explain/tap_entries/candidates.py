@@ -53,7 +53,7 @@ def _candidate_places(scope: Scope) -> Tensor | None:
 
 def _all_sums(scope: Scope) -> Tensor:
     """The sum of each continuation of each hypothesis, (sentences beam vocab)."""
-    name, step = "ruled_log_probs" if has_rules(scope) else "next_log_probs", scope.step.call
+    name, step = "processed_log_probs" if has_rules(scope) else "next_log_probs", scope.step.call
     return hypothesis_ranking(scope, step)[:, :, None] + by_hypothesis(scope, name, step)
 
 
@@ -94,13 +94,13 @@ def _repeated_candidates(scope: Scope) -> Continuations:
     """The candidates by the search's own function, from the recorded state."""
     step = scope.step.call
     prefixes, required, banned = (
-        scope.at_call(f"search.{name}", 0) for name in ("demanded_prefixes", "required_ids", "banned_ids")
+        scope.at_call(f"search.{name}", 0) for name in ("prefix_ids", "required_ids", "banned_ids")
     )
     plan = Plan.of(scope.context.decode, scope.config, ConstraintBatch(prefixes, required, banned))
     absent = () if scope.context.decode.coverage_penalty else ("covered",)
     names = [field.name for field in fields(SearchState) if field.name not in absent]
     state = SearchState(**{name: state_before(scope, name, step) for name in names})
-    own, left = (by_hypothesis(scope, name, step) for name in ("next_log_probs", "ruled_log_probs"))
+    own, left = (by_hypothesis(scope, name, step) for name in ("next_log_probs", "processed_log_probs"))
     return expand_beam(state, NextLogProbs(own, left), plan)
 
 

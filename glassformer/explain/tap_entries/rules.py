@@ -15,7 +15,7 @@ from glassformer.explain.tap_entries.scope import Scope, source_of_rows, written
 _NOT_IN_PAPER = "not in the paper"
 
 
-def _ruled_log_probs(scope: Scope) -> Tensor:
+def _processed_log_probs(scope: Scope) -> Tensor:
     """The rules one after the other for each row, in plain Python."""
     own, step = scope.at("search.next_log_probs"), scope.step.call
     left, options = own.clone(), scope.context.decode
@@ -47,7 +47,7 @@ def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tenso
     for *past, last in _phrases(scope, "banned_ids", source):
         if written[max(0, len(written) - len(past)) :] == past:
             left[last] = -math.inf
-    prefix = scope.at_call("search.demanded_prefixes", 0)[source]
+    prefix = scope.at_call("search.prefix_ids", 0)[source]
     if len(written) < len(prefix) and prefix[len(written)] != scope.config.pad_id:
         number = int(prefix[len(written)])
         left.fill_(-math.inf)
@@ -66,15 +66,15 @@ def _occurs(phrase: list[int], ids: list[int]) -> bool:
 
 RULES: Entries = {
     "search": {
-        "ruled_log_probs": TapEntry(
+        "processed_log_probs": TapEntry(
             "After the rules",
             "A token that was written before costs more; one that repeats an n-gram, ends too early or breaks a "
             "constraint gets −∞.",
             "θ log P, or −∞",
             "Keskar et al. 2019",
-            compute=_ruled_log_probs,
+            compute=_processed_log_probs,
         ),
-        "demanded_prefixes": TapEntry(
+        "prefix_ids": TapEntry(
             "Required beginnings", "What each output has to begin with, padded.", "given", _NOT_IN_PAPER
         ),
         "required_ids": TapEntry(

@@ -14,7 +14,7 @@ _NOT_IN_PAPER = "not in the paper"
 def _filtered_log_probs(scope: Scope) -> Tensor:
     """Temperature, then top-k, top-p, min-p and typical-p, in double precision; of equal tokens those kept win."""
     options, kept = scope.context.decode, scope.step.value > -math.inf
-    own = scope.at("search.ruled_log_probs" if has_rules(scope) else "search.next_log_probs")
+    own = scope.at("search.processed_log_probs" if has_rules(scope) else "search.next_log_probs")
     log_probs = (own.double() / options.temperature).log_softmax(dim=-1)
     if 0 < options.top_k < log_probs.shape[-1]:
         first = _ranks(log_probs, kept) < options.top_k

@@ -1,9 +1,9 @@
-"""A display that counts updates and remembers what was said, and a small order."""
+"""A small request, and a display that records updates and messages."""
 
 from pathlib import Path
 from typing import Any
 
-from glassformer.reproduction.inputs import Order, find_files
+from glassformer.reproduction.inputs import ReproduceRequest, find_files
 from glassformer.reproduction.recipe import read_recipe
 from glassformer.training.run_log import Display, TrainProgress
 
@@ -20,7 +20,9 @@ class Silent(Display):
         self.updates.append(progress.update)
 
 
-def small_order(home: Path, run: Path, **changes: Any) -> Order:
+def small_request(home: Path, run: Path, **changes: Any) -> ReproduceRequest:
     """The recipe phrases.toml in ``home``, with two seeds."""
     recipe = read_recipe(str(home / "phrases.toml"))
-    return Order(**{"recipe": recipe, "files": find_files(recipe, home), "run": run, "seeds": (1, 2), **changes})
+    return ReproduceRequest(
+        **{"recipe": recipe, "files": find_files(recipe, home), "run": run, "seeds": (1, 2), **changes}
+    )

@@ -1,4 +1,4 @@
-"""Each way of scoring, worked by hand or held to sacrebleu."""
+"""Each scoring, worked by hand or compared with sacrebleu."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from glassformer.errors import TextError
-from glassformer.reproduction.evaluate import WAYS, Forms, compare, scored, scored_in_all_ways, turned_over, way_named
+from glassformer.reproduction.evaluate import SCORINGS, FormConverter, compare, convert_form, find_scoring, score_all
 from glassformer.text import Tokenizer
 
 REFERENCES = ["ein mann schläft auf der bank .", "zwei hunde &quot; rex &quot; laufen ."]
@@ -16,7 +16,7 @@ OUTPUTS = ["ein mann schläft auf der wiese .", "zwei hunde laufen ."]
 def test_the_published_metric_by_hand() -> None:
     """Precisions (6 + 4)/11, (4 + 2)/9, 3/7 and 2/5, and 11 words for 13: counted on paper."""
     references = ["ein mann schläft auf der bank .", "zwei hunde rennen und laufen ."]
-    found = scored(way_named("tokenised"), OUTPUTS, references)
+    found = find_scoring("tokenised").score(OUTPUTS, references)
     assert found.precisions == pytest.approx([100 * 10 / 11, 100 * 6 / 9, 100 * 3 / 7, 100 * 2 / 5])
     assert (found.words, found.reference_words) == (11, 13)
     assert found.brevity_penalty == pytest.approx(math.exp(1 - 13 / 11))
@@ -27,13 +27,13 @@ def test_the_published_metric_by_hand() -> None:
 
 def test_it_is_sacrebleus_own_and_is_zero_without_a_sequence_of_four() -> None:
     own = sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES], tokenize="none", force=True)
-    assert scored(way_named("tokenised"), OUTPUTS, REFERENCES).score == pytest.approx(own.score)
-    assert scored(way_named("tokenised"), ["a b c x"], ["a b c d"]).score == 0.0
+    assert find_scoring("tokenised").score(OUTPUTS, REFERENCES).score == pytest.approx(own.score)
+    assert find_scoring("tokenised").score(["a b c x"], ["a b c d"]).score == 0.0
 
 
 def test_detokenised_ways_are_sacrebleus_with_and_without_case() -> None:
     references, outputs = ["Ein Mann, der schläft, liegt."], ["ein mann, der schläft, liegt."]
-    found = scored_in_all_ways({"raw": outputs}, {"raw": references})
+    found = score_all({"raw": outputs}, {"raw": references})
     assert found.keys() == {"caseless", "cased"}
     assert found["caseless"].score == pytest.approx(100)
     assert found["cased"].score == pytest.approx(sacrebleu.corpus_bleu(outputs, [references]).score)
@@ -44,34 +44,37 @@ def test_detokenised_ways_are_sacrebleus_with_and_without_case() -> None:
 def test_the_mean_of_sentences_by_hand() -> None:
     """One sentence right, of the other 3/4, 2/3, 1/2 and 0.1/1, as nltk's method1 has it."""
     second = 100 * (3 / 4 * 2 / 3 * 1 / 2 * 0.1) ** 0.25
-    found = scored(way_named("sentences"), ["a b c d e", "a b c x"], ["a b c d e", "a b c d"])
+    found = find_scoring("sentences").score(["a b c d e", "a b c x"], ["a b c d e", "a b c d"])
     assert found.score == pytest.approx((100 + second) / 2)
     assert found.signature.endswith("|mean of sentences")
 
 
 def test_character_sequences_are_sacrebleus() -> None:
     own = sacrebleu.corpus_chrf(OUTPUTS, [REFERENCES])
-    assert scored(way_named("chrF"), OUTPUTS, REFERENCES).score == pytest.approx(own.score)
+    assert find_scoring("chrF").score(OUTPUTS, REFERENCES).score == pytest.approx(own.score)
 
 
 def test_pieces_are_those_of_the_tokenizer() -> None:
     tokenizer = Tokenizer.train("characters", REFERENCES, 60)
-    assert Forms("tokenised", None, tokenizer).of(["ein m"]) == {"tokenised": ["ein m"], "pieces": ["e i n ▁ m"]}
+    assert FormConverter("tokenised", None, tokenizer).convert(["ein m"]) == {
+        "tokenised": ["ein m"],
+        "pieces": ["e i n ▁ m"],
+    }
 
 
 def test_references_are_perfect_in_every_way() -> None:
     forms = dict.fromkeys(("tokenised", "raw", "pieces"), REFERENCES)
-    found = scored_in_all_ways(forms, forms)
-    assert list(found) == [way.name for way in WAYS]
-    assert len(WAYS) == 6
+    found = score_all(forms, forms)
+    assert list(found) == [scoring.name for scoring in SCORINGS]
+    assert len(SCORINGS) == 6
     for name, one in found.items():
         assert one.score == pytest.approx(100), name
 
 
 @pytest.mark.parametrize(("outputs", "references"), [(["a"], ["a", "b"]), ([], [])])
 def test_lines_that_do_not_match_are_refused(outputs: list[str], references: list[str]) -> None:
-    with pytest.raises(TextError, match="expected as many"):
-        scored(WAYS[0], outputs, references)
+    with pytest.raises(TextError, match="expected equal numbers"):
+        SCORINGS[0].score(outputs, references)
 
 
 def test_moses_rules_lead_there_and_back() -> None:
@@ -80,8 +83,8 @@ def test_moses_rules_lead_there_and_back() -> None:
 
     raw = ['Ein Mann, der "Hallo" sagt.', "Das saftig-grüne Gras ."]
     tokenised = ["ein mann , der &quot; hallo &quot; sagt .", "das saftig-grüne gras ."]
-    assert turned_over("raw", raw, Moses("de")) == {"tokenised": tokenised}
-    assert turned_over("tokenised", tokenised, Moses("de")) == {
+    assert convert_form("raw", raw, Moses("de")) == {"tokenised": tokenised}
+    assert convert_form("tokenised", tokenised, Moses("de")) == {
         "raw": ['ein mann, der "hallo" sagt.', "das saftig-grüne gras."]
     }
 
@@ -91,16 +94,16 @@ def test_the_bootstrap_tells_a_real_difference_from_chance() -> None:
     good = [text if number % 5 else "ganz anders hier" for number, text in enumerate(references)]
     alike = [text if (number + 1) % 5 else "ganz anders hier" for number, text in enumerate(references)]
     bad = [text if number % 2 else "ganz anders hier" for number, text in enumerate(references)]
-    found = compare(way_named("tokenised"), {"1": good, "2": alike, "3": bad}, references, resamples=200)
+    found = compare(find_scoring("tokenised"), {"1": good, "2": alike, "3": bad}, references, resamples=200)
     p = {(row["first"], row["second"]): row["p"] for row in found["pairs"]}
     assert p.keys() == {("1", "2"), ("1", "3"), ("2", "3")}
     assert p["1", "2"] > 0.2
     assert p["1", "3"] < 0.05
-    score = scored(way_named("tokenised"), good, references).score
+    score = find_scoring("tokenised").score(good, references).score
     assert abs(found["redrawn"]["1"]["mean"] - score) < found["redrawn"]["1"]["interval"] < 20
     assert "bs:200" in found["signature"]
 
 
 def test_one_seed_has_no_pairs() -> None:
-    found = compare(way_named("tokenised"), {"1": OUTPUTS}, REFERENCES, resamples=20)
+    found = compare(find_scoring("tokenised"), {"1": OUTPUTS}, REFERENCES, resamples=20)
     assert (list(found["redrawn"]), found["pairs"]) == (["1"], [])

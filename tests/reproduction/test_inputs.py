@@ -9,7 +9,7 @@ from glassformer.reproduction.inputs import find_files
 from glassformer.reproduction.recipe import read_recipe
 
 RECIPE = read_recipe("multi30k-en-de")
-FILES = [*RECIPE.needed_files(), *RECIPE.further_files()]
+FILES = [*RECIPE.required_files(), *RECIPE.optional_files()]
 
 
 def put(home: Path, names: list[str]) -> None:
@@ -40,9 +40,9 @@ def test_they_are_found_in_the_project_and_beside_it(
     assert find_files(RECIPE)["train.lc.norm.tok.de.gz"] == tmp_path / place / "train.lc.norm.tok.de.gz"
 
 
-def test_further_references_may_be_missing(tmp_path: Path) -> None:
-    put(tmp_path, RECIPE.needed_files())
-    assert find_files(RECIPE, tmp_path).keys() == set(RECIPE.needed_files())
+def test_optional_references_may_be_missing(tmp_path: Path) -> None:
+    put(tmp_path, RECIPE.required_files())
+    assert find_files(RECIPE, tmp_path).keys() == set(RECIPE.required_files())
 
 
 def test_without_them_one_message_says_what_where_how_and_on_what_terms(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_without_them_one_message_says_what_where_how_and_on_what_terms(tmp_path
     message = str(nothing.value)
     assert "\n" not in message
     assert message.startswith(f"multi30k-en-de: found none of its files in {tmp_path}, expected ")
-    for said in (*RECIPE.needed_files(), "https://github.com/multi30k/dataset", "--data", "non-commercial"):
+    for said in (*RECIPE.required_files(), "https://github.com/multi30k/dataset", "--data", "non-commercial"):
         assert said in message
-    put(tmp_path, RECIPE.needed_files()[1:])
-    with pytest.raises(TextError, match=f"found no {RECIPE.needed_files()[0]} in"):
+    put(tmp_path, RECIPE.required_files()[1:])
+    with pytest.raises(TextError, match=f"found no {RECIPE.required_files()[0]} in"):
         find_files(RECIPE, tmp_path)

@@ -1,0 +1,127 @@
+"""Every choice that a model's settings offer is whole: each tap has its story and follows from its equation, and every
+way of running the model finds the same. A choice that is half built fails here, whatever other tests know of it."""
+
+from dataclasses import fields
+from itertools import combinations
+from typing import Any, Literal, get_origin, get_type_hints
+
+import pytest
+import torch
+
+from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.decoding import Translator
+from glassformer.explain import story_of, walk
+from glassformer.explain.diff.align import Positions
+from glassformer.explain.diff.compare import compare
+from glassformer.explain.diff.passes import WAYS, Way, run_pass, usual_tolerance
+from glassformer.explain.verify import prove, verify_walk
+from glassformer.explain.walk_kinds import walk_generation, walk_training
+from glassformer.model import Transformer
+from glassformer.text import PAD_ID, Tokenizer
+from glassformer.training.fused_loss import Objective
+from glassformer.training.loss import smoothed_loss
+
+SOURCES, TARGETS = ["the old house", "a river", "trees"], ["das alte Haus", "ein Fluss am Haus", "Bäume"]
+SHORT = {"max_length_a": 0, "max_length_b": 5}
+SEARCHES = [
+    DecodeConfig(beam=1, **SHORT), DecodeConfig(beam=4, n_best=4, **SHORT), DecodeConfig(sample=True, n_best=2, **SHORT)
+]  # fmt: skip
+WAYS_TO_RUN = [way for way in WAYS if way not in (Way.PLAIN, Way.COMPILED)]  # compiling takes a compiler, and seconds
+
+
+def values_of(name: str) -> tuple[Any, ...]:
+    """What a setting offers: its choices, off and on, or nothing where it is a size."""
+    hint = get_type_hints(ModelConfig)[name]
+    return ModelConfig.choices(name) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
+
+
+DEFAULT = ("positions", ModelConfig().positions)  # the model in which everything is as it is by default
+CHOICES = [DEFAULT] + [
+    (field.name, value) for field in fields(ModelConfig) for value in values_of(field.name) if value != field.default
+]
+
+
+TOKENIZER = Tokenizer.train("words", [*SOURCES, *TARGETS], 40)
+
+
+def build(setting: str, value: Any) -> Transformer:
+    """A model with one choice, all others as they are by default; both sides share its vocabulary."""
+    torch.manual_seed(3)
+    sizes = {"d_model": 22, "n_heads": 3, "d_k": 4, "d_v": 5, "d_ff": 31, "n_encoder_layers": 1, "n_decoder_layers": 1}  # fmt: skip
+    vocab = {"src_vocab": TOKENIZER.size, "tgt_vocab": TOKENIZER.size}
+    model = Transformer(
+        ModelConfig(**sizes, **vocab, max_length=29, relative_clip=2, dropout=0.0, **{setting: value})
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():  # no bias is zero, no gain one
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
+
+
+@pytest.fixture(scope="module", params=CHOICES, ids=lambda choice: f"{choice[0]}={choice[1]}")
+def translator(request: pytest.FixtureRequest) -> Translator:
+    return Translator(build(*request.param), TOKENIZER, TOKENIZER, DecodeConfig())
+
+
+@pytest.mark.parametrize("setting", sorted({setting for setting, _ in CHOICES}))
+def test_no_two_values_of_a_setting_make_the_same_model(setting: str) -> None:
+    src_ids, tgt_ids = torch.tensor([[5, 6, 7, 8, 2]]), torch.tensor([[1, 9, 8, 7]])
+    with torch.no_grad():
+        outputs = [build(setting, value)(src_ids, tgt_ids) for value in values_of(setting)]
+    for one, other in combinations(outputs, 2):
+        assert (one - other).abs().max() > 1e-3
+
+
+def test_the_model_knows_the_order_of_its_tokens(translator: Translator) -> None:
+    src_ids, swapped = torch.tensor([[5, 6, 7, 8]]), [1, 0, 2, 3]
+    with torch.no_grad():
+        (memory, _), (other, _) = (translator.model.encode(ids) for ids in (src_ids, src_ids[:, swapped]))
+    assert (memory[:, swapped] - other).abs().max() > 1e-3
+
+
+def test_every_tap_has_a_story_and_follows_from_its_equation(translator: Translator) -> None:
+    forced = walk(translator, SOURCES, TARGETS)
+    assert prove(forced, translator.model).holds
+    searched = walk_generation(translator, SOURCES, SEARCHES[1])
+    trained = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
+    for walked in (searched, trained):
+        assert verify_walk(walked, translator.model).holds
+    for step in (*forced.trace, *searched.trace, *trained.trace):
+        story = story_of(step.address, translator.model.config)
+        assert all((story.title, story.sentence, story.equation, story.section)), step.address
+
+
+def test_every_way_to_run_a_pass_agrees_with_the_plain_one(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.model.inference.least_int8_weights", lambda: 0)
+    batch = walk(translator, SOURCES, TARGETS, only="src_mask").sentences.batch
+    real = Positions({"src": batch.src_ids != PAD_ID, "tgt": batch.tgt_in_ids != PAD_ID}, {})
+    plain = run_pass(Way.PLAIN, translator.model, batch.src_ids, batch.tgt_in_ids)
+    for way in WAYS_TO_RUN:
+        taps = run_pass(way, translator.model, batch.src_ids, batch.tgt_in_ids)
+        found = compare(plain, taps, usual_tolerance(Way.PLAIN, way), real)
+        assert found.agrees, f"{way}: {found}"
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=["greedy", "beam", "sample"])
+def test_translating_finds_what_decoding_every_position_again_finds(
+    translator: Translator, search: DecodeConfig
+) -> None:
+    again = DecodeConfig(**{**search.to_mapping(), "cache": False})
+    for fast, plain in zip(translator.translate(SOURCES, search), translator.translate(SOURCES, again), strict=True):
+        assert [one.ids for one in fast.hypotheses] == [one.ids for one in plain.hypotheses]
+        for one, other in zip(fast.hypotheses, plain.hypotheses, strict=True):
+            assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
+
+
+def test_training_without_padding_has_the_loss_and_the_gradients_of_the_padded_form(translator: Translator) -> None:
+    model, batch = translator.model, walk(translator, SOURCES, TARGETS, only="src_mask").sentences.batch
+    logits = model(batch.src_ids, batch.tgt_in_ids)
+    expected, nll, _ = smoothed_loss(logits, batch.tgt_out_ids, model.config.pad_id, 0.1)
+    found = Objective(model, 0.1)(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+    torch.testing.assert_close(found, (expected, nll))
+    weights = list(model.parameters())
+    gradients = (torch.autograd.grad(loss, weights) for loss in (found[0], expected))
+    for name, one, other in zip(dict(model.named_parameters()), *gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5, msg=name)
