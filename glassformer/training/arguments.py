@@ -54,15 +54,8 @@ class TrainRequest:
             raise ConfigError(
                 "--run: found nothing, expected the directory to train in, for example --run runs/first."
             )
-        layers: dict[str, dict[str, Any]] = {"model": {"name": model or "tiny"}}
-        for layer in (source.task.settings if isinstance(source, TaskSource) else {}, values):
-            for section, settings in layer.items():
-                _merge(layers, section, settings)
-        if model is not None:
-            layers["model"] = {**layers["model"], "name": model, **named_model(model)}
-        for section, settings in changes.items():
-            _merge(layers, section, settings)
-        config = RunConfig.from_mapping(layers)
+        task_settings = source.task.settings if isinstance(source, TaskSource) else {}
+        config = RunConfig.from_mapping(_merge_settings([task_settings, values], model, changes))
         sets_stop_at = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
         if sets_stop_at and config.train.stop_at and config.train.metric == "loss":
             raise ConfigError(
@@ -72,12 +65,26 @@ class TrainRequest:
         return cls(run, source, config)
 
 
-def _merge(layers: dict[str, dict[str, Any]], section: str, settings: Any) -> None:
+def _merge_settings(
+    layers: Sequence[Mapping[str, Any]], model: str | None, changes: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    merged: dict[str, dict[str, Any]] = {"model": {"name": model or "tiny"}}
+    for layer in layers:
+        for section, settings in layer.items():
+            _merge_section(merged, section, settings)
+    if model is not None:
+        merged["model"] |= {"name": model, **named_model(model)}
+    for section, settings in changes.items():
+        _merge_section(merged, section, settings)
+    return merged
+
+
+def _merge_section(merged: dict[str, dict[str, Any]], section: str, settings: Any) -> None:
     if not isinstance(settings, Mapping):
         raise ConfigError(f"{section}: found {settings!r}, expected a section [{section}] of settings.")
     if section == "model" and "name" in settings:
-        layers["model"] = {}
-    layers.setdefault(section, {}).update(settings)
+        merged["model"] = {}
+    merged.setdefault(section, {}).update(settings)
 
 
 def _read_config_file(path: Path) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class PlainDisplay(Display):
 
     def on_validation(self, validation: Validation, *, best: bool) -> None:
         """Print the validation and one sample translation."""
-        self.log(validation_line(validation) + ("  (best so far)" if best else ""))
+        self.log(validation_line(validation, best=best))
         source, output, reference = validation.sample
         self.log(f"  source     {source}\n  output     {output}\n  reference  {reference}")
 
@@ -123,4 +123,4 @@ def _validation_table(validation: Validation, best: Validation | None) -> Table:
 
 
 def _scores(validation: Validation) -> Text:
-    return Text(validation_line(validation).partition(": ")[2] + f"  (update {validation.update})")
+    return Text(validation_line(validation, best=False).partition(": ")[2] + f"  (update {validation.update})")

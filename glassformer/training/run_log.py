@@ -42,12 +42,12 @@ class TrainProgress:
         )
 
 
-def validation_line(validation: Validation) -> str:
+def validation_line(validation: Validation, *, best: bool) -> str:
     """One line for a log."""
-    scores = validation.scores
+    scores, suffix = validation.scores, "  (best so far)" if best else ""
     return (
         f"validation at update {validation.update}: loss {validation.loss:.3f}  ppl {validation.perplexity:.2f}  "
-        f"BLEU {scores.bleu:.1f}  chrF {scores.chrf:.1f}  exact {scores.exact_match:.1f} %"
+        f"BLEU {scores.bleu:.1f}  chrF {scores.chrf:.1f}  exact {scores.exact_match:.1f} %{suffix}"
     )
 
 
@@ -135,7 +135,7 @@ class RunLog(Display):
     def on_validation(self, validation: Validation, *, best: bool) -> None:
         """Write and show the numbers of a validation."""
         self._display.on_validation(validation, best=best)
-        self._write_line(validation_line(validation) + ("  (best so far)" if best else ""))
+        self._write_line(validation_line(validation, best=best))
         source, output, reference = validation.sample
         self._write_line(f"  sample: {source!r} -> {output!r} (reference {reference!r})")
         scores = validation.scores

@@ -1,4 +1,4 @@
-"""A display that remembers what it was told."""
+"""A display that records what a training reports."""
 
 from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
@@ -6,7 +6,7 @@ from glassformer.training.run_log import Display, TrainProgress
 
 
 class Lines(Display):
-    """A display that remembers."""
+    """Records what a training reports."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

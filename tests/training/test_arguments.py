@@ -10,7 +10,7 @@ from glassformer.training.data import FileSource, TaskSource
 RUN = Path("runs/x")
 
 
-def test_each_layer_lies_over_the_one_before(tmp_path: Path) -> None:
+def test_later_layers_override_earlier_ones(tmp_path: Path) -> None:
     toml = tmp_path / "run.toml"
     toml.write_text('[model]\nd_ff = 77\ndropout = 0.2\n[train]\nwarmup = 33\nseed = 5\n[data]\ntask = "dates"\n')
     request = TrainRequest.make(run=RUN, config_file=toml, overrides=["train.seed=7"])
@@ -20,7 +20,7 @@ def test_each_layer_lies_over_the_one_before(tmp_path: Path) -> None:
     assert (settings.warmup, settings.seed, settings.metric) == (33, 7, "exact_match")
 
 
-def test_a_named_model_sets_its_sizes_over_a_tasks_and_leaves_what_the_task_needs() -> None:
+def test_a_named_model_overrides_only_its_sizes_in_the_settings_of_a_task() -> None:
     request = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="small")
     assert request.config.model.d_model == 256
     assert request.config.text.joint is False
@@ -29,13 +29,13 @@ def test_a_named_model_sets_its_sizes_over_a_tasks_and_leaves_what_the_task_need
 
 @pytest.mark.parametrize("name", NAMED_MODELS)
 @pytest.mark.parametrize("named_in_file", [True, False])
-def test_a_named_model_is_the_one_of_that_name(name: str, named_in_file: bool, tmp_path: Path) -> None:
+def test_a_named_model_has_the_sizes_of_that_model(name: str, named_in_file: bool, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text('[model]\nname = "tiny"\n' if named_in_file else "")
     request = TrainRequest.make(run=RUN, data={"src": "a", "tgt": "b"}, config_file=tmp_path / "run.toml", model=name)
     assert request.config.model == ModelConfig.named(name)
 
 
-def test_a_named_model_stands_over_every_size_of_a_task() -> None:
+def test_a_named_model_overrides_every_size_of_a_task() -> None:
     model = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="base").config.model
     base = ModelConfig.base()
     assert (model.d_model, model.n_heads, model.d_ff, model.n_decoder_layers, model.norm, model.d_k) == (
@@ -43,7 +43,7 @@ def test_a_named_model_stands_over_every_size_of_a_task() -> None:
     )  # fmt: skip
 
 
-def test_paths_in_a_file_are_taken_from_its_own_directory(tmp_path: Path) -> None:
+def test_paths_in_a_file_are_relative_to_its_directory(tmp_path: Path) -> None:
     toml = tmp_path / "run.toml"
     toml.write_text('run = "here"\n[data]\nsrc = "a"\ntgt = "b"\nvalid_src = "c"\nvalid_tgt = "d"\n')
     request = TrainRequest.make(config_file=toml)
@@ -62,20 +62,20 @@ def test_paths_in_a_file_are_taken_from_its_own_directory(tmp_path: Path) -> Non
         ({"sorce": "a"}, r"data.sorce: there is no such setting. Did you mean 'src'\?|data.sorce: there is no such"),
     ],
 )
-def test_text_that_would_be_left_aside_is_refused(data: dict[str, str | None], message: str) -> None:
+def test_text_that_would_be_ignored_is_refused(data: dict[str, str | None], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         TrainRequest.make(run=RUN, data=data)
 
 
 @pytest.mark.parametrize("text", ["data = 3\n", "model = 3\n", "[modle]\nd_ff = 3\n", '[model]\nname = "tinny"\n'])
-def test_an_odd_file_is_refused_in_words(text: str, tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused_with_a_message(text: str, tmp_path: Path) -> None:
     toml = tmp_path / "run.toml"
     toml.write_text(text)
     with pytest.raises(ConfigError):
         TrainRequest.make(run=RUN, data={"task": "scan-length"}, config_file=toml)
 
 
-def test_a_model_named_by_set_is_the_one_of_that_name_too() -> None:
+def test_a_model_may_be_named_by_set() -> None:
     named = TrainRequest.make(run=RUN, data={"task": "scan-length"}, overrides=["model.name=base", "model.d_ff=99"])
     model = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="base", overrides=["model.d_ff=99"])
     assert named == model
@@ -90,12 +90,12 @@ def test_a_model_named_by_set_is_the_one_of_that_name_too() -> None:
         (['model.name=["tiny"]'], r"there is no configuration named \['tiny'\]"),
     ],
 )
-def test_a_setting_that_cannot_be_or_would_do_nothing_is_refused(overrides: list[str], message: str) -> None:
+def test_an_invalid_setting_or_one_without_effect_is_refused(overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         TrainRequest.make(run=RUN, data={"src": "a", "tgt": "b"}, overrides=overrides)
 
 
-def test_a_task_that_is_no_name_is_refused(tmp_path: Path) -> None:
+def test_a_task_that_is_not_a_string_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text("[data]\ntask = 3\n")
     with pytest.raises(ConfigError, match=r"data.task: found 3, expected one name"):
         TrainRequest.make(run=RUN, config_file=tmp_path / "run.toml")

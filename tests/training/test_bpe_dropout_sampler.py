@@ -1,4 +1,4 @@
-"""BPE-dropout in training: other tokens in each epoch, the same again after a stop, none where text is judged."""
+"""BPE-dropout in training: other tokens in each epoch, the same ones after a stop, all merges in validation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -39,7 +39,7 @@ def epoch_of(stream: BatchStream, text: PreparedText) -> Iterator[tuple[Pair, li
 
 
 @pytest.mark.parametrize("pairs_in_window", [2**20, 90])
-def test_each_epoch_has_all_pairs_in_other_tokens(
+def test_each_epoch_has_all_pairs_with_other_tokens(
     text: PreparedText, config: RunConfig, pairs_in_window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batches, "PAIRS_IN_WINDOW", pairs_in_window)
@@ -57,7 +57,7 @@ def test_each_epoch_has_all_pairs_in_other_tokens(
     assert sum(tokens[0][pair] != tokens[1][pair] for pair in tokens[0]) > 100
 
 
-def test_batches_keep_the_budget_with_the_tokens_that_were_drawn(text: PreparedText, config: RunConfig) -> None:
+def test_batches_of_sampled_tokens_stay_within_the_budget(text: PreparedText, config: RunConfig) -> None:
     stream = BatchStream(text.train, config.train, 1, 0, bpe_dropout=BpeDropoutSampler.from_config(config, text))
     for _ in range(len(stream)):
         batch = stream.next()
@@ -65,14 +65,14 @@ def test_batches_keep_the_budget_with_the_tokens_that_were_drawn(text: PreparedT
     assert stream.epoch == 1
 
 
-def test_from_any_place_the_same_batches_come(text: PreparedText, config: RunConfig) -> None:
+def test_the_same_batches_follow_from_any_position(text: PreparedText, config: RunConfig) -> None:
     whole = BatchStream(text.train, config.train, 1, 0, bpe_dropout=BpeDropoutSampler.from_config(config, text))
     batches = [whole.next().src_ids for _ in range(len(whole) + 5)]
     resumed = BatchStream(text.train, config.train, 1, 7, bpe_dropout=BpeDropoutSampler.from_config(config, text))
     assert all(torch.equal(resumed.next().src_ids, batch) for batch in batches[7:])
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_weights_and_validation_has_its_usual_tokens(
+def test_a_resumed_run_ends_with_the_same_weights_and_validation_uses_all_merges(
     corpus: tuple[Path, Path], config: RunConfig, lines: Lines, tmp_path: Path
 ) -> None:
     def weights(run: str) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Whether fewer threads would be faster, and who is told."""
+"""The recommendation of a number of threads."""
 
 import time
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float]], None]:
     return takes
 
 
-def test_the_fastest_number_is_named_where_threads_hinder_one_another(
+def test_the_fastest_number_of_threads_is_recommended(
     work: Callable[[dict[int, float]], None],
 ) -> None:
     work({4: 0.03, 3: 0.001, 2: 0.03, 1: 0.03})
@@ -41,7 +41,7 @@ def test_the_fastest_number_is_named_where_threads_hinder_one_another(
     assert advice.speedup > 2
 
 
-def test_nothing_is_named_where_threads_help(work: Callable[[dict[int, float]], None]) -> None:
+def test_nothing_is_recommended_if_more_threads_are_faster(work: Callable[[dict[int, float]], None]) -> None:
     work({4: 0.001, 3: 0.03, 2: 0.03, 1: 0.03})
     with use_threads(4):
         assert recommend_threads(*WIDTHS) is None
@@ -61,7 +61,7 @@ def test_the_real_work_draws_no_random_number(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("advice", [ThreadAdvice(1, 3.4), None])
-def test_training_says_what_to_do_on_a_busy_machine(
+def test_training_recommends_fewer_threads_on_a_busy_machine(
     corpus: tuple[Path, Path],
     small_config: MakeConfig,
     lines: Lines,

@@ -1,4 +1,4 @@
-"""Streams of batches, over one window and over several: nothing is lost, and a place leads back to the same batch."""
+"""Streams of batches, over one window and several: all pairs occur, and a position determines the next batch."""
 
 from itertools import islice
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_each_epoch_holds_every_pair_once_in_another_order(encoded: EncodedPairs
     assert first != second
 
 
-def test_from_any_place_the_same_batches_come(encoded: EncodedPairs, count: int) -> None:
+def test_the_same_batches_follow_from_any_position(encoded: EncodedPairs, count: int) -> None:
     whole = BatchStream(encoded, SETTINGS, 1, 0)
     batches, places = [], []
     for _ in range(2 * len(whole) + 9):
@@ -68,7 +68,7 @@ def test_from_any_place_the_same_batches_come(encoded: EncodedPairs, count: int)
         assert len(resumed) == len(BatchStream(encoded, SETTINGS, resumed.epoch, 0))
 
 
-def test_one_window_is_planned_as_a_whole_and_more_are_counted_nearly(
+def test_one_window_is_counted_exactly_and_several_are_estimated(
     encoded: EncodedPairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = BatchStream(encoded, SETTINGS, 1, 0)

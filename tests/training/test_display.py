@@ -1,4 +1,4 @@
-"""How far a preparation is, in a terminal and elsewhere."""
+"""The progress of preparing text, in a terminal and elsewhere."""
 
 import io
 
@@ -14,7 +14,7 @@ HALF = PrepareProgress("encoding", 50_000, 200_000, 10.0)
 LINE = "encoding  50,000 of 200,000 pairs  5,000 pairs/s  elapsed 0:10  left 0:30"
 
 
-def test_a_line_says_what_is_known() -> None:
+def test_a_line_shows_what_is_known() -> None:
     assert prepare_line(HALF) == LINE
     assert (
         prepare_line(PrepareProgress("pairs read", 2_000, None, 4.0))
@@ -22,7 +22,7 @@ def test_a_line_says_what_is_known() -> None:
     )
 
 
-def test_where_there_is_no_terminal_lines_come_when_they_are_due() -> None:
+def test_without_a_terminal_lines_are_printed_when_due() -> None:
     out = io.StringIO()
     display = PlainDisplay(Console(file=out, width=120))
     display.on_prepare(HALF, due=False)
@@ -32,7 +32,7 @@ def test_where_there_is_no_terminal_lines_come_when_they_are_due() -> None:
 
 
 @pytest.mark.parametrize("total", [200_000, None])
-def test_in_a_terminal_a_bar_grows(total: int | None) -> None:
+def test_a_terminal_shows_a_bar(total: int | None) -> None:
     out = io.StringIO()
     with open_display(Console(file=out, width=120, force_terminal=True)) as display:
         display.on_prepare(PrepareProgress("encoding", 50_000, total, 10.0), due=False)

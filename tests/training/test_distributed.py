@@ -1,4 +1,4 @@
-"""Several processes train as one does on the same batches, go on after each other, and end together."""
+"""Several processes train like one on the same batches, resume each other's runs, and end together."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def make(small_config: MakeConfig) -> MakeConfig:
     return build
 
 
-def test_two_processes_train_as_one_does_and_the_first_alone_writes(
+def test_two_processes_train_like_one_and_only_the_first_writes(
     corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     limits = {"max_updates": 4, "validate_every": 2, "log_every": 1}
@@ -96,11 +96,11 @@ def test_two_processes_train_as_one_does_and_the_first_alone_writes(
     said, logged = out.splitlines(), (tmp_path / "two" / "train.log").read_text().splitlines()
     assert len([line for line in said if line.startswith("update 4 ")]) == 1
     assert len([line for line in logged if "  update 4  " in line]) == 1
-    assert f"{lines.updates[-1].update} updates, {sum(counted(corpus, make, limits)):,} target tokens" in out
+    assert f"{lines.updates[-1].update} updates, {sum(count_tokens(corpus, make, limits)):,} target tokens" in out
 
 
-def counted(corpus: Corpus, make: MakeConfig, limits: dict[str, int]) -> list[int]:
-    """Target tokens of the updates' batches, counted one by one."""
+def count_tokens(corpus: Corpus, make: MakeConfig, limits: dict[str, int]) -> list[int]:
+    """Target tokens of the updates' batches, count_tokens one by one."""
     from glassformer.text.prepare import prepare
     from glassformer.training.data import BatchStream
 
@@ -146,7 +146,7 @@ def test_weights_and_moments_are_those_of_one_process_on_the_same_batches(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sharding", ["none", "full"])
-def test_two_machines_train_as_one_process_does(
+def test_two_machines_train_like_one_process(
     corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path, sharding: str
 ) -> None:
     """As torchrun sees them: a rendezvous of two, each with two processes of its own."""
@@ -162,7 +162,7 @@ def test_two_machines_train_as_one_process_does(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sharding", ["none", "full"])
-def test_a_stopped_run_of_two_processes_goes_on_to_the_very_same_weights(
+def test_a_resumed_run_of_two_processes_ends_with_the_same_weights(
     corpus: Corpus, make: MakeConfig, tmp_path: Path, sharding: str
 ) -> None:
     """With dropout: each process goes on with random numbers of its own."""
@@ -180,7 +180,7 @@ def test_a_stopped_run_of_two_processes_goes_on_to_the_very_same_weights(
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_another_number_of_processes(
+def test_a_run_resumes_with_another_number_of_processes(
     corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     source, run = FileSource(*corpus), tmp_path / "changing"
@@ -241,7 +241,7 @@ def test_a_killed_process_ends_the_others_with_one_line(corpus: Corpus, make: Ma
 @needs_proc
 @pytest.mark.slow
 @pytest.mark.parametrize("sharding", ["none", "full"])
-def test_a_killed_process_is_started_again_and_all_go_on(
+def test_a_killed_process_is_restarted_and_all_resume(
     corpus: Corpus, make: MakeConfig, tmp_path: Path, sharding: str
 ) -> None:
     model, limits = {"dropout": 0.3}, {"max_updates": 60, "validate_every": 10, "sharding": sharding}
@@ -258,7 +258,7 @@ def test_a_killed_process_is_started_again_and_all_go_on(
 
 @needs_proc
 @pytest.mark.slow
-def test_when_a_machine_is_lost_the_other_ends_and_both_go_on_later(
+def test_when_a_machine_is_lost_the_other_ends_and_both_resume_later(
     corpus: Corpus, make: MakeConfig, tmp_path: Path
 ) -> None:
     model, limits = {"dropout": 0.3}, {"max_updates": 60, "validate_every": 10}

@@ -1,4 +1,4 @@
-"""Teachers of both directions make more pairs of the same text, and learn nothing of what is validated with."""
+"""Teachers of both directions make more pairs from the same text, and never see validation pairs."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def usable(translation: Translation) -> bool:
     return not (translation.source_truncated or translation.hypotheses[0].truncated)
 
 
-def carried_out(place: Path, source: FileSource, teachers: dict[str, RunConfig], lines: Lines) -> DiversifyResult:
+def run_diversify(place: Path, source: FileSource, teachers: dict[str, RunConfig], lines: Lines) -> DiversifyResult:
     found = diversify(place, source, teachers, lines)
     assert isinstance(found, DiversifyResult)
     return found
@@ -52,11 +52,11 @@ def files_of(place: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in place.iterdir()}
 
 
-def test_the_text_is_kept_and_both_teachers_add_what_they_make_of_it(
+def test_the_text_is_kept_and_both_teachers_add_their_translations(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     place = tmp_path / "more"
-    found = carried_out(place, FileSource(*corpus), both(small_config(max_updates=60)), lines)
+    found = run_diversify(place, FileSource(*corpus), both(small_config(max_updates=60)), lines)
     own, learned = list(read_pairs(place / "pairs/own.src", place / "pairs/own.tgt")), list(found.source.pairs())
     assert (found.original, found.pairs) == (len(own), len(learned))
     assert learned[: len(own)] == own
@@ -77,11 +77,11 @@ def test_the_text_is_kept_and_both_teachers_add_what_they_make_of_it(
     assert {pair.tgt for pair in expected} - {pair.tgt for pair in own}
 
 
-def test_no_teacher_learns_what_is_set_aside_to_validate_with(
+def test_no_teacher_learns_from_validation_pairs(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     place, config = tmp_path / "more", small_config(max_updates=2)
-    found = carried_out(place, FileSource(*corpus), both(config), lines)
+    found = run_diversify(place, FileSource(*corpus), both(config), lines)
     train(tmp_path / "plain", FileSource(*corpus), config, lines)
     aside = list(found.source.valid() or ())
     assert aside == [Pair(*pair) for pair in read(tmp_path / "plain/text/valid.jsonl")]
@@ -95,11 +95,11 @@ def test_no_teacher_learns_what_is_set_aside_to_validate_with(
         assert validated == [Pair(*(pair[side] for side in sides)) for pair in aside]
 
 
-def test_what_repeats_the_text_or_is_validated_with_is_left_out(
+def test_pairs_that_repeat_the_text_or_a_validation_source_are_left_out(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     place, order = tmp_path / "more", both(small_config(max_updates=2))
-    first = carried_out(place, FileSource(*corpus), order, lines)
+    first = run_diversify(place, FileSource(*corpus), order, lines)
     own, aside = list(first.source.pairs())[: first.original], list(first.source.valid() or ())
     to_target, to_source = {}, {}
     for src, tgt in reversed(own):
@@ -112,7 +112,7 @@ def test_what_repeats_the_text_or_is_validated_with_is_left_out(
     for direction, texts in made.items():
         translations(place, direction).write_text("".join(json.dumps(text) + "\n" for text in texts))
     lines.lines.clear(), lines.updates.clear()
-    found = carried_out(place, FileSource(*corpus), order, lines)
+    found = run_diversify(place, FileSource(*corpus), order, lines)
     new = list(found.source.pairs())[found.original :]
     assert new == [Pair(sources[1], "a new one"), Pair("another one", targets[-1])]
     assert not [line for line in lines.lines if "translates" in line]
@@ -125,17 +125,17 @@ def test_a_file_of_pairs_keeps_its_line_breaks(
     pairs = [Pair(f"{pair.src}\n{pair.src}", pair.tgt) for pair in read_pairs(*corpus)]
     texts = tmp_path / "texts.jsonl"
     texts.write_text("".join(json.dumps(pair._asdict()) + "\n" for pair in pairs))
-    found = carried_out(tmp_path / "more", FileSource(texts), both(small_config(max_updates=2)), lines)
+    found = run_diversify(tmp_path / "more", FileSource(texts), both(small_config(max_updates=2)), lines)
     assert (found.source.src, found.source.tgt) == (tmp_path / "more/pairs/train.jsonl", None)
     aside = set(found.source.valid() or ())
     assert list(found.source.pairs())[: found.original] == [pair for pair in pairs if pair not in aside]
 
 
-def test_one_direction_alone_will_do_and_none_will_not(
+def test_one_direction_is_enough_and_none_is_refused(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     config = small_config(max_updates=60)
-    found = carried_out(tmp_path / "more", FileSource(*corpus), {"backward": config}, lines)
+    found = run_diversify(tmp_path / "more", FileSource(*corpus), {"backward": config}, lines)
     learned = list(found.source.pairs())
     assert found.pairs > found.original
     assert {pair.tgt for pair in learned} == {pair.tgt for pair in learned[: found.original]}
@@ -145,11 +145,11 @@ def test_one_direction_alone_will_do_and_none_will_not(
             diversify(tmp_path / "odd", FileSource(*corpus), odd, lines)
 
 
-def test_what_was_cut_short_is_not_learned(
+def test_truncated_translations_are_left_out(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     place, short = tmp_path / "more", small_config(max_updates=1)
-    found = carried_out(place, FileSource(*corpus), {"forward": short}, lines)
+    found = run_diversify(place, FileSource(*corpus), {"forward": short}, lines)
     with Translator.load(place / "forward") as teacher:
         sources = dict.fromkeys([pair.src for pair in found.source.pairs()][: found.original])
         outputs = teacher.translate(list(sources), short.decode)
@@ -157,21 +157,21 @@ def test_what_was_cut_short_is_not_learned(
     assert [one for one in outputs if one.text and not usable(one)]
 
 
-def test_a_teacher_that_was_trained_further_or_searches_otherwise_translates_again(
+def test_a_teacher_translates_again_after_more_training_or_with_another_search(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     place, longer = tmp_path / "more", small_config(max_updates=6)
     greedy = replace(longer, decode=replace(longer.decode, beam=1))
     for number, config in enumerate((small_config(max_updates=3), longer, greedy, greedy), 1):
-        carried_out(place, FileSource(*corpus), {"forward": config}, lines)
+        run_diversify(place, FileSource(*corpus), {"forward": config}, lines)
         assert len(list((place / "forward").glob("translations-*"))) == min(number, 3)
 
 
-def test_what_was_translated_before_a_stop_is_not_translated_again(
+def test_translations_from_before_a_stop_are_reused(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, order = tmp_path / "more", {"forward": small_config(max_updates=30)}
-    whole = carried_out(place, FileSource(*corpus), order, lines)
+    whole = run_diversify(place, FileSource(*corpus), order, lines)
     kept = translations(place, "forward")
     all_of_it = kept.read_text()
     half = all_of_it[: len(all_of_it) // 2]
@@ -184,34 +184,34 @@ def test_what_was_translated_before_a_stop_is_not_translated_again(
         return usable_text(one)
 
     monkeypatch.setattr(module, "_complete_text", counting)
-    again = carried_out(place, FileSource(*corpus), order, lines)
+    again = run_diversify(place, FileSource(*corpus), order, lines)
     assert 0 < len(translated) == all_of_it.count("\n") - half.count("\n")
     assert kept.read_text().startswith(half[: half.rindex("\n")])
     assert kept.read_text().count("\n") == all_of_it.count("\n")
     assert again.original == whole.original
     kept.write_text("not JSON\n")
-    carried_out(place, FileSource(*corpus), order, lines)
+    run_diversify(place, FileSource(*corpus), order, lines)
     assert kept.read_text() == all_of_it
 
 
-def test_weights_that_are_the_same_translate_no_more_whatever_else_has_changed(
+def test_translations_of_unchanged_weights_are_reused_whatever_else_has_changed(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, order = tmp_path / "more", {"forward": small_config(max_updates=2)}
-    carried_out(place, FileSource(*corpus), order, lines)
+    run_diversify(place, FileSource(*corpus), order, lines)
     before = translations(place, "forward")
     monkeypatch.setattr("glassformer.checkpoint.__version__", "9.9.9")
-    carried_out(place, FileSource(*corpus), order, lines)
+    run_diversify(place, FileSource(*corpus), order, lines)
     (final,) = (place / "forward/final").iterdir()
     assert "9.9.9" in (final / "manifest.json").read_text()
     assert translations(place, "forward") == before
 
 
-def test_nothing_of_others_and_nothing_of_another_text_is_written_over(
+def test_foreign_files_and_teachers_of_other_text_are_not_overwritten(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     place, order = tmp_path / "more", {"forward": small_config(max_updates=2)}
-    carried_out(place, FileSource(*corpus), order, lines)
+    run_diversify(place, FileSource(*corpus), order, lines)
     before = files_of(place / "pairs")
     other_split = {"forward": replace(order["forward"], text=replace(order["forward"].text, valid_pairs=50))}
     for source, teachers in ((FileSource(corpus[1], corpus[0]), order), (FileSource(*corpus), other_split)):
@@ -226,18 +226,18 @@ def test_nothing_of_others_and_nothing_of_another_text_is_written_over(
     assert files_of(mine / "pairs") == {"train.src": b"dear to me\n"}
 
 
-def test_a_first_write_that_failed_does_not_keep_the_place(
+def test_a_failed_first_write_does_not_claim_the_directory(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     aside = tmp_path / "more/pairs/made.json.writing"
     aside.parent.mkdir(parents=True)
     aside.write_text("{")
-    assert carried_out(
+    assert run_diversify(
         tmp_path / "more", FileSource(*corpus), {"forward": small_config(max_updates=1)}, lines
     ).original
 
 
-def test_after_a_mistake_in_the_text_the_same_command_begins_anew(
+def test_after_an_error_in_the_text_the_same_command_starts_again(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     src, tgt = (Path(shutil.copy(side, tmp_path)) for side in corpus)
@@ -246,14 +246,14 @@ def test_after_a_mistake_in_the_text_the_same_command_begins_anew(
     with pytest.raises(TextError, match="has no partner"):
         diversify(tmp_path / "more", FileSource(src, tgt), order, lines)
     tgt.write_text(whole)
-    assert carried_out(tmp_path / "more", FileSource(src, tgt), order, lines).original
+    assert run_diversify(tmp_path / "more", FileSource(src, tgt), order, lines).original
 
 
-def test_a_place_that_cannot_be_written_is_told_and_no_half_of_the_pairs_is_left(
+def test_a_directory_that_cannot_be_written_is_reported_and_no_partial_pairs_are_left(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
     place, order = tmp_path / "more", {"forward": small_config(max_updates=1)}
-    carried_out(place, FileSource(*corpus), order, lines)
+    run_diversify(place, FileSource(*corpus), order, lines)
     before = files_of(place / "pairs")
     (place / "pairs/train.tgt.writing").mkdir()
     with pytest.raises(StorageError, match=r"train.src and .*train.tgt: cannot be written: .*name another --run"):

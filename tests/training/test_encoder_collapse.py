@@ -1,4 +1,4 @@
-"""An encoder that says the same at every position is noticed, and said once, after warm-up."""
+"""An encoder whose outputs are the same at all positions is detected, and reported once, after warm-up."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +36,7 @@ def make(corpus: tuple[Path, Path], small_config: MakeConfig, lines: Lines, tmp_
     return build
 
 
-def say_the_same_everywhere(model: Transformer) -> None:
+def collapse(model: Transformer) -> None:
     assert model.encoder.final_norm is not None
     with torch.no_grad():
         model.encoder.final_norm.gain.zero_()
@@ -44,7 +44,9 @@ def say_the_same_everywhere(model: Transformer) -> None:
 
 
 @pytest.mark.parametrize("norm", ModelConfig.choices("norm"))
-def test_it_is_the_mean_cosine_of_all_pairs_of_positions(make: Callable[..., Trainer], norm: str) -> None:
+def test_encoder_collapse_is_the_mean_cosine_of_all_pairs_of_positions(
+    make: Callable[..., Trainer], norm: str
+) -> None:
     trainer = make(norm)
     model, pairs = trainer.model, trainer.text.valid
     cosines: list[float] = []
@@ -61,9 +63,11 @@ def test_it_is_the_mean_cosine_of_all_pairs_of_positions(make: Callable[..., Tra
     assert model.training
 
 
-def test_it_is_said_once_after_warm_up_and_written_each_time(make: Callable[..., Trainer], lines: Lines) -> None:
+def test_a_collapse_is_reported_once_after_warm_up_and_logged_each_time(
+    make: Callable[..., Trainer], lines: Lines
+) -> None:
     trainer = make(**STILL)
-    say_the_same_everywhere(trainer.model)
+    collapse(trainer.model)
     trainer.fit()
     (said,) = (line for line in lines.lines if line.startswith("Warning"))
     assert said.startswith("Warning: at update 20, after warm-up")
@@ -72,6 +76,6 @@ def test_it_is_said_once_after_warm_up_and_written_each_time(make: Callable[...,
     assert [round(validation.encoder_collapse, 6) for validation in lines.validations] == [1.0] * 4
 
 
-def test_nothing_is_said_of_an_encoder_that_tells_positions_apart(make: Callable[..., Trainer], lines: Lines) -> None:
+def test_an_encoder_that_distinguishes_positions_is_not_reported(make: Callable[..., Trainer], lines: Lines) -> None:
     make(**STILL).fit()
     assert not any(line.startswith("Warning") for line in lines.lines)

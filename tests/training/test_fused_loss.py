@@ -28,7 +28,7 @@ def gradients(model: Transformer, loss: torch.Tensor) -> dict[str, torch.Tensor]
 @pytest.mark.parametrize("part", [1, 3, 512])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("changes", [{}, {"output_bias": True, "tie_embeddings": "none"}, {"norm": "pre"}])
-def test_part_by_part_the_loss_and_its_gradients_are_those_of_all_logits_at_once(
+def test_in_chunks_the_loss_and_its_gradients_are_those_of_all_logits_at_once(
     part: int, smoothing: float, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused_loss, "CPU_CHUNK", part)
@@ -42,7 +42,7 @@ def test_part_by_part_the_loss_and_its_gradients_are_those_of_all_logits_at_once
         torch.testing.assert_close(found[name], gradient, msg=name)
 
 
-def test_without_gradients_the_losses_are_the_same_and_nothing_is_kept() -> None:
+def test_without_gradients_the_losses_are_the_same_and_nothing_is_saved() -> None:
     objective = Objective(new_model(), 0.1)
     expected, _ = objective(SRC, TGT_IN, TGT_OUT)
     with torch.no_grad():
@@ -51,7 +51,7 @@ def test_without_gradients_the_losses_are_the_same_and_nothing_is_kept() -> None
     torch.testing.assert_close(loss, expected.detach())
 
 
-def test_bf16_products_leave_losses_and_gradients_in_float32_and_near() -> None:
+def test_bf16_products_give_close_losses_and_gradients_in_float32() -> None:
     model = new_model()
     objective = Objective(model, 0.1)
     expected, _ = objective(SRC, TGT_IN, TGT_OUT)
@@ -66,7 +66,7 @@ def test_bf16_products_leave_losses_and_gradients_in_float32_and_near() -> None:
     torch.testing.assert_close(rounded[weight], exact[weight], rtol=0.1, atol=0.05)
 
 
-def test_a_target_that_is_all_but_impossible_has_a_finite_loss() -> None:
+def test_an_almost_impossible_target_has_a_finite_loss() -> None:
     model = new_model(tie_embeddings="none")
     with torch.no_grad():
         model.output_projection.linear.weight.mul_(1e4)
@@ -87,7 +87,7 @@ def test_while_a_trace_records_all_logits_are_seen() -> None:
     torch.testing.assert_close(loss, expected)
 
 
-def test_a_gap_in_a_target_and_a_batch_of_no_source_are_computed_in_the_padded_form() -> None:
+def test_a_gap_in_a_target_and_a_batch_without_source_are_computed_with_padding() -> None:
     """The plain lines let later positions attend to the gap: so they must here."""
     model, gap = new_model(), TGT_OUT.clone()
     gap[0, 1] = 0

@@ -1,4 +1,4 @@
-"""What a run that goes on makes of what it finds: damaged and later checkpoints, leftovers, lost text, a full disk."""
+"""Resuming a run that has damaged or later checkpoints, leftovers, lost text or a full disk."""
 
 import errno
 import hashlib
@@ -59,7 +59,7 @@ class StopsAt(Lines):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_save_before_the_damaged_checkpoint_that_was_passed_over_is_the_newest_one(
+def test_a_checkpoint_saved_after_skipping_a_damaged_later_one_is_the_newest(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
     run, source = trained, FileSource(*corpus)
@@ -71,7 +71,7 @@ def test_a_save_before_the_damaged_checkpoint_that_was_passed_over_is_the_newest
     assert again.updates[0].update == 16
 
 
-def test_what_is_later_than_the_point_that_a_run_went_on_from_does_not_count(
+def test_checkpoints_later_than_the_resumed_one_do_not_count(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
     run, source = trained, FileSource(*corpus)
@@ -81,7 +81,7 @@ def test_what_is_later_than_the_point_that_a_run_went_on_from_does_not_count(
         assert updates(run / series) == expected, series
 
 
-def test_a_best_checkpoint_of_an_abandoned_future_is_not_kept_as_the_final_model(
+def test_a_best_checkpoint_later_than_the_resumed_one_is_not_the_final_model(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
     run, source = trained, FileSource(*corpus)
@@ -103,7 +103,7 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(
     assert any(line.startswith("Average of the last 2 checkpoints") for line in lines.lines)
 
 
-def test_without_a_whole_checkpoint_to_average_the_last_update_is_judged(
+def test_without_a_valid_checkpoint_to_average_the_last_update_is_validated(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
     run, source = trained, FileSource(*corpus)
@@ -117,29 +117,29 @@ def test_without_a_whole_checkpoint_to_average_the_last_update_is_judged(
         average_run(run, None, lambda _: None)
 
 
-def test_a_final_model_serves_until_its_training_has_gone_on_to_a_better_one(
+def test_a_final_model_is_used_until_resumed_training_finds_a_better_one(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
     run, source = trained, FileSource(*corpus)
 
-    def used() -> Path:
+    def usable() -> Path:
         return RunDirectory(run).usable_checkpoint(lambda _: None)
 
-    assert used() == run / "final" / "update-00000020"
+    assert usable() == run / "final" / "update-00000020"
     train(run, source, small_config(max_updates=40), StopsAt(25))
-    assert used() == run / "final" / "update-00000020"
+    assert usable() == run / "final" / "update-00000020"
     train(run, source, small_config(max_updates=40), StopsAt(35))
-    assert used() == run / "best" / "update-00000030"
+    assert usable() == run / "best" / "update-00000030"
     average_run(run, None, lambda _: None)
-    assert used() == run / "final" / "update-00000030"
-    assert read_json(used() / "state.json")["averaged"] == 3
+    assert usable() == run / "final" / "update-00000030"
+    assert read_json(usable() / "state.json")["averaged"] == 3
     train(run, source, small_config(max_updates=40), Lines())
-    assert used() == run / "final" / "update-00000040"
-    damage(used())
-    assert used().parent == run / "best"
+    assert usable() == run / "final" / "update-00000040"
+    damage(usable())
+    assert usable().parent == run / "best"
 
 
-def test_what_a_killed_process_left_does_not_hinder_a_save(
+def test_leftovers_of_a_killed_process_do_not_prevent_a_save(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
@@ -167,7 +167,7 @@ def test_a_manifest_of_another_shape_is_damage(
     assert any(line.startswith("Resuming after update 10") for line in lines.lines)
 
 
-def test_a_file_that_the_disk_does_not_give_is_damage(
+def test_a_file_that_cannot_be_read_is_damage(
     corpus: Corpus, small_config: MakeConfig, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = trained
@@ -185,7 +185,7 @@ def test_a_file_that_the_disk_does_not_give_is_damage(
     assert any(line.startswith("Resuming after update 10") for line in lines.lines)
 
 
-def test_a_run_without_a_whole_checkpoint_to_go_on_from_is_left_as_it_is(
+def test_a_run_without_a_valid_checkpoint_to_resume_from_is_not_changed(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
     run = trained
@@ -198,7 +198,7 @@ def test_a_run_without_a_whole_checkpoint_to_go_on_from_is_left_as_it_is(
     assert Translator.load(run).translate(["abc"])
 
 
-def test_text_that_is_prepared_again_is_cut_by_the_tokenizers_that_the_run_has(
+def test_text_that_is_prepared_again_is_encoded_with_the_tokenizers_of_the_run(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     run, source = tmp_path / "run", FileSource(*corpus)
@@ -217,7 +217,7 @@ def test_text_that_is_prepared_again_is_cut_by_the_tokenizers_that_the_run_has(
     assert len(Translator.load(run).translate(["abc"])) == 1
 
 
-def test_a_run_whose_text_is_cut_by_another_tokenizer_does_not_go_on(
+def test_a_run_with_another_tokenizer_does_not_resume(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     run, source = tmp_path / "run", FileSource(*corpus)
@@ -229,7 +229,9 @@ def test_a_run_whose_text_is_cut_by_another_tokenizer_does_not_go_on(
         train(run, source, small_config(max_updates=20, cooldown=0), Lines())
 
 
-def test_a_log_on_a_full_disk_is_told_in_one_line(corpus: Corpus, small_config: MakeConfig, tmp_path: Path) -> None:
+def test_a_log_on_a_full_disk_is_reported_in_one_line(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("/dev/full, a disk that is always full, is not here")
     run = tmp_path / "run"
@@ -239,7 +241,7 @@ def test_a_log_on_a_full_disk_is_told_in_one_line(corpus: Corpus, small_config: 
         train(run, FileSource(*corpus), small_config(), Lines())
 
 
-def test_translations_of_another_number_are_refused_where_they_decide_what_is_best(
+def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     run, source = tmp_path / "run", FileSource(*corpus)

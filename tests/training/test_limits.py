@@ -1,4 +1,4 @@
-"""When a training ends, and how its rate falls before."""
+"""When a training stops, and its cooldown before that."""
 
 import os
 import signal
@@ -30,14 +30,14 @@ Corpus = tuple[Path, Path]
 MakeConfig = Callable[..., RunConfig]
 
 
-def cooled(settings: TrainConfig, clock_s: float = 0.0, **counters: int) -> TrainState:
+def start(settings: TrainConfig, clock_s: float = 0.0, **counters: int) -> TrainState:
     return start_cooldown(settings, TrainState(**counters), clock_s)
 
 
-def test_the_last_quarter_of_the_updates_falls_in_a_straight_line_to_nothing() -> None:
+def test_the_rate_falls_linearly_to_zero_over_the_last_quarter_of_the_updates() -> None:
     settings = TrainConfig(max_updates=4000, cooldown=0.25)
-    assert cooled(settings, update=2999) == TrainState(update=2999)
-    state = cooled(settings, update=3000)
+    assert start(settings, update=2999) == TrainState(update=2999)
+    state = start(settings, update=3000)
     assert (state.cooldown_from, state.cooldown_to) == (3000, 4000)
     factors = [cooldown_factor(state, update) for update in range(1, 4001)]
     assert factors[:3000] == [1.0] * 3000
@@ -48,8 +48,8 @@ def test_the_last_quarter_of_the_updates_falls_in_a_straight_line_to_nothing() -
 
 def test_the_last_quarter_of_the_minutes_takes_as_many_updates_as_fit() -> None:
     settings = TrainConfig(max_minutes=20, cooldown=0.25)
-    assert cooled(settings, 899, update=600).cooldown_to == 0
-    state = cooled(settings, 900, update=600)
+    assert start(settings, 899, update=600).cooldown_to == 0
+    state = start(settings, 900, update=600)
     assert (state.cooldown_from, state.cooldown_to, state.cooldown_cause) == (600, 800, "train.max_minutes = 20")
     assert start_cooldown(settings, replace(state, update=700), 1190) == replace(state, update=700)
     assert stop_reason(settings, replace(state, update=799), 1190) is None
@@ -59,19 +59,19 @@ def test_the_last_quarter_of_the_minutes_takes_as_many_updates_as_fit() -> None:
 
 def test_the_nearest_limit_decides() -> None:
     settings = TrainConfig(max_minutes=20, max_updates=700, cooldown=0.25)
-    assert cooled(settings, 600, update=525).cooldown_to == 700
-    assert cooled(replace(settings, max_updates=10_000), 900, update=525).cooldown_to == 700
+    assert start(settings, 600, update=525).cooldown_to == 700
+    assert start(replace(settings, max_updates=10_000), 900, update=525).cooldown_to == 700
 
 
-def test_patience_that_has_run_out_is_followed_by_a_quarter_of_the_whole() -> None:
+def test_a_quarter_of_the_whole_follows_when_patience_has_run_out() -> None:
     settings = TrainConfig(patience=3, cooldown=0.25)
-    assert cooled(settings, update=900, stale_validations=2).cooldown_to == 0
-    state = cooled(settings, update=900, stale_validations=3)
+    assert start(settings, update=900, stale_validations=2).cooldown_to == 0
+    state = start(settings, update=900, stale_validations=3)
     assert (state.cooldown_to, state.cooldown_cause) == (1200, "train.patience = 3")
     assert stop_reason(settings, replace(state, update=1199, stale_validations=9), 0) is None
     assert "train.patience = 3" in str(stop_reason(settings, replace(state, update=1200), 0))
-    assert cooled(replace(settings, max_updates=1000), update=900, stale_validations=3).cooldown_to == 1000
-    assert cooled(settings, update=1, stale_validations=3).cooldown_to == 2
+    assert start(replace(settings, max_updates=1000), update=900, stale_validations=3).cooldown_to == 1000
+    assert start(settings, update=1, stale_validations=3).cooldown_to == 2
 
 
 def test_without_a_cooldown_patience_ends_the_training() -> None:
@@ -80,20 +80,20 @@ def test_without_a_cooldown_patience_ends_the_training() -> None:
     assert "train.patience" in str(stop_reason(settings, state, 0))
 
 
-def test_a_cooldown_for_a_limit_that_is_no_longer_set_is_forgotten() -> None:
+def test_a_cooldown_for_a_limit_that_is_no_longer_set_is_cancelled() -> None:
     settings = TrainConfig(max_minutes=20, cooldown=0.25)
-    state = cooled(settings, 900, update=600)
+    state = start(settings, 900, update=600)
     assert cancel_stale_cooldown(settings, state) == state
     assert cancel_stale_cooldown(replace(settings, max_minutes=40), state) == TrainState(update=600)
 
 
-def test_the_share_that_is_done_counts_the_end_of_the_cooldown() -> None:
+def test_the_fraction_done_is_of_the_end_of_the_cooldown() -> None:
     settings = TrainConfig(patience=3, cooldown=0.25)
-    state = cooled(settings, update=900, stale_validations=3)
+    state = start(settings, update=900, stale_validations=3)
     assert fraction_done(settings, state) == pytest.approx(0.75)
 
 
-def test_a_share_beyond_the_whole_is_refused() -> None:
+def test_a_cooldown_longer_than_the_training_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"train\.cooldown: found 1\.5"):
         RunConfig.from_mapping({"train": {"cooldown": 1.5}})
 
@@ -105,7 +105,7 @@ def rates(config: RunConfig, lines: Lines) -> list[float]:
     ]
 
 
-def test_a_training_cools_down_and_says_so(
+def test_a_training_cools_down_and_logs_it(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     config = small_config(max_updates=20, cooldown=0.25)
@@ -115,7 +115,7 @@ def test_a_training_cools_down_and_says_so(
     assert "train.max_updates = 20: over the next 5 updates" in said
 
 
-def test_a_training_stopped_in_its_cooldown_goes_on_to_the_very_same_weights(
+def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     class Impatient(Lines):
@@ -132,7 +132,7 @@ def test_a_training_stopped_in_its_cooldown_goes_on_to_the_very_same_weights(
     assert all(bool((value == parts[name]).all()) for name, value in whole.items())
 
 
-def test_a_training_that_is_to_last_longer_goes_back_to_its_curve(
+def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     source = FileSource(*corpus)

@@ -37,7 +37,7 @@ def test_the_smoothed_target_distribution_is_the_papers_by_hand() -> None:
     assert loss.item() == pytest.approx(-(q * logits[0, 0]).sum().item())
 
 
-def test_a_batch_of_padding_alone_gives_zero_and_not_nan() -> None:
+def test_a_batch_of_padding_only_gives_zero_and_not_nan() -> None:
     logits, targets = logits_and_targets(seed=5)
     loss, nll, tokens = smoothed_loss(logits, torch.full_like(targets, PAD), PAD, 0.1)
     (gradient,) = torch.autograd.grad(loss, logits)

@@ -1,4 +1,4 @@
-"""R-Drop by the paper's formula, part by part and all at once, and where it does nothing."""
+"""R-Drop by the paper's formula, in chunks and on all logits at once, and where it has no effect."""
 
 import pytest
 import torch
@@ -78,7 +78,7 @@ def test_while_a_trace_records_the_loss_and_its_gradients_are_the_same() -> None
         torch.testing.assert_close(found[name], gradient, msg=name, atol=1e-5, rtol=1e-4)
 
 
-def test_the_divergence_by_hand() -> None:
+def test_the_symmetric_kl_by_hand() -> None:
     """p = (1/2, 1/2) and q = (1/4, 3/4): KL(p ‖ q) = ½ log 2 + ½ log ⅔, KL(q ‖ p) = ¼ log ½ + ¾ log 3/2."""
     p = torch.tensor([[0.5, 0.5], [0.25, 0.75]])
     apart, _ = symmetric_kl(p.log() + 7.0, p)
@@ -90,7 +90,7 @@ def test_the_divergence_by_hand() -> None:
     assert symmetric_kl_sum(logits, torch.tensor([[False]])) == 0
 
 
-def test_the_gradient_of_the_divergence_is_autograds() -> None:
+def test_the_gradient_of_the_symmetric_kl_is_autograds() -> None:
     torch.manual_seed(1)
     logits = 3 * torch.randn(14, 11, dtype=torch.float64)
     pairs = logits.unflatten(0, (7, 2)).transpose(0, 1).clone().requires_grad_()

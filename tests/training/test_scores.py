@@ -9,7 +9,7 @@ from glassformer.training.evaluation import score, tokenised_warning
 TOKENISED = [f"ein mann schläft {number} ." for number in range(150)]
 
 
-def test_text_that_looks_tokenised_is_remarked_once_in_words_of_our_own(caplog: pytest.LogCaptureFixture) -> None:
+def test_tokenised_references_are_warned_of_once_in_our_own_words(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert score(TOKENISED, TOKENISED).bleu == pytest.approx(100)
     assert not caplog.records
@@ -17,5 +17,5 @@ def test_text_that_looks_tokenised_is_remarked_once_in_words_of_our_own(caplog: 
 
 
 @pytest.mark.parametrize("references", [[], ["Ein Mann schläft."] * 3, ["Ein Mann .", "Eine Frau."]])
-def test_other_text_is_not_remarked(references: list[str]) -> None:
+def test_other_references_are_not_warned_of(references: list[str]) -> None:
     assert not tokenised_warning(references)

@@ -57,7 +57,7 @@ def test_a_run_leaves_a_translator_metrics_and_no_pickle(
     assert suffixes <= {".json", ".jsonl", ".safetensors", ".log", ".ids", ".lengths", ".offsets", ""}
 
 
-def test_a_stopped_run_goes_on_to_the_very_same_weights(
+def test_a_resumed_run_ends_with_the_same_weights(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     source = FileSource(*corpus)
@@ -68,7 +68,7 @@ def test_a_stopped_run_goes_on_to_the_very_same_weights(
     assert equal(weights(tmp_path / "whole", "latest"), weights(tmp_path / "halves", "latest"))
 
 
-def test_sigterm_saves_and_the_same_command_goes_on(
+def test_sigterm_saves_and_the_same_command_resumes(
     corpus: Corpus, small_config: MakeConfig, trained: Path, tmp_path: Path
 ) -> None:
     class Impatient(Lines):
@@ -87,7 +87,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(
     assert equal(weights(run, "latest"), weights(trained, "latest"))
 
 
-def test_a_run_stopped_before_its_first_validation_can_be_ended_where_it_stands(
+def test_a_run_stopped_before_its_first_validation_can_be_finished_there(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     class Impatient(Lines):
@@ -112,7 +112,7 @@ def test_another_setting_or_another_text_in_the_same_directory_is_refused(
         train(run, FileSource(tgt, src), small_config(max_updates=2), lines)
 
 
-def test_a_rate_that_explodes_stops_before_the_update_and_spares_the_checkpoint(
+def test_divergence_stops_before_the_update_and_leaves_the_checkpoint(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
@@ -142,7 +142,7 @@ def test_patience_ends_a_run_that_no_longer_improves(
     assert "train.patience" in outcome.reason
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_is_used(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
     run = trained
@@ -233,7 +233,7 @@ def test_weights_of_another_shape_are_refused(
         Translator.load(run)
 
 
-def test_tensorboard_events_are_written_when_asked_for(
+def test_tensorboard_events_are_written_on_request(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
