@@ -17,7 +17,13 @@ from glassformer import ModelConfig, Transformer
 from glassformer.explain import resolved_axes
 from glassformer.explain.recording import record_pass
 from glassformer.model.embedding import Embedding
-from glassformer.model.positions import LearnedPositions, RelativePositions, RotaryPositions, SinusoidalPositions
+from glassformer.model.positions import (
+    LearnedPositions,
+    Positions,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+)
 from glassformer.tasks import load_task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
 from glassformer.training.loss import smoothed_loss
@@ -288,13 +294,13 @@ lesson.states("Step 2", "Z = X + P", x + p, z)
 # %%
 n, config = 24, ModelConfig(d_model=64, n_heads=1, max_length=64, relative_clip=8)
 q, k = torch.randn(2, 1, 1, 1, 64)
-rotary = RotaryPositions(config)
-turned_q, turned_k = (rotary(vector.expand(1, 1, 64, 64), 0)[0, 0] for vector in (q, k))
+rotary, whole = RotaryPositions(config), Positions.of_length(n, torch.device("cpu"))
+turned_q, turned_k = (rotary(vector.expand(1, 1, 64, 64), torch.arange(64))[0, 0] for vector in (q, k))
 waves, learned = SinusoidalPositions(config).table[:n], LearnedPositions(config).table[:n].detach()
 products = {
     "sinusoidal": waves @ waves.T,
     "learned, untrained": learned @ learned.T,
-    "relative": RelativePositions(config).products(q.expand(1, 1, n, 64), n)[0, 0].detach(),
+    "relative": RelativePositions(config).products(q.expand(1, 1, n, 64), whole)[0, 0].detach(),
     "rotary": turned_q[:n] @ turned_k[:n].T,
 }
 

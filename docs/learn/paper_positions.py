@@ -38,7 +38,7 @@ lesson = Lesson("paper 3.5", "Attention Is All You Need, section 3.5: Positional
 # %%
 config = ModelConfig.base()
 D = config.d_model
-table = SinusoidalPositions(config)(0, config.max_length).double()
+table = SinusoidalPositions(config)(torch.arange(config.max_length)).double()
 print(f"(n_seq, d_model) = {tuple(table.shape)}")
 for pos, i in ((0, 0), (1, 0), (7, 10), (1_000, 255)):
     angle = pos / 10_000 ** (2 * i / D)
@@ -172,8 +172,9 @@ for kind in KINDS:
 # %%
 turn = RotaryPositions(ModelConfig.base(max_length=64))
 q, k = torch.randn(1, 1, 6, 64), torch.randn(1, 1, 6, 64)
-early, late = (turn(q, start) @ turn(k, start).transpose(-2, -1) for start in (0, 40))
-print(f"queries differ by up to {float((turn(q, 0) - turn(q, 40)).abs().max()):.2f}")
+here, there = torch.arange(6), torch.arange(40, 46)
+early, late = (turn(q, places) @ turn(k, places).transpose(-2, -1) for places in (here, there))
+print(f"queries differ by up to {float((turn(q, here) - turn(q, there)).abs().max()):.2f}")
 print(f"products differ by up to {float((early - late).abs().max()):.1e}")
 assert float((early - late).abs().max()) < 1e-4
 

@@ -18,8 +18,8 @@ VALUE_WORDS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 def commands_page() -> str:
     return page(
         "Commands",
-        "`glassformer COMMAND --help` says the same on your terminal, and `glassformer --version` which version it "
-        "is. Settings that are no option of their own are reached with `--set section.key=value`: see "
+        "`glassformer COMMAND --help` prints this on your terminal, and `glassformer --version` the version."
+        " Settings that are no option of their own are reached with `--set section.key=value`: see "
         "[settings](settings.md).",
         *(command_section(registered.callback) for registered in app.registered_commands if registered.callback),
         "## Exit codes",
@@ -63,7 +63,7 @@ def plain_type(hint: Any) -> Any:
 
 
 def exit_codes() -> Iterator[list[str]]:
-    yield ["`0`", "It is done. Also when whoever read the output had enough of it (`| head`)."]
+    yield ["`0`", "Success. Also if the reader of the output ended first (`| head`)."]
     yield ["`1`", "`diff`: the two sides part. `trace --verify`: a step or an operation does not follow."]
     base = errors.GlassformerError
     classes = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, base)]
@@ -73,5 +73,5 @@ def exit_codes() -> Iterator[list[str]]:
         if number == base.exit_code:
             meanings = ["An unknown option, or a value that an option does not take.", *meanings]
         yield [code(number), " ".join(meanings)]
-    yield [code(INTERRUPTED), "Interrupted (Ctrl-C). A training has saved its state: the same command goes on."]
-    yield [code(TERMINATED), "A training was ended by SIGTERM and has saved its state: the same command goes on."]
+    yield [code(INTERRUPTED), "Interrupted (Ctrl-C). A training has saved its state: the same command continues."]
+    yield [code(TERMINATED), "A training was ended by SIGTERM and has saved its state: the same command continues."]

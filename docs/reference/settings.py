@@ -29,8 +29,8 @@ def settings_page() -> str:
         "set has the default above. Training replaces the vocabulary sizes by those of its tokenizers; the "
         "parameters are counted with the sizes given here.",
         table(["name", "what it is", "what it sets", "parameters"], named_models()),
-        "## What may change when a run goes on",
-        "The same command goes on with a stopped run. All of `decode` may then have other values, and so may "
+        "## What may change when a run continues",
+        "The same command continues a stopped run. All of `decode` may then have other values, and so may "
         + ", ".join(code(key) for key in sorted(MAY_CHANGE)) + "; so may `train.valid_translations` where "
         "`train.metric` is `loss`, and `train.accumulate` with the number of processes, as long as their product "
         "stays what it was: see [scaling](scaling.md#going-on-with-another-number-of-processes). Any other "

@@ -36,7 +36,7 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             _fail("interrupted.", INTERRUPTED)
-        except BrokenPipeError:  # whoever read our output has enough
+        except BrokenPipeError:  # the reader of our output has ended
             _let_go_of_output()
             raise SystemExit(0) from None
 

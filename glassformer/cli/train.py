@@ -19,9 +19,9 @@ Pairs = Annotated[
 ]
 Src = Annotated[Path | None, typer.Option(help="Source texts, one a line, plain or .gz")]
 Tgt = Annotated[Path | None, typer.Option(help="Their translations, line by line")]
-Valid = Annotated[Path | None, typer.Option(help="A file of pairs for validation, beside PAIRS")]
-ValidSrc = Annotated[Path | None, typer.Option(help="Validation sources, beside --src")]
-ValidTgt = Annotated[Path | None, typer.Option(help="Validation targets, beside --tgt")]
+Valid = Annotated[Path | None, typer.Option(help="A file of pairs for validation, with PAIRS")]
+ValidSrc = Annotated[Path | None, typer.Option(help="Validation sources, with --src")]
+ValidTgt = Annotated[Path | None, typer.Option(help="Validation targets, with --tgt")]
 Config = Annotated[Path | None, typer.Option(help=r"A TOML file with all of this: run, \[data], \[model] ...")]
 Model = Annotated[str | None, typer.Option(help="tiny, small, base, big or walkthrough; tiny if none is named")]
 MaxUpdates = Annotated[int | None, typer.Option(help="End after this many updates")]
@@ -43,7 +43,7 @@ def train(
     max_minutes: MaxMinutes = None,
     set_: opt.Set = None,
 ) -> None:
-    """Train a model on pairs of text, from raw text to a working translator. The same command goes on after a stop.
+    """Train a model on pairs of text, from raw text to a working translator. The same command continues after a stop.
 
     [bold]glassformer train --src A.en --tgt A.de --run runs/first[/bold]
     [bold]glassformer train pairs.tsv --run runs/second --model small --max-minutes 30[/bold]
@@ -85,7 +85,7 @@ def diversify(
 ) -> None:
     """Make more pairs of the same text: a teacher of each direction is trained and translates one side of it.
 
-    What comes of it is learned like any text; the last line says how. The same command goes on after a stop.
+    The last line says how to train on the result. The same command continues after a stop.
 
     [bold]glassformer diversify --src A.en --tgt A.de --run runs/more --max-minutes 20[/bold]
     """

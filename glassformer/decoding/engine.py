@@ -27,7 +27,7 @@ class SearchJob:
     limits: Sequence[int]
     """The maximum length of each output."""
     sample_keys: Sequence[int]
-    """What the random numbers of sampling follow from, beside the seed."""
+    """Seeds the random numbers of sampling, together with the seed."""
     options: DecodeConfig
     constraints: Sequence[Constraints] | None = None
     attention: bool = False

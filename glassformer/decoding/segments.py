@@ -30,7 +30,7 @@ class Segment:
     request: int
     """The number of its request in the batch of requests."""
     sample_key: int
-    """What the random numbers of sampling follow from, beside the seed."""
+    """Seeds the random numbers of sampling, together with the seed."""
     gap: str
     """The white space after it."""
     constraints: Constraints

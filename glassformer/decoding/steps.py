@@ -40,7 +40,7 @@ def pad_ids(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) ->
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
     """The model's log-probabilities, in float32, with -inf for padding and bos, which no output may hold.
 
-    The others keep what the softmax gave them, so that they say the same as the loss and a trace do.
+    The others keep their softmax values, so that they equal those of the loss and of a trace.
     """
     log_probs = logits.log_softmax(dim=-1, dtype=torch.float32)
     log_probs[..., config.pad_id] = -math.inf
@@ -83,7 +83,7 @@ class Steps(Protocol):
         ...
 
     def exchange(self, rows: Int[Tensor, "rows"]) -> None:
-        """The same for as many rows, each of which stays with its source."""
+        """The same where the number of rows stays, and each row keeps its source."""
         ...
 
 
@@ -232,7 +232,7 @@ class BeamSteps(DecoderSteps):
         return self._last_weights().float().mean(dim=1).flatten(0, 1)
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
-        """Row i becomes what row ``rows[i]`` was; each source keeps no row or as many as the others, together."""
+        """Row i becomes what row ``rows[i]`` was; each source keeps the same number of rows, or none."""
         if not len(rows):
             return
         slots, before = self._cache.slots, len(self._memory)
@@ -245,7 +245,7 @@ class BeamSteps(DecoderSteps):
         self._cache.reorder((rows % slots).view(len(sources), -1))
 
     def exchange(self, rows: Int[Tensor, "rows"]) -> None:
-        """The same for as many rows, each of which stays with its source."""
+        """The same where the number of rows stays, and each row keeps its source."""
         self._cache.reorder((rows % self._cache.slots).view(len(self._memory), -1))
 
 
@@ -294,7 +294,7 @@ class EnsembleSteps:
             member.select(rows)
 
     def exchange(self, rows: Int[Tensor, "rows"]) -> None:
-        """The same for as many rows, each of which stays with its source."""
+        """The same where the number of rows stays, and each row keeps its source."""
         for member in self._members:
             member.exchange(rows)
 

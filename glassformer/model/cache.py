@@ -23,7 +23,7 @@ class RowOrder:
                 self._moved = to, taken
 
     def of(self, values: Tensor, filled: int | None = None) -> Tensor:
-        """``values`` in the new order, of which axis 2 is filled so far; they may be written over."""
+        """``values`` in the new order, which may be written over; ``filled`` is the length of axis 2 in use."""
         if self._moved is None:
             return values.index_select(0, self._rows)
         to, taken = self._moved

@@ -143,7 +143,7 @@ def _check_rows(name: str, found: int, rows: int) -> None:
 
 
 def _check_device(name: str, given: Tensor, owner: Tensor) -> None:
-    # Weights on meta are nowhere yet, or are fetched by whoever offloads them: they refuse nothing.
+    # Weights on meta do not exist yet, or are offloaded: there is no device to compare with.
     if given.device != owner.device and owner.device.type != "meta":
         raise InputError(
             f"{name}: found on {given.device}, expected on {owner.device}, where the model is. "

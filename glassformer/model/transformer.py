@@ -91,7 +91,7 @@ class Transformer(nn.Module):
     def hidden(
         self, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch tgt d_model"]:
-        """The same up to the output projection, for whoever needs not all logits at once."""
+        """The decoder's output before the output projection."""
         check_pair(src_ids, tgt_in_ids)
         memory, src_mask = self.encode(src_ids)
         return self._decode(tgt_in_ids, memory, src_mask, None)
@@ -124,7 +124,7 @@ class Transformer(nn.Module):
     def encode(
         self, src_ids: Int[Tensor, "batch src"]
     ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch 1 1 src"]]:
-        """The memory of each source position, and the mask that hides padding from whoever reads it."""
+        """The memory of each source position, and the mask that hides padding in it."""
         check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
         src_mask = padding_mask(src_ids, self.config.pad_id)
         src_mask = tap(self, "src_mask", src_mask, "batch one one src")

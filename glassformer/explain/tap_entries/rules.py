@@ -39,7 +39,7 @@ def _repeating(written: Sequence[int], n: int) -> Iterable[int]:
 
 
 def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tensor, left: Tensor) -> None:
-    """Change one row by what is demanded of its source: no end before all is there, nothing banned, the prefix."""
+    """Apply the source's constraints to one row: no end before all phrases occur, nothing banned, the prefix."""
     if not scope.has("search.required_ids"):
         return
     if not all(_occurs(phrase, written) for phrase in _phrases(scope, "required_ids", source)):

@@ -58,7 +58,7 @@ class Record:
 
 
 class Scope:
-    """A trace as seen from one of its steps: a value asked for is the latest one before that step."""
+    """A trace as seen from one of its steps: each value is the latest one before that step."""
 
     def __init__(self, record: Record, place: int) -> None:
         self._record, self._place = record, place
