@@ -27,7 +27,8 @@ def speed_page() -> str:
         f"sentences of Multi30k's test_2016_flickr with the same weights, {_tuning(cells)}. "
         "`small` is 3+3 layers, d_model 256, d_ff 1024, vocabulary 10,000, trained for a short time; `base` has the "
         "paper's sizes and random weights, and writes 16 tokens for each sentence. Loading and tokenisation are not "
-        "timed. One by one means that each sentence waits for the one before.",
+        "timed. One by one means that each sentence waits for the one before. These figures are of the decoder "
+        "before translating ran the modules' own forward pass, and not yet measured again.",
         "## Sentences a second",
         table(["system", *map(_title, cells)], _speeds(cells)),
         "Quartiles, and the setting in which each ran: [the results](../benchmarks/results/decoding.json).",
