@@ -49,7 +49,8 @@ def _steps() -> Iterator[str]:
         f"sublayer{_but_eole(results)}. Medians of {rounds} rounds, in which the systems take turns. "
         "glassformer reuses freed memory, as its trainings do; the others run with their defaults. "
         "nn.Transformer and x-transformers also apply dropout to attention weights, so compare them in the columns "
-        "without dropout."
+        "without dropout. These figures are of the training step before it ran the modules' own forward pass without "
+        "padding, and not yet measured again."
     )
     yield from _columns(results["columns"])
 

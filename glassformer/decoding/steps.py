@@ -1,18 +1,9 @@
-"""The decoder, one target position at a time: ids in, log-probabilities of the next id out.
+"""Decoding one target position at a time: ids in, log-probabilities of the next id out.
 
-Keeps the memory and the cache of a batch and lets their rows be dropped, repeated and reordered. Knows nothing
-of how the next id is chosen. ``Steps`` is all that a search asks of it, so that one search runs over the plain
-model and over whatever else can say what follows.
-
-Several models that decide together: each next id by the mean of their probabilities.
-
-All of them read the same source and write the same target, each with its own memory and cache. Knows nothing of
-text; that their vocabularies are one is checked where they are loaded.
-
-``Steps`` over the decoder without taps: as many ids a second as there can be, the same log-probabilities.
-
-``DecoderSteps`` is the plain walk that these must equal, and what a trace records. Knows nothing of how the next id
-is chosen.
+``Steps`` is all that a search needs of a model, so that one search runs over any of these:
+``DecoderSteps``, a row for each hypothesis, which a trace records; ``BeamSteps``, the hypotheses of a source as slots
+of one row; and ``EnsembleSteps``, several models whose probabilities are averaged. They keep the memory and the cache
+of a batch, and drop, repeat and reorder its rows as the search says.
 """
 
 import math
@@ -48,15 +39,10 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
     return log_probs
 
 
-def mean_of_heads(weights: Float[Tensor, "rows heads tgt src"]) -> Float[Tensor, "rows src"]:
-    """Where the last position looked, in float32: each row sums to 1."""
-    return weights[:, :, -1].float().mean(dim=1)
-
-
 class Steps(Protocol):
-    """What a search asks of a model: the next id's log-probabilities, and rows that follow the search.
+    """What a search needs of a model: the log-probabilities of the next id, and rows that follow the search.
 
-    It begins with one row for each source; the first step wants bos in every row.
+    There is one row for each source at the start; the ids of the first step are bos.
     """
 
     @property
@@ -66,16 +52,16 @@ class Steps(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the ids are read and the log-probabilities come back."""
+        """The device of the ids and the log-probabilities."""
         ...
 
     @property
     def fills_gaps(self) -> bool:
-        """Whether it costs less when the last rows take the places of those that are dropped; else order is kept."""
+        """Whether dropping rows is cheaper if the last rows take their places; otherwise the order is kept."""
         ...
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """What may follow once ``ids`` stand at the next position of each row: float32, -inf at pad and bos."""
+        """The log-probabilities after ``ids`` at the next position of each row: float32, -inf for padding and bos."""
         ...
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
@@ -89,11 +75,11 @@ class Steps(Protocol):
 
 @runtime_checkable
 class AttendingSteps(Steps, Protocol):
-    """Steps that tell where the decoder looked, for scores that count coverage."""
+    """Steps that also give the decoder's attention, for the coverage penalty."""
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
-        """Which source positions of each row are no padding."""
+        """Which source positions of each row are not padding."""
         ...
 
     def attention(self) -> Float[Tensor, "rows src"]:
@@ -102,20 +88,20 @@ class AttendingSteps(Steps, Protocol):
 
 
 def require_attention(steps: Steps) -> AttendingSteps:
-    """The same steps, known to tell where they look; raises ``ConfigError`` when they do not."""
+    """The same steps; raises ``ConfigError`` if they do not give their attention."""
     if not isinstance(steps, AttendingSteps):
         raise ConfigError(
-            f"decode.coverage_penalty: found {type(steps).__name__}, expected steps that tell where the decoder "
-            "looks, as DecoderSteps do. Use them, or set coverage_penalty to 0."
+            f"decode.coverage_penalty: found {type(steps).__name__}, expected steps that give the decoder's "
+            "attention, as DecoderSteps do. Use them, or set coverage_penalty to 0."
         )
     return steps
 
 
 class DecoderSteps:
-    """A batch on its way through the decoder of one model, each hypothesis a row.
+    """The decoder of one model over a batch, with a row for each hypothesis.
 
-    With ``cached=False`` every step decodes all positions again, which the cache must equal. ``attends`` keeps where
-    each step looked, for ``attention``.
+    With ``cached=False`` every step decodes all positions again, with the same result. ``attends`` keeps the
+    attention weights of each step, for ``attention``.
     """
 
     fills_gaps = False
@@ -135,7 +121,7 @@ class DecoderSteps:
 
     @classmethod
     def of(cls, model: Transformer, src_ids: Int[Tensor, "rows src"], options: DecodeConfig) -> Self:
-        """With what the options ask of the decoder. ``src_ids`` end with eos and are padded on the right."""
+        """As the options need it. ``src_ids`` end with eos and are padded on the right."""
         return cls(model, src_ids, cached=options.cache, attends=options.coverage_penalty > 0.0)
 
     @property
@@ -149,7 +135,7 @@ class DecoderSteps:
         return self._memory.device
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """What may follow once ``ids`` stand at the next position of each row."""
+        """The log-probabilities after ``ids`` at the next position of each row."""
         read = ids[:, None]
         if self._cache is None:
             read = self._prefix = torch.cat([self._prefix, read], dim=1)
@@ -169,20 +155,20 @@ class DecoderSteps:
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
-        """Which source positions of each row are no padding."""
+        """Which source positions of each row are not padding."""
         return self._memory_mask.visible[:, 0, 0]
 
     def attention(self) -> Float[Tensor, "rows src"]:
-        """Where the last step looked; raises ``ConfigError`` when its weights were not kept."""
-        attention = mean_of_heads(self._last_weights())
+        """The last step's attention; raises ``ConfigError`` if its weights were not kept."""
+        attention = self._last_weights()[:, :, -1].float().mean(dim=1)
         note("search.attention", attention, "batch src")
         return attention
 
     def _last_weights(self) -> Float[Tensor, "batch heads tgt src"]:
         if not self._weights:
             raise ConfigError(
-                "decode.coverage_penalty: the attention weights of the last step are not there, expected them for "
-                "the score. Make the steps with attends=True, and call model.use_fused_attention without in_traces."
+                "decode.coverage_penalty: the attention weights of the last step are missing, expected them for the "
+                "score. Make the steps with attends=True, and call model.use_fused_attention without in_traces."
             )
         return self._weights[-1]
 
@@ -196,7 +182,7 @@ class DecoderSteps:
             self._cache.reorder(rows)
 
     def exchange(self, rows: Int[Tensor, "rows"]) -> None:
-        """The same for rows that each stay with their source, so that what is known of sources need not move."""
+        """The same where each row keeps its source, so that memory and cross-attention stay as they are."""
         note("search.rows", rows, "batch")
         self._prefix = self._prefix.index_select(0, rows)
         if self._cache is not None:
@@ -205,9 +191,9 @@ class DecoderSteps:
 
 
 class BeamSteps(DecoderSteps):
-    """The same with the hypotheses of a source as slots of one row: following a search copies no keys.
+    """The hypotheses of a source as slots of one row, so that reordering hypotheses copies no keys.
 
-    For a search in which every source has equally many hypotheses, and the rows of a source stand together.
+    For a search in which every source has the same number of hypotheses, in neighbouring rows.
     """
 
     fills_gaps = True
@@ -218,17 +204,17 @@ class BeamSteps(DecoderSteps):
         return self._model.new_beam_cache()
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """What may follow once ``ids`` stand at the next position of each row."""
+        """The log-probabilities after ``ids`` at the next position of each row."""
         logits = self._decode(ids.view(len(self._memory), -1))
         return token_log_probs(logits.flatten(0, 1), self._model.config)
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
-        """Which source positions of each row are no padding."""
+        """Which source positions of each row are not padding."""
         return super().source_mask.repeat_interleave(self._cache.slots, dim=0)
 
     def attention(self) -> Float[Tensor, "rows src"]:
-        """Where the last step looked; raises ``ConfigError`` when its weights were not kept."""
+        """The last step's attention; raises ``ConfigError`` if its weights were not kept."""
         return self._last_weights().float().mean(dim=1).flatten(0, 1)
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
@@ -250,7 +236,7 @@ class BeamSteps(DecoderSteps):
 
 
 def mean_log_probs(log_probs: Float[Tensor, "models ..."]) -> Float[Tensor, "..."]:
-    """The logarithm of the mean of the models' probabilities; -inf where all of them say so."""
+    """The logarithm of the mean of the models' probabilities; -inf where all of them are."""
     return log_probs.logsumexp(dim=0) - math.log(len(log_probs))
 
 
@@ -262,7 +248,7 @@ class EnsembleSteps:
 
     @property
     def config(self) -> ModelConfig:
-        """That of the first; all have its vocabulary and control ids."""
+        """The first model's; all have the same vocabulary and control ids."""
         return self._members[0].config
 
     @property
@@ -272,20 +258,20 @@ class EnsembleSteps:
 
     @property
     def fills_gaps(self) -> bool:
-        """As the first says."""
+        """The first member's; all are of one kind."""
         return self._members[0].fills_gaps
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """What may follow once ``ids`` stand at the next position of each row."""
+        """The log-probabilities after ``ids`` at the next position of each row."""
         return mean_log_probs(torch.stack([member.next_log_probs(ids) for member in self._members]))
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
-        """Which source positions of each row are no padding."""
+        """Which source positions of each row are not padding."""
         return require_attention(self._members[0]).source_mask
 
     def attention(self) -> Float[Tensor, "rows src"]:
-        """The mean of where the models looked at the last step."""
+        """The mean of the models' attention at the last step."""
         return torch.stack([require_attention(member).attention() for member in self._members]).mean(dim=0)
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
@@ -302,7 +288,7 @@ class EnsembleSteps:
 def _encode(
     model: Transformer, src_ids: Int[Tensor, "sources src"]
 ) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
-    """What ``encode`` returns; on a CPU of some sources at a time, so that what lies between stays in its cache."""
+    """What ``encode`` returns; on a CPU some sources at a time, so that intermediate values fit its cache."""
     at_once = max(1, _POSITIONS // max(1, src_ids.shape[1]))
     if src_ids.device.type != "cpu" or len(src_ids) <= at_once or is_tracing():
         return model.encode(src_ids)

@@ -31,7 +31,7 @@ from glassformer.world import World
 if TYPE_CHECKING:
     from glassformer.decoding.translator import Translator
 
-_Pickled = tuple[list[list[Candidate]], list[NDArray[Any] | None]]
+_Reply = tuple[list[list[Candidate]], list[NDArray[Any] | None]]
 
 
 class WorkerPool(TorchEngine):
@@ -56,10 +56,10 @@ class WorkerPool(TorchEngine):
         One job, or one that a trace records, is done by this process. Raises what a search raises, or ``WorkerError``
         when a worker process ends before its work does.
         """
-        if self.workers == 1 or len(jobs) <= 1 or is_tracing():
+        if len(jobs) <= 1 or is_tracing():
             yield from super().search(jobs)
             return
-        futures: dict[Future[_Pickled], int] = {}
+        futures: dict[Future[_Reply], int] = {}
         try:
             for number, job in enumerate(jobs):  # submitting raises, too, if a worker is already known to have ended
                 futures[self._executor.submit(_run, job)] = number
@@ -95,7 +95,7 @@ def _start_worker(models: list[Transformer], precision: Precision | None, thread
     _engines.append(TorchEngine(models, precision))
 
 
-def _run(job: SearchJob) -> _Pickled:
+def _run(job: SearchJob) -> _Reply:
     """The job's result; attention as arrays, because each tensor would come back with an open file."""
     result = _engines[0].run(job)
     return result.candidates, [None if one is None else one.numpy() for one in result.attention]

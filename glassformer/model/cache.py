@@ -1,6 +1,6 @@
-"""The keys and values that decoding need not compute again: appended for self-attention, kept for cross-attention.
+"""Keys and values that decoding reuses: appended to for self-attention, computed once for cross-attention.
 
-A cache is an argument of ``Transformer.decode`` and changes with each call. Knows nothing of search.
+A cache is an argument of ``Transformer.decode`` and changes with each call.
 """
 
 import torch
@@ -12,7 +12,7 @@ from glassformer.model.positions import Positions
 
 
 class RowOrder:
-    """New rows from old ones; where only places of dropped rows are filled, no other row is moved."""
+    """A new order of rows; if it only fills the places of dropped rows, no other row is moved."""
 
     def __init__(self, rows: Int[Tensor, "new"], before: int) -> None:
         self._rows, self._moved = rows, None
@@ -48,31 +48,31 @@ class AttentionCache:
 
     @property
     def rows(self) -> int | None:
-        """Sentences whose keys and values are held, or None before the first."""
+        """The number of sentences in the cache, or None before the first step."""
         return None if self._k is None else self._k.shape[0]
 
     @property
     def complete(self) -> bool:
-        """Whether the keys and values are there already and need not be computed."""
+        """Whether the keys and values are already in the cache."""
         return not self.grows and self._k is not None
 
     @property
     def k(self) -> Float[Tensor, "batch heads key d_k"]:
         """The keys so far."""
-        return self._filled(self._k)
+        return self._in_use(self._k)
 
     @property
     def v(self) -> Float[Tensor, "batch heads key d_v"]:
         """The values so far."""
-        return self._filled(self._v)
+        return self._in_use(self._v)
 
     def append(self, k: Float[Tensor, "batch heads new d_k"], v: Float[Tensor, "batch heads new d_v"]) -> None:
-        """Take new positions behind the old ones."""
+        """Append new positions."""
         if not self.grows:
-            k, v = k.contiguous(), v.contiguous()  # laid out once, not at each step that reads them
+            k, v = k.contiguous(), v.contiguous()  # once, instead of at each step that reads them
         new = self.length + k.shape[2]
-        self._k = _written(self._k, k, self.length, new)
-        self._v = _written(self._v, v, self.length, new)
+        self._k = _write(self._k, k, self.length, new)
+        self._v = _write(self._v, v, self.length, new)
         self.length = new
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
@@ -81,20 +81,20 @@ class AttentionCache:
             self._k, self._v = self._k.index_select(0, rows), self._v.index_select(0, rows)
 
     def apply(self, order: RowOrder) -> None:
-        """The same in an order that may write over the buffers."""
+        """``reorder`` in place, which may write over the buffers."""
         if self._k is not None and self._v is not None:
             self._k, self._v = order.of(self._k, self.length), order.of(self._v, self.length)
 
-    def _filled(self, buffer: Tensor | None) -> Tensor:
+    def _in_use(self, buffer: Tensor | None) -> Tensor:
         assert buffer is not None, "an empty cache has no keys"
         return buffer if buffer.shape[2] == self.length else buffer.narrow(2, 0, self.length)
 
 
-def _written(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tensor:
+def _write(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tensor:
     if buffer is None:
         return new
     if torch.is_grad_enabled() and new.requires_grad:
-        return torch.cat([buffer[:, :, :start], new], dim=2)  # what backward needs must not be written over
+        return torch.cat([buffer[:, :, :start], new], dim=2)  # backward needs the old values
     if stop > buffer.shape[2]:
         grown = buffer.new_empty(*buffer.shape[:2], 2 * stop, buffer.shape[3])
         grown[:, :, :start] = buffer[:, :, :start]
@@ -126,36 +126,36 @@ class DecoderCache:
 
     @property
     def rows(self) -> int | None:
-        """Sentences whose keys and values are held, or None before the first step."""
+        """The number of sentences in the cache, or None before the first step."""
         return self.layers[0].self_attention.rows
 
     def length_with(self, n_new: int) -> int:
-        """Target positions once ``n_new`` columns are decoded, too."""
+        """The target positions after ``n_new`` more columns."""
         return self.length + n_new
 
     def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-        """Where ``n_new`` columns of ids that are decoded next stand, and the keys that each of them sees."""
+        """The positions of the next ``n_new`` columns of ids, and the mask of the keys that each of them sees."""
         return follow_on(self.length, n_new, device)
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
-        """Follow a search: row i becomes what row ``rows[i]`` was, in every layer."""
+        """Row i becomes what row ``rows[i]`` was, in every layer."""
         for layer in self.layers:
             layer.self_attention.reorder(rows)
             layer.cross_attention.reorder(rows)
 
 
 def follow_on(start: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-    """The positions from ``start`` on, one for each new column, and the causal mask."""
+    """Consecutive positions from ``start``, one for each new column, and the causal mask."""
     keys = torch.arange(start + n_new, device=device)
     visible = causal_mask(n_new, start + n_new, device)
     return Positions(keys[start:], keys), Mask.without_empty_rows(visible, hides=n_new > 1)
 
 
 class BeamCache(DecoderCache):
-    """A row for each source, whose hypotheses are slots: columns that stand at one position.
+    """A row for each source; its hypotheses are slots, columns at one target position.
 
-    Each hypothesis sees the keys that it descends from, so that a search that reorders changes a mask and copies no
-    keys. A source's memory is held once.
+    The mask says from which earlier keys each hypothesis descends: reordering hypotheses changes the mask and copies
+    no keys. The keys and values of a source's memory are stored once.
     """
 
     mask_axes = "batch one query key"
@@ -168,11 +168,11 @@ class BeamCache(DecoderCache):
         self._lineage: Tensor | None = None  # (batch slots key): what each hypothesis sees; None while it sees all
 
     def length_with(self, n_new: int) -> int:
-        """Target positions after one more step: all columns of a step stand at one."""
+        """The target positions after one more step, whose columns all have one position."""
         return self._steps + 1
 
     def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-        """Where a column for each slot stands, and the keys that each of them sees."""
+        """The position of the next column of each slot, and the mask of the keys that each of them sees."""
         queries = torch.full((n_new,), self._steps, device=device)
         self._positions = queries if self._positions is None else torch.cat([self._positions, queries])
         self._steps += 1
@@ -185,7 +185,7 @@ class BeamCache(DecoderCache):
         return positions, Mask.without_empty_rows(self._lineage[:, None], hides=True)
 
     def reorder(self, parents: Int[Tensor, "batch slots"]) -> None:
-        """Hypothesis i of each source now continues what hypothesis ``parents[i]`` of it was."""
+        """Hypothesis i of each source becomes what its hypothesis ``parents[i]`` was."""
         if self._lineage is None and parents.shape[1] > 1:
             self._lineage = torch.ones(len(parents), 1, self.length, dtype=torch.bool, device=parents.device)
         if self._lineage is not None:
@@ -193,7 +193,7 @@ class BeamCache(DecoderCache):
         self.slots = parents.shape[1]
 
     def reorder_sources(self, order: RowOrder) -> None:
-        """The sources' rows in another order; the buffers may be written over."""
+        """Reorder the sources in place, which may write over the buffers."""
         if self._lineage is not None:
             self._lineage = order.of(self._lineage)
         for layer in self.layers:

@@ -48,12 +48,12 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
         if isinstance(second, Int8Linear) and feed_forward.activation is torch.relu:
             second.rectifies, feed_forward.activation = True, _left_to_w_2
     for module in ready.modules():
-        vars(module).update(module._modules)  # found at once, where nn.Module looks for them last
+        vars(module).update(module._modules)  # attribute look-ups find them sooner
     return ready
 
 
 def _is_plain_linear(module: nn.Module) -> bool:
-    """Whether it is ``nn.Linear`` itself and nobody watches it, so that another may compute the same in its place."""
+    """Whether it is exactly ``nn.Linear`` and has no hooks, so that another linear map can replace it."""
     return type(module) is nn.Linear and not (module._forward_hooks or module._forward_pre_hooks)
 
 
@@ -63,7 +63,7 @@ def _left_to_w_2(inner: Tensor) -> Tensor:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout for the length of a block; a model in evaluation mode is not touched: threads may share it."""
+    """A block in evaluation mode; a model that is in it already is not changed, so that threads may share it."""
     training = model.training
     if training:
         model.eval()

@@ -1,7 +1,7 @@
-"""Linear maps for translating: the same x Wᵀ + b with weights laid out, or rounded, for speed. Knows no layers.
+"""Linear maps for translating: x Wᵀ + b with weights laid out or quantized for speed.
 
-``Int8Linear`` rounds each row of x by its own greatest number, so that what a row comes to depends on no other row
-of the batch, and adds products up as integers, which is exact. PyTorch's own dynamic quantisation takes one scale for
+``Int8Linear`` scales each row of x by its own maximum, so that a result does not depend on the other rows of the
+batch, and sums products as integers, which is exact. PyTorch's own dynamic quantisation takes one scale for
 the whole batch instead.
 """
 
@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError
 
 
 class Precision(StrEnum):
-    """In what the products of a translation are computed."""
+    """The number format in which translating computes products."""
 
     FLOAT32 = "float32"
     BF16 = "bf16"
@@ -25,7 +25,7 @@ class Precision(StrEnum):
 
 
 def read_precision(name: str | None) -> Precision | None:
-    """The precision of that name, None for the model as it is; raises ``ConfigError`` with those that there are."""
+    """The precision of that name, None for no conversion; raises ``ConfigError`` for an unknown name."""
     try:
         return None if name is None else Precision(name)
     except ValueError:
@@ -46,7 +46,7 @@ class Float32Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*axes into"]) -> Float[Tensor, "*axes out"]:
         """x Wᵀ + b."""
-        # self.weight takes longer, and a step of a search asks for it some twenty times.
+        # self.weight takes longer, and a step of a search needs some twenty weights.
         weight, bias = cast(tuple[Tensor, Tensor | None], self._buffers.values())
         product = x @ weight
         return product if bias is None else product.add_(bias)

@@ -35,13 +35,13 @@ class PackedRows:
         ``pack_heads`` drops it.
         """
         moves = self._moves_of(x.shape[2])
-        heads = _moved(x.flatten(0, 2), moves.out, moves.back, None)
+        heads = _move(x.flatten(0, 2), moves.out, moves.back, None)
         return heads.view(self.batch, x.shape[2], self.positions, x.shape[3])
 
     def pack_heads(self, heads: Float[Tensor, "batch heads position d"]) -> Float[Tensor, "one row heads d"]:
         """The inverse: the heads of each row side by side."""
         moves = self._moves_of(heads.shape[1])
-        vectors = _moved(heads.flatten(0, 2), moves.back, moves.out, moves.left_out)
+        vectors = _move(heads.flatten(0, 2), moves.back, moves.out, moves.left_out)
         return vectors.view(1, len(self._cells), heads.shape[1], heads.shape[3])
 
     def _moves_of(self, n_heads: int) -> "_Moves":
@@ -74,12 +74,12 @@ class _Moves:
     left_out: Tensor
 
 
-def _moved(x: Tensor, come_from: Tensor, went_to: Tensor, went_nowhere: Tensor | None) -> Tensor:
+def _move(x: Tensor, come_from: Tensor, went_to: Tensor, went_nowhere: Tensor | None) -> Tensor:
     # torch leaves apply without types
-    return _Moved.apply(x, come_from, went_to, went_nowhere)  # type: ignore[no-any-return,no-untyped-call]
+    return _MoveVectors.apply(x, come_from, went_to, went_nowhere)  # type: ignore[no-any-return,no-untyped-call]
 
 
-class _Moved(torch.autograd.Function):
+class _MoveVectors(torch.autograd.Function):
     """Vectors at other places: whole vectors are copied, forward and backward, and none is added to another."""
 
     @staticmethod

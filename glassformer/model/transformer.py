@@ -105,7 +105,7 @@ class Transformer(nn.Module):
         """The ``hidden`` of the target positions that are ``kept``, one after the other, computed without padding.
 
         Up to rounding it is the same. In every row the first positions are kept, up to some length; each batch
-        holds at least one source token and one kept position. Nothing is shown to a trace.
+        holds at least one source token and one kept position.
         """
         check_pair(src_ids, tgt_in_ids)
         check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
@@ -141,8 +141,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch tgt vocab"]:
         """The logits of the given target positions; with a cache they follow those of the calls before.
 
-        With a ``BeamCache`` a row of ``tgt_in_ids`` holds the next id of each hypothesis of a source. Who calls
-        often makes a ``Mask`` of the memory's mask once: ``Mask.of(memory_mask)``.
+        With a ``BeamCache`` a row of ``tgt_in_ids`` holds the next id of each hypothesis of a source. For many
+        calls, pass ``Mask.of(memory_mask)``, so that the mask is examined once.
         """
         hidden = self._decode(tgt_in_ids, memory, memory_mask, cache)
         return self.output_projection(hidden)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
@@ -177,9 +177,9 @@ class Transformer(nn.Module):
     def use_fused_attention(self, on: bool = True, *, in_traces: bool = False) -> None:
         """Let one kernel of torch's own, which keeps no weights, compute equation 1, or the plain lines again.
 
-        Outputs and gradients are the same up to rounding. Self-attention with relative positions stays plain. While
-        a trace records, the plain lines run, so that their products, scores and weights can be seen; ``in_traces``
-        records what the kernel does instead.
+        Outputs and gradients are the same up to rounding. Relative and ALiBi self-attention stays plain.
+        While a trace records, the plain lines run, so that their products, scores and weights can be seen;
+        ``in_traces`` records what the kernel does instead.
         """
         for module in self.modules():
             if isinstance(module, MultiHeadAttention):

@@ -106,7 +106,7 @@ def test_steps_that_do_not_look_are_refused(make_model):
     class Blind:
         config, device = model.config, torch.device("cpu")
 
-    with pytest.raises(ConfigError, match="found Blind, expected steps that tell where the decoder"):
+    with pytest.raises(ConfigError, match="found Blind, expected steps that give the decoder's"):
         decoding.beam_search.beam_search(Blind(), [4], options)
     with pytest.raises(ConfigError, match="attends=True"):
         decoding.beam_search.beam_search(DecoderSteps(model, padded(SENTENCES)), LIMITS, options)
