@@ -1,0 +1,81 @@
+"""Decoding today beside an earlier commit: both run decoding.py, taking turns, and each cell's ratio is printed.
+
+    python benchmarks/decoding_revisions.py 94bd01d [--rounds 5] [--cells small-greedy ...] [--json FILE]
+
+Each commit is checked out into a directory of its own and measures itself with its own scripts, with random weights,
+one thread in each of two processes. Uncommitted changes do not count: "today" is HEAD.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from decoding import CELLS
+from machine import machine, ratio
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", "-C", str(ROOT), *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def seconds_of(
+    tree: Path, cells: list[str], sentences: int, single_sentences: int, report: Path
+) -> dict[str, list[float]]:
+    """Seconds of each cell and precision, as decoding.py of that commit measures them (two rounds)."""
+    subprocess.run(
+        [
+            *(sys.executable, str(tree / "benchmarks" / "decoding.py"), "--systems", "glassformer", "--rounds", "2"),
+            *("--sentences", str(sentences), "--single-sentences", str(single_sentences), "--tuning-sentences", "0"),
+            *("--cells", *cells, "--json", str(report)),
+        ],
+        check=True, cwd=tree, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(tree)},
+    )  # fmt: skip
+    measured = json.loads(report.read_text())["cells"]
+    return {f"{cell} {arm}": seconds for cell in cells for arm, seconds in measured[cell]["seconds"].items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("earlier", help="a commit, a tag or a branch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS)
+    parser.add_argument("--sentences", type=int, default=200)
+    parser.add_argument("--single-sentences", type=int, default=20)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    random.seed(1)
+    commits = {"today": git("rev-parse", "HEAD"), "earlier": git("rev-parse", options.earlier)}
+    seconds: dict[str, dict[str, list[float]]] = {"today": {}, "earlier": {}}
+    with tempfile.TemporaryDirectory() as scratch:
+        trees = {name: Path(scratch, name) for name in commits}
+        for name, commit in commits.items():
+            git("worktree", "add", "--detach", str(trees[name]), commit)
+        try:
+            for _ in range(options.rounds):
+                for name, tree in trees.items():
+                    measured = seconds_of(
+                        tree, options.cells, options.sentences, options.single_sentences, Path(scratch, "report.json")
+                    )
+                    for cell, values in measured.items():
+                        seconds[name].setdefault(cell, []).extend(values)
+        finally:
+            for tree in trees.values():
+                git("worktree", "remove", "--force", str(tree))
+    cells = [cell for cell in seconds["today"] if cell in seconds["earlier"]]
+    ratios = {cell: ratio(seconds["today"][cell], seconds["earlier"][cell]) for cell in cells}
+    for cell, row in ratios.items():
+        print(f"{cell:34} {row['median']:5.2f} times as fast   95 % {row['low']:.2f} to {row['high']:.2f}")
+    result = {"machine": machine(), "commits": commits, "ratios": ratios, "seconds": seconds}
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
