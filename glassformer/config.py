@@ -241,6 +241,15 @@ class TrainConfig(Section):
     label_smoothing: float = knob(
         0.1, "probability spread evenly over the vocabulary", symbol="ε_ls", low=0.0, high=0.99
     )
+    freeze: str = knob(
+        "",
+        "addresses of modules or weights that are not trained, with * and ?, separated by commas: encoder, *.norm*",
+    )
+    mix: float = knob(
+        0.0,
+        "share of the training pairs that come from the file of --mix, drawn anew in each epoch; 0 means half",
+        low=0.0, high=0.99,
+    )  # fmt: skip
     r_drop: float = knob(
         0.0,
         "weight of R-Drop (Liang et al. 2021; there 5): each batch passes twice, at twice the cost, and what comes "
@@ -254,7 +263,9 @@ class TrainConfig(Section):
     sharding: Literal["none", "full"] = knob(
         "none", "of several processes, each holds the whole model, or a shard of every weight, gradient and moment"
     )
-    metric: Literal["loss", "bleu", "chrf", "exact_match"] = knob("loss", "what decides the best checkpoint")
+    metric: Literal["chrf", "bleu", "exact_match", "loss"] = knob(
+        "chrf", "what decides which checkpoint is best and which model is kept; tasks with one answer set exact_match"
+    )
     validate_every: int = knob(
         0, "updates between validations; 0 means once an epoch, but not within 50 updates", low=0
     )
@@ -263,7 +274,8 @@ class TrainConfig(Section):
     )
     patience: int = knob(
         10,
-        "validations without a better metric before the cooldown begins, or, with none, training ends; 0 means never",
+        "validations without a better metric or loss before the cooldown begins, or, with none, training ends; 0 "
+        "means never",
         low=0,
     )
     stop_at: float = knob(0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never", low=0.0)

@@ -4,7 +4,9 @@ config.json                 every effective setting, and where the text came fro
 tokenizer.src.json, .tgt.json
 metrics.jsonl, train.log    what the training logged
 text/                       the encoded pairs, memory-mapped
-latest/  history/  best/  final/      series of checkpoints: to resume; to average; the best so far; to use
+latest/  history/  best/  best-loss/  final/
+                            series of checkpoints: to resume; to average; the best so far, by train.metric and by
+                            loss; to use
 """
 
 import fcntl
@@ -77,7 +79,7 @@ class RunDirectory:
         self.metrics_file = path / "metrics.jsonl"
         self.log_file = path / "train.log"
         self.latest, self.history = path / "latest", path / "history"
-        self.best, self.final = path / "best", path / "final"
+        self.best, self.best_loss, self.final = path / "best", path / "best-loss", path / "final"
 
     @property
     def exists(self) -> bool:

@@ -190,7 +190,7 @@ def _training(facts: CardFacts) -> str:
     counters, state = facts.state["counters"], facts.state
     tokens, minutes = counters["target_tokens"], counters["elapsed_s"] / 60
     device = next(line.split(" parameters on ")[1].split(".")[0] for line in facts.log if " parameters on " in line)
-    kept = [line.split("  ", 1)[1] for line in facts.log if "Average of the last" in line or "it is kept" in line]
+    kept = [line.split("  ", 2)[2].strip() for line in facts.log if line.endswith("<- kept")]
     threads = f"{state['threads']} thread{'' if state['threads'] == 1 else 's'}"
     where = f"{device}, {threads}, PyTorch {state['torch']}"
     teacher_tokens = sum(one["counters"]["target_tokens"] for one in facts.teachers)
@@ -198,7 +198,7 @@ def _training(facts: CardFacts) -> str:
         f"Training made {counters['update']:,} updates on {tokens:,} target tokens in {minutes:.0f} minutes of "
         f"wall-clock\ntime ({where}), with one seed; the teachers were trained on\n"
         f"{teacher_tokens:,} target tokens.\n"
-        f"{' '.join(kept[-2:])}"
+        f"Kept was: {kept[-1].removesuffix('<- kept').strip()}."
     )
 
 

@@ -39,6 +39,16 @@ def train(
     run: opt.NewRun = None,
     config: Config = None,
     model: Model = None,
+    init: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Start from the model of this run, or from the bundled one: bundled"),
+    ] = None,
+    mix: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Other pairs, a train.mix of what is trained on, so that less is forgotten"
+        ),
+    ] = None,
     max_updates: MaxUpdates = None,
     max_minutes: MaxMinutes = None,
     set_: opt.Set = None,
@@ -47,6 +57,7 @@ def train(
 
     [bold]glassformer train --src A.en --tgt A.de --run runs/first[/bold]
     [bold]glassformer train pairs.tsv --run runs/second --model small --max-minutes 30[/bold]
+    [bold]glassformer train pairs.tsv --run runs/tuned --init bundled[/bold]
     """
     from glassformer.cli.streams import Console
     from glassformer.training.arguments import TrainRequest
@@ -54,12 +65,16 @@ def train(
     from glassformer.training.train import train as train_run
     from glassformer.world import join_world
 
-    data = {"task": task, **_paths(pairs, src, tgt, valid, valid_src, valid_tgt)}
+    data = {"task": task, "mix": mix, **_paths(pairs, src, tgt, valid, valid_src, valid_tgt)}
     overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
     with join_world() as world:
-        request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
+        request = TrainRequest.make(
+            run=run, data=data, config_file=config, model=model, init=init, overrides=overrides
+        )
         with open_display(Console(quiet=not world.is_first)) as display:
-            outcome = train_run(request.run, request.source, request.config, display, world)
+            outcome = train_run(
+                request.run, request.source, request.config, display, world, init=request.init, mix=request.mix
+            )
     if world.is_first:
         _print_outcome(outcome)
     if outcome.final is None:

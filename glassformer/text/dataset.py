@@ -38,6 +38,12 @@ class EncodedTexts(NamedTuple):
         return cls(np.fromiter(chain.from_iterable(texts), _dtype(vocab), int(lengths.sum())), lengths)
 
 
+def join_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
+    """The texts of all parts, one after the other; where words begin is not kept."""
+    ids, lengths = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
+    return EncodedTexts(ids, lengths)
+
+
 class EncodedSide:
     """The ids of all sources, of all targets, or of a selection of either."""
 

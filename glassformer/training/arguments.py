@@ -1,4 +1,4 @@
-"""One request to train, made of a TOML file, a named model, overrides and the names of the data."""
+"""One request to train, made of a TOML file, a named model or one to start from, overrides and names of data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,22 +9,25 @@ from glassformer.config import RunConfig, named_model
 from glassformer.errors import ConfigError, nearest
 from glassformer.settings import apply_overrides, read_toml
 from glassformer.training.data import FileSource, Source, TaskSource
+from glassformer.training.fine_tuning import InitialModel
 
 _KEYS_OF_KIND = {
     "src": ("src", "tgt", "valid_src", "valid_tgt"),
     "pairs": ("pairs", "valid"),
     "task": ("task",),
 }
-DATA_KEYS = tuple(key for keys in _KEYS_OF_KIND.values() for key in keys)
+DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """Where to train, on what, and how."""
+    """Where to train, on what, and how; the model to start from, and other pairs to mix in, if any."""
 
     run: Path
     source: Source
     config: RunConfig
+    init: InitialModel | None = None
+    mix: FileSource | None = None
 
     @classmethod
     def make(
@@ -34,19 +37,23 @@ class TrainRequest:
         data: Mapping[str, str | None] | None = None,
         config_file: Path | None = None,
         model: str | None = None,
+        init: str | None = None,
         overrides: Sequence[str] = (),
     ) -> "TrainRequest":
         """Merge the settings; later ones win: defaults and ``tiny``, the task's, the TOML file's, the arguments.
 
-        A named model sets its sizes only. ``data`` and the TOML's ``[data]`` name ``src`` and ``tgt`` (with
-        ``valid_src``, ``valid_tgt``), or ``pairs`` (with ``valid``), or ``task``. Paths in the TOML, including
-        ``run``, are relative to its directory. Raises ``ConfigError``.
+        A named model sets its sizes only; ``init`` names a run to start from instead, or ``bundled``. ``data`` and
+        the TOML's ``[data]`` name ``src`` and ``tgt`` (with ``valid_src``, ``valid_tgt``), or ``pairs`` (with
+        ``valid``), or ``task``, and ``mix``, a file of other pairs. Paths in the TOML, including ``run`` and
+        ``init``, are relative to its directory. Raises ``ConfigError``.
         """
         values = _read_config_file(config_file) if config_file else {}
         file_data = values.pop("data", {})
-        file_run = values.pop("run", None)
-        run = run or file_run
-        source = _make_source({key: value for key, value in (data or {}).items() if value is not None} or file_data)
+        file_run, file_init = values.pop("run", None), values.pop("init", None)
+        run, init = run or file_run, init or file_init
+        names = {key: value for key, value in (data or {}).items() if value is not None} or file_data
+        mix = names.pop("mix", None)
+        source = _make_source(names)
         changes: dict[str, dict[str, Any]] = {}
         apply_overrides(changes, overrides)
         model = changes.get("model", {}).pop("name", model)
@@ -55,14 +62,28 @@ class TrainRequest:
                 "--run: found nothing, expected the directory to train in, for example --run runs/first."
             )
         task_settings = source.task.settings if isinstance(source, TaskSource) else {}
-        config = RunConfig.from_mapping(_merge_settings([task_settings, values], model, changes))
+        initial = None if init is None else InitialModel.load(init)
+        if initial is None:
+            config = RunConfig.from_mapping(_merge_settings([task_settings, values], model, changes))
+        else:
+            if model is not None:
+                raise ConfigError(
+                    f"--model: found {model!r} beside --init {init}, expected one of them: a training that starts "
+                    "from a model keeps its shape."
+                )
+            config = RunConfig.from_mapping(_merge_settings([initial.settings, values], None, changes))
+            initial.check(config)
+        if mix is None and config.train.mix:
+            raise ConfigError(
+                f"train.mix: found {config.train.mix} without other pairs, expected --mix FILE, which names them."
+            )
         sets_stop_at = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
         if sets_stop_at and config.train.stop_at and config.train.metric == "loss":
             raise ConfigError(
                 f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected bleu, chrf or "
                 "exact_match: it is a percentage. Set train.metric too, or leave train.stop_at out."
             )
-        return cls(run, source, config)
+        return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)))
 
 
 def _merge_settings(
@@ -92,6 +113,8 @@ def _read_config_file(path: Path) -> dict[str, Any]:
     values.pop("recipe", None)  # only `glassformer reproduce` reads it
     if "run" in values:
         values["run"] = path.parent / str(values["run"])
+    if values.get("init", "bundled") != "bundled":
+        values["init"] = str(path.parent / str(values["init"]))
     data = values.get("data", {})
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: data: found {data!r}, expected a section [data].")

@@ -1,6 +1,6 @@
 """Averages the weights of checkpoints: in section 6.1, the last 5 of base and the last 20 of big."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -19,7 +19,7 @@ from glassformer.errors import CheckpointError, RunError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 
 
-def average_weights(directories: list[Path]) -> dict[str, Tensor]:
+def average_weights(directories: Sequence[Path]) -> dict[str, Tensor]:
     """The mean of each weight over the checkpoints, summed in float64."""
     total: dict[str, Tensor] = {}
     for directory in directories:

@@ -15,9 +15,7 @@ from torch.optim import Adam
 
 from glassformer.checkpoint import (
     Tensors,
-    checkpoint_path,
     checkpoints,
-    is_valid,
     newest_valid,
     prune,
     read_json,
@@ -33,13 +31,16 @@ from glassformer.training.distributed import ParallelStrategy
 from glassformer.world import ALONE, World
 
 OPTIMIZER, RANDOM = "optimizer", "random"  # the names of the files
-_COOLDOWN = {"cooldown_from", "cooldown_to", "cooldown_cause"}
+# The counters that checkpoints of earlier versions may lack.
+_ADDED = {"cooldown_from", "cooldown_to", "cooldown_cause", "best_loss", "best_loss_update"}
 
 
 @dataclass(frozen=True)
 class TrainState:
     """Counters of a training. ``position`` counts the batches of the epoch so far; a higher ``best`` is better.
 
+    ``best`` is the best value of ``train.metric``, ``best_loss`` the lowest loss, each with its update;
+    ``stale_validations`` counts those in a row that improved neither.
     ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown starts and ends, 0 before it has
     started; ``cooldown_cause`` is the limit that it leads to.
     """
@@ -52,6 +53,8 @@ class TrainState:
     validated_update: int = 0
     best: float | None = None
     best_update: int = 0
+    best_loss: float | None = None
+    best_loss_update: int = 0
     stale_validations: int = 0
     cooldown_from: int = 0
     cooldown_to: int = 0
@@ -59,10 +62,10 @@ class TrainState:
 
     @classmethod
     def read(cls, checkpoint: Path) -> Self:
-        """The counters saved with a checkpoint; an old one may lack those of the cooldown."""
+        """The counters saved with a checkpoint; an old one may lack some."""
         values = read_json(checkpoint / "state.json").get("counters", {})
         known = {field.name for field in fields(cls)}
-        if values.keys() | _COOLDOWN != known:
+        if values.keys() | _ADDED != known:
             raise CheckpointError(
                 f"{checkpoint}/state.json: found counters {sorted(values)}, expected {sorted(known)}."
             )
@@ -82,6 +85,8 @@ def restore_optimizer(strategy: ParallelStrategy, optimizer: Adam, checkpoint: P
     """Put the saved moments of a checkpoint back into the optimizer."""
     saved = read_tensors(checkpoint, OPTIMIZER)
     for name, parameter in strategy.model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         state = {key: saved[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in saved}
         if saved and len(state) != 3:
             raise CheckpointError(f"{checkpoint}/{OPTIMIZER}.safetensors: holds no moments of {name}.")
@@ -176,14 +181,6 @@ class CheckpointManager:
                 "changed: the run's other models can be used. To train from scratch, name another --run."
             )
         return newest
-
-    def load_best(self, state: TrainState) -> bool:
-        """Load the weights of the best single checkpoint; False if it is missing or damaged."""
-        best = checkpoint_path(self._run.best, state.best_update)
-        usable = self._world.broadcast(lambda: is_valid(best, self._log))
-        if usable:
-            self._strategy.load(read_tensors(best, WEIGHTS), best)
-        return usable
 
     def _write(
         self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int, *, averaged: int = 0

@@ -26,11 +26,12 @@ from glassformer.text.batches import (
 )
 from glassformer.text.bpe_dropout import BpeDropout, text_keys
 from glassformer.text.corpus import Pair, check_direction, fingerprint, read_pairs
-from glassformer.text.dataset import EncodedPairs, EncodedSide, EncodedTexts, Sides
+from glassformer.text.dataset import EncodedPairs, EncodedSide, EncodedTexts, Sides, join_texts
 from glassformer.text.prepare import PreparedText
 from glassformer.world import ALONE, World
 
 _TEXTS_PER_CALL = 2**15
+_DEFAULT_SHARE = 0.5  # of other pairs
 
 
 class Source(Protocol):
@@ -133,19 +134,22 @@ class BpeDropoutSampler:
         tgt = src if config.text.joint else BpeDropout(text.tgt_tokenizer.json, p, longest)
         return cls((src, tgt), config.train.seed)
 
-    def sample(self, pairs: EncodedPairs, indices: npt.NDArray[np.int64], epoch: int) -> Sides:
-        """The pairs at ``indices``, in that order, with the tokens of this epoch; they are held in memory."""
-        sides = (pairs.src_side, pairs.tgt_side)
-        return Sides(*(self._resegment(side, index, indices, epoch) for index, side in enumerate(sides)))
+    def sample(
+        self, pairs: EncodedPairs, indices: npt.NDArray[np.int64], epoch: int
+    ) -> tuple[EncodedTexts, EncodedTexts]:
+        """The sources and targets at ``indices``, in that order, with the tokens of this epoch."""
+        return (
+            self._resegment(pairs.src_side, 0, indices, epoch),
+            self._resegment(pairs.tgt_side, 1, indices, epoch),
+        )
 
-    def _resegment(self, side: EncodedSide, index: int, indices: npt.NDArray[np.int64], epoch: int) -> EncodedSide:
+    def _resegment(self, side: EncodedSide, index: int, indices: npt.NDArray[np.int64], epoch: int) -> EncodedTexts:
         parts = []
         for start in range(0, len(indices), _TEXTS_PER_CALL):
             some = indices[start : start + _TEXTS_PER_CALL]
             keys = text_keys(some, seed=self.seed, epoch=epoch, side=index)
-            parts.append(self.dropouts[index].resegment(side.take(some), keys))
-        ids, lengths = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
-        return EncodedSide(EncodedTexts(ids, lengths))
+            parts.append(EncodedTexts(*self.dropouts[index].resegment(side.take(some), keys)))
+        return join_texts(parts)
 
 
 @dataclass(frozen=True)
@@ -171,8 +175,11 @@ class BatchStream:
         *,
         world: World = ALONE,
         bpe_dropout: BpeDropoutSampler | None = None,
+        mix: EncodedPairs | None = None,
     ) -> None:
+        """``mix``: other pairs, of which ``train.mix`` says how many join each epoch."""
         self._pairs, self._config, self._world, self._bpe_dropout = pairs, config, world, bpe_dropout
+        self._mix = mix
         self._windows = count_windows(len(pairs))
         self.epoch, self.position = epoch, position
         self._start_epoch()
@@ -224,17 +231,21 @@ class BatchStream:
         self._window_start = 0
         self._plan: list[Indices] = []
         self._plan_window(0)
-        planned_pairs = sum(len(batch) for batch in self._plan)
-        self._batches = round(len(self._plan) * len(self._pairs) / max(1, planned_pairs))
+        self._batches = round(len(self._plan) * len(self._pairs) / max(1, self._planned_pairs))
 
     def _plan_window(self, window: int) -> None:
         """Plan ``window``: 0, or the one after the current window."""
         self._window_start, self._window = self._window_start + len(self._plan), window
         indices = window_indices(len(self._pairs), window, seed=self._config.seed, epoch=self.epoch)
-        if self._bpe_dropout is None:
+        self._planned_pairs = len(indices)
+        if self._bpe_dropout is None and self._mix is None:
             self._sides, rows = Sides(self._pairs.src_side, self._pairs.tgt_side), indices
         else:
-            self._sides, rows = self._bpe_dropout.sample(self._pairs, indices, self.epoch), np.arange(len(indices))
+            parts = [self._sample(self._pairs, indices)]
+            if self._mix is not None:
+                parts.append(self._sample(self._mix, self._draw(len(self._mix), len(indices))))
+            self._sides = Sides(*(EncodedSide(join_texts(texts)) for texts in zip(*parts, strict=True)))
+            rows = np.arange(len(self._sides.src_side.lengths))
         plan = plan_batches(
             self._sides.src_side.lengths[rows],
             self._sides.tgt_side.lengths[rows],
@@ -245,3 +256,18 @@ class BatchStream:
             bucket=self._config.bucket,
         )
         self._plan = [rows[batch] for batch in plan]
+
+    def _sample(self, pairs: EncodedPairs, indices: Indices) -> tuple[EncodedTexts, EncodedTexts]:
+        """The pairs at ``indices`` with the tokens of this epoch."""
+        if self._bpe_dropout is None:
+            return pairs.src_side.take(indices), pairs.tgt_side.take(indices)
+        return self._bpe_dropout.sample(pairs, indices, self.epoch)
+
+    def _draw(self, others: int, own: int) -> Indices:
+        """Which of ``others`` join ``own`` pairs in this window, in ascending order."""
+        share = self._config.mix or _DEFAULT_SHARE
+        count = min(others, round(own * share / (1 - share)))
+        random = np.random.Generator(
+            np.random.PCG64(np.random.SeedSequence([self._config.seed, self.epoch, self._window], spawn_key=(2,)))
+        )
+        return np.sort(random.permutation(others)[:count])

@@ -79,9 +79,10 @@ def validate(
     update: int,
     device: torch.device,
     *,
+    sentences: int,
     world: World = ALONE,
 ) -> Validation:
-    """Measure the loss on all validation pairs, and translate the first ``train.valid_translations`` greedily.
+    """Measure the loss on all validation pairs, and translate the first ``sentences``, at least one, greedily.
 
     Several processes share the work, and all get the result. Raises ``DivergedError`` if the loss is not finite.
     """
@@ -93,7 +94,7 @@ def validate(
             "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
         )
     collapse = encoder_collapse(model, text.valid, device)
-    pairs = text.valid_text[: config.train.valid_translations or None]
+    pairs = text.valid_text[: max(1, sentences)]
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
     index = update % len(pairs)

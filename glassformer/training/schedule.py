@@ -68,7 +68,7 @@ def stop_reason(settings: TrainConfig, state: TrainState, elapsed_s: float) -> s
     if state.cooldown_to and state.update >= state.cooldown_to:
         return f"the cooldown for {state.cooldown_cause} is over"
     if _is_out_of_patience(settings, state) and not settings.cooldown:
-        return f"no better {settings.metric} in {state.stale_validations} validations (train.patience)"
+        return f"no better {_measures(settings)} in {state.stale_validations} validations (train.patience)"
     return None
 
 
@@ -90,6 +90,10 @@ def _updates_left(settings: TrainConfig, state: TrainState, elapsed_s: float) ->
 
 def _is_out_of_patience(settings: TrainConfig, state: TrainState) -> bool:
     return bool(settings.patience) and state.stale_validations >= settings.patience
+
+
+def _measures(settings: TrainConfig) -> str:
+    return "loss" if settings.metric == "loss" else f"{settings.metric} and no better loss"
 
 
 def _setting(settings: TrainConfig, name: str) -> str:

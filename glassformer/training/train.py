@@ -1,6 +1,6 @@
 """Trains a model in a run directory, from pairs of text to the final model; called again, it resumes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,11 +13,11 @@ from glassformer.config import RunConfig
 from glassformer.decoding.batching import check_tokenizers
 from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
-from glassformer.text.prepare import PreparedText, prepare, read_prepared
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
 from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
 from glassformer.training.evaluation import Validation, tokenised_warning
+from glassformer.training.fine_tuning import InitialModel
 from glassformer.training.run_log import Display, RunLog
 from glassformer.training.trainer import Trainer
 from glassformer.world import ALONE, World
@@ -30,6 +30,7 @@ MAY_CHANGE = {
 }  # fmt: skip
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
+_MIX = "mix"  # the directory of the other text, in that of the text
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
@@ -45,18 +46,32 @@ class Outcome:
     final: Validation | None
 
 
-def train(run_path: Path, source: Source, config: RunConfig, display: Display, world: World = ALONE) -> Outcome:
+def train(
+    run_path: Path,
+    source: Source,
+    config: RunConfig,
+    display: Display,
+    world: World = ALONE,
+    *,
+    init: InitialModel | None = None,
+    mix: Source | None = None,
+) -> Outcome:
     """Train in ``run_path`` on ``source`` until a limit of ``config.train`` or a signal stops it.
 
-    A stopped run is resumed. All processes of ``world`` call this together, with one ``run_path`` that all of them
-    can read. Raises ``RunError`` if the directory holds a run with other settings or other text.
+    A stopped run is resumed. ``init`` is a model to start from, ``mix`` other pairs, of which ``train.mix`` says how
+    many join each epoch. All processes of ``world`` call this together, with one ``run_path`` that all of them can
+    read. Raises ``RunError`` if the directory holds a run with other settings or other text.
     """
     run = RunDirectory(run_path)
     with _open_log(run, config, display, world) as log:
         with world.first_process_first():
-            text = _prepare_run(run, source, config, log, world) if world.is_first else _read_text(run, config)
+            if world.is_first:
+                text, other = _prepare_run(run, source, config, log, world, init=init, mix=mix)
+            else:
+                text = _read_text(run.text, config)
+                other = None if mix is None else _read_text(run.text / _MIX, config)
         config = _with_vocabularies(config, text)
-        trainer = Trainer(run, config, text, log, world)
+        trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
         reason = trainer.fit()
         log.log(f"Training ended: {reason}.")
@@ -76,49 +91,79 @@ def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: Wor
         yield log
 
 
-def _prepare_run(run: RunDirectory, source: Source, config: RunConfig, log: Display, world: World) -> PreparedText:
-    """Check that an existing run can be resumed, prepare the text, and write the configuration."""
-    data = {**source.to_mapping(), "fingerprint": source.fingerprint(), "processes": world.size}
+def _prepare_run(
+    run: RunDirectory,
+    source: Source,
+    config: RunConfig,
+    log: Display,
+    world: World,
+    *,
+    init: InitialModel | None,
+    mix: Source | None,
+) -> tuple[PreparedText, PreparedText | None]:
+    """Check that an existing run can be resumed, prepare the text and the other text, write the configuration."""
+    data: dict[str, Any] = {**source.to_mapping(), "fingerprint": source.fingerprint(), "processes": world.size}
+    if init is not None:
+        data["init"] = init.to_mapping()
+    if mix is not None:
+        data["mix"] = {**mix.to_mapping(), "fingerprint": mix.fingerprint()}
     if run.exists:
         _check_same_run(run, config, data)
-    text = _prepare_text(run, source, config, data["fingerprint"], log)
+    tokenizers = partial(_read_tokenizers, run, config) if run.exists else None
+    if tokenizers is None and init is not None:
+        tokenizers = partial(getattr, init, "tokenizers")
+    text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
+    both = text.src_tokenizer, text.tgt_tokenizer
+    other = None
+    if mix is not None:
+        log.log("The other text, for train.mix:")
+        other = _prepare_text(
+            run.text / _MIX, mix, config, log, fingerprint=data["mix"]["fingerprint"], tokenizers=lambda: both
+        )
     config = _with_vocabularies(config, text)
-    check_tokenizers(config.model, text.src_tokenizer, text.tgt_tokenizer)
+    check_tokenizers(config.model, *both)
     if not run.exists:
-        run.write_tokenizers(text.src_tokenizer, text.tgt_tokenizer)
+        run.write_tokenizers(*both)
     run.write_config(config, data)
-    return text
+    return text, other
 
 
-def _read_text(run: RunDirectory, config: RunConfig) -> PreparedText:
+def _read_text(directory: Path, config: RunConfig) -> PreparedText:
     """The text that the first process prepared."""
-    text = read_prepared(run.text, config.text)
+    text = read_prepared(directory, config.text)
     if text is None:
         raise RunError(
-            f"{run.path}: holds no prepared text on this machine, though the first process has made it; expected one "
-            "directory for all machines. Name a --run on storage that they share."
+            f"{directory}: holds no prepared text on this machine, though the first process has made it; expected "
+            "one directory for all machines. Name a --run on storage that they share."
         )
     return text
 
 
 def _prepare_text(
-    run: RunDirectory, source: Source, config: RunConfig, fingerprint: str, log: Display
+    directory: Path,
+    source: Source,
+    config: RunConfig,
+    log: Display,
+    *,
+    fingerprint: str,
+    tokenizers: Callable[[], Tokenizers] | None,
 ) -> PreparedText:
-    """Prepare the text; an existing run keeps its tokenizers, whose ids its weights were trained with."""
+    """Prepare the text with these tokenizers, or with new ones."""
     has_valid = source.valid() is not None
     return prepare(
         source.pairs,
         (lambda: source.valid() or iter(())) if has_valid else None,
         config.text,
-        run.text,
+        directory,
         source=fingerprint,
         report=log.log,
         on_progress=log.on_prepare,
-        tokenizers=partial(_read_tokenizers, run, config) if run.exists else None,
+        tokenizers=tokenizers,
     )
 
 
-def _read_tokenizers(run: RunDirectory, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
+def _read_tokenizers(run: RunDirectory, config: RunConfig) -> Tokenizers:
+    """An existing run keeps its tokenizers, whose ids its weights were trained with."""
     src, tgt = run.read_tokenizers()
     return src, src if config.text.joint else tgt
 
@@ -149,6 +194,9 @@ def _check_same_run(run: RunDirectory, config: RunConfig, data: dict[str, Any]) 
         )
     if saved_data.get("fingerprint") != data["fingerprint"]:
         changed.append("the training text has changed")
+    for name, option, key in (("init", "the model of --init", "sha256"), ("mix", "the text of --mix", "fingerprint")):
+        if saved_data.get(name, {}).get(key) != data.get(name, {}).get(key):
+            changed.append(f"{option} is another")
     if changed:
         raise RunError(
             f"{run.path}: holds a run with other settings ({'; '.join(changed)}). "

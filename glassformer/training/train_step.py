@@ -34,7 +34,8 @@ class LossSums:
 def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
     """Adam with the constants of ``config``, the paper's by default; ``adam_step`` sets the learning rate."""
     betas = (config.adam_beta1, config.adam_beta2)
-    return Adam(model.parameters(), lr=0.0, betas=betas, eps=config.adam_eps, fused=True)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    return Adam(weights, lr=0.0, betas=betas, eps=config.adam_eps, fused=True)
 
 
 def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> LossSums:

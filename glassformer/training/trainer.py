@@ -12,13 +12,24 @@ from glassformer.errors import DivergedError
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import RunDirectory, pick_device
 from glassformer.text.prepare import PreparedText
-from glassformer.training.averaging import average_weights, last_checkpoints
+from glassformer.training.averaging import average_weights
 from glassformer.training.batch_checks import check_batch
 from glassformer.training.checkpointing import CheckpointManager
 from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.data import BatchStream, BpeDropoutSampler
 from glassformer.training.distributed import make_strategy
 from glassformer.training.evaluation import COLLAPSE_THRESHOLD, Validation, collapse_warning, validate
+from glassformer.training.fine_tuning import InitialModel, freeze
+from glassformer.training.model_selection import (
+    LEAST_BUDGET_S,
+    SENTENCES,
+    SHARE_OF_TRAINING,
+    Candidate,
+    best_verdict,
+    judge,
+    list_candidates,
+    verdict_lines,
+)
 from glassformer.training.run_log import Display, TrainProgress
 from glassformer.training.schedule import (
     cancel_stale_cooldown,
@@ -80,19 +91,33 @@ class RunningMeans:
 class Trainer:
     """Trains one model in one run directory, from the newest valid checkpoint on if there is one.
 
-    With several processes, each has a trainer, and all make the same calls in the same order.
+    ``init`` is the model to start from, if there is one; ``mix`` holds other pairs that join each epoch. With several
+    processes, each has a trainer, and all make the same calls in the same order.
     """
 
     def __init__(
-        self, run: RunDirectory, config: RunConfig, text: PreparedText, display: Display, world: World = ALONE
+        self,
+        run: RunDirectory,
+        config: RunConfig,
+        text: PreparedText,
+        display: Display,
+        world: World = ALONE,
+        *,
+        init: InitialModel | None = None,
+        mix: PreparedText | None = None,
     ) -> None:
         self.run, self.config, self.text, self.display, self.world = run, config, text, display, world
+        self.init, self.mix = init, mix
         self.device = pick_device(world.device(config.train.device))
         if self.device.type == "cuda" and self.device.index is not None:
             torch.cuda.set_device(self.device)  # its generator is saved and restored
         keep_freed_memory()
         torch.manual_seed(config.train.seed)
         self.model = Transformer(config.model).train()
+        if init is not None:
+            self.model.load_state_dict(init.run.model.state_dict())
+        if config.train.freeze:
+            freeze(self.model, config.train.freeze, display.log)
         self.strategy = make_strategy(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
         self.checkpoints = CheckpointManager(run, config, text, display.log, self.strategy)
@@ -105,6 +130,7 @@ class Trainer:
             self.state.position,
             world=world,
             bpe_dropout=BpeDropoutSampler.from_config(config, text),
+            mix=None if mix is None else mix.train,
         )
         self._began = time.monotonic() - self.state.elapsed_s
         self._elapsed_s = self._saved_s = self.state.elapsed_s  # in the clock of the first process
@@ -115,6 +141,9 @@ class Trainer:
     def fit(self) -> str:
         """Make updates until a limit, patience or a signal stops the training, and save; returns the reason."""
         with StopSignals() as signals:
+            if self.init is not None and self.state.best is None:
+                self._validate()  # shows what the model can do before it learns
+                self._measure_mix()
             while (reason := self._stop_reason(signals)) is None:
                 self._start_cooldown()
                 self._report(self._update())
@@ -129,25 +158,35 @@ class Trainer:
         return reason
 
     def finish(self) -> Validation:
-        """Save the final model: the average of the last checkpoints, or the best one if that validates better."""
-        metric = self.config.train.metric
+        """Save the final model: of the candidates, the one that is best on the validation text."""
+        settings = self.config.train
         candidates = self.world.broadcast(
-            lambda: last_checkpoints(self.run, self.config.train.average_last, self.display.log, self.state.update)
+            lambda: list_candidates(self.run, self.state, settings.metric, settings.average_last, self.display.log)
         )
-        averaged, name = len(candidates), "The last update"  # where no valid checkpoint is left to average
-        if candidates:
-            self.strategy.load(average_weights(candidates), candidates[-1])
-            name = f"Average of the last {averaged} checkpoints"
-        final = self._measure()
-        self.display.log(f"{name}: validation loss {final.loss:.3f}.")
-        better = self.state.best is not None and self.state.best > final.value(metric)
-        if better and self.checkpoints.load_best(self.state):
-            final, averaged = self._measure(), 0
-            self.display.log(
-                f"The single checkpoint of update {self.state.best_update} has the better {metric}: it is kept."
-            )
-        self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged)
-        return final
+        if not candidates:  # every checkpoint is damaged: the weights of the last update are still here
+            validation = self._measure()
+            self.display.log(f"The last update is kept: validation loss {validation.loss:.3f}.")
+            self.checkpoints.save_weights(self.state, self.run.final, keep=1)
+            return validation
+        sentences = 0 if settings.metric == "loss" else min(SENTENCES, len(self.text.valid_text))
+        budget_s = max(LEAST_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
+        verdicts = judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
+        chosen = best_verdict(verdicts, settings.metric)
+        for line in verdict_lines(verdicts, chosen):
+            self.display.log(line)
+        self._load(chosen.candidate)
+        averaged = len(chosen.candidate.checkpoints)
+        self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged if averaged > 1 else 0)
+        self._measure_mix()
+        return chosen.validation
+
+    def _measure_candidate(self, candidate: Candidate, sentences: int) -> Validation:
+        self._load(candidate)
+        return self._measure(sentences)
+
+    def _load(self, candidate: Candidate) -> None:
+        """Put a candidate's weights into the model."""
+        self.strategy.load(average_weights(candidate.checkpoints), candidate.checkpoints[-1])
 
     def _update(self) -> UpdateMetrics:
         """One step of Adam on the mean smoothed loss of ``train.accumulate`` batches of each process."""
@@ -218,16 +257,20 @@ class Trainer:
     def _validate(self) -> None:
         """Measure, save the weights for averaging and if they are the best, and save the state."""
         validation = self._measure()
-        value = validation.value(self.config.train.metric)
+        value, update = validation.value(self.config.train.metric), self.state.update
         best = self.state.best is None or value > self.state.best
-        self.state = replace(self.state, validated_update=self.state.update)
+        best_loss = self.state.best_loss is None or validation.loss < self.state.best_loss
+        stale = 0 if best or best_loss else self.state.stale_validations + 1
+        self.state = replace(self.state, validated_update=update, stale_validations=stale)
         self.display.on_validation(validation, best=best)
         self._warn_of_collapse(validation.encoder_collapse)
         if best:
-            self.state = replace(self.state, best=value, best_update=self.state.update, stale_validations=0)
-            self.checkpoints.save_weights(self.state, self.run.best, keep=1)
-        else:
-            self.state = replace(self.state, stale_validations=self.state.stale_validations + 1)
+            self.state = replace(self.state, best=value, best_update=update)
+        if best_loss:
+            self.state = replace(self.state, best_loss=validation.loss, best_loss_update=update)
+        for is_best, series in ((best, self.run.best), (best_loss, self.run.best_loss)):
+            if is_best:
+                self.checkpoints.save_weights(self.state, series, keep=1)
         self.checkpoints.save_weights(self.state, self.run.history, keep=self.config.train.average_last)
         self._save()
 
@@ -237,9 +280,24 @@ class Trainer:
             self.display.log(collapse_warning(self.state.update, collapse))
             self._warned = True
 
-    def _measure(self) -> Validation:
+    def _measure_mix(self) -> None:
+        """Say what the model does on validation pairs of the other text: at the start and at the end."""
+        if self.mix is not None:
+            found = self._measure(text=self.mix)
+            self.display.log(
+                f"On {found.scores.sentences} held-out pairs of the other text: loss {found.loss:.3f}  "
+                f"BLEU {found.scores.bleu:.1f}  chrF {found.scores.chrf:.1f}."
+            )
+
+    def _measure(self, sentences: int | None = None, text: PreparedText | None = None) -> Validation:
+        """A validation that translates so many sentences, or ``train.valid_translations``."""
+        text = text or self.text
+        if sentences is None:
+            sentences = self.config.train.valid_translations or len(text.valid_text)
         with self.strategy.full_model() as model:
-            validation = validate(model, self.text, self.config, self.state.update, self.device, world=self.world)
+            validation = validate(
+                model, text, self.config, self.state.update, self.device, sentences=sentences, world=self.world
+            )
         self._means = RunningMeans()
         return validation
 

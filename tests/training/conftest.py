@@ -46,6 +46,7 @@ def small_config() -> Callable[..., RunConfig]:
             "validate_every": 10,
             "max_updates": 20,
             "log_every": 5,
+            "metric": "loss",
             **train,
         }
         sections = {"model": MODEL, "text": {"tokenizer": "characters"}, "decode": {"max_length_b": 5}}

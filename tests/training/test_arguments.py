@@ -85,7 +85,10 @@ def test_a_model_may_be_named_by_set() -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["train.stop_at=90"], r"train.stop_at: found 90.0 with metric 'loss', expected bleu, chrf or exact_match"),
+        (
+            ["train.stop_at=90", "train.metric=loss"],
+            r"train.stop_at: found 90.0 with metric 'loss', expected bleu, chrf or exact_match",
+        ),
         (["train.adam_beta2=1.0"], r"train.adam_beta2: found 1.0, expected a value from 0.0 to 0.99999"),
         (['model.name=["tiny"]'], r"there is no configuration named \['tiny'\]"),
     ],

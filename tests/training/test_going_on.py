@@ -100,18 +100,19 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(
     lines = Lines()
     train(run, source, small_config(max_updates=30), lines)
     assert any("is damaged" in line and "skipped" in line for line in lines.lines)
-    assert any(line.startswith("Average of the last 2 checkpoints") for line in lines.lines)
+    assert any(line.startswith("  average of the last 2 checkpoints") for line in lines.lines)
 
 
 def test_without_a_valid_checkpoint_to_average_the_last_update_is_validated(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
     run, source = trained, FileSource(*corpus)
-    for checkpoint in checkpoints(run / "history"):
-        damage(checkpoint)
+    for series in ("history", "best", "best-loss"):
+        for checkpoint in checkpoints(run / series):
+            damage(checkpoint)
     lines = Lines()
     outcome = train(run, source, small_config(), lines)
-    assert any(line.startswith("The last update: validation loss") for line in lines.lines)
+    assert any(line.startswith("The last update is kept: validation loss") for line in lines.lines)
     assert outcome.final is not None
     with pytest.raises(CheckpointError, match="history: none of its checkpoints is valid"):
         average_run(run, None, lambda _: None)

@@ -1,0 +1,194 @@
+"""Train on 2,000 to 20,000 pairs with several settings, and score them on text that no training saw.
+
+    python benchmarks/small_data.py --data DIR [--only 'today*'] [--pairs 2000 5000 20000] [--seeds 1 2 3]
+                                    [--corpora tatoeba multi30k] [--jobs 2] [--runs build/small_data] [--json FILE]
+
+DIR holds tatoeba/en-de-large.tsv.gz (a pair a line) and multi30k/{train,test_2016_flickr}.{en,de}.gz. Each training
+has one thread and 4, 10 or 25 minutes for 2,000, 5,000 or 20,000 pairs, drawn by the seed. The test set is
+test_2016_flickr, or 1,000 pairs of Tatoeba whose sentences, and those that differ from them in case and punctuation
+only, are in no training. Everything runs through the command line, as a user would run it.
+
+Stop it when you like: the same command goes on where it stopped. A cell that is in the JSON is not measured again.
+The data of Multi30k is licensed for non-commercial research: weights trained on it must not be distributed.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from machine import machine
+
+MINUTES = {2_000: 4, 5_000: 10, 20_000: 25}
+TEST_PAIRS = 1_000
+ROOT = Path(__file__).resolve().parents[1]
+DEFAULT_JSON = ROOT / "benchmarks" / "results" / "small_data.json"
+
+Rows = list[tuple[str, str]]
+
+
+def settings_of(pairs: int) -> dict[str, dict[str, Any]]:
+    """The settings that are compared; each names all that differ, so that results stay valid if a default changes."""
+    before = {
+        "model.name": "tiny",
+        "model.dropout": 0.3,
+        "model.positions": "sinusoidal",
+        "text.vocab_size": min(8000, max(512, pairs // 6)),
+        "text.joint": True,
+        "text.bpe_dropout": 0.0,
+        "train.batch_tokens": 2048,
+        "train.label_smoothing": 0.1,
+        "train.warmup": 500,
+        "train.metric": "chrf",
+    }
+    separate = {"text.joint": False, "model.tie_embeddings": "target"}
+    changes: dict[str, dict[str, Any]] = {
+        "before": {},
+        "BPE-dropout": {"text.bpe_dropout": 0.1},
+        "batches of 1024": {"train.batch_tokens": 1024},
+        "dropout 0.2": {"model.dropout": 0.2},
+        "dropout 0.4": {"model.dropout": 0.4},
+        "smoothing 0.3": {"train.label_smoothing": 0.3},
+        "vocabulary x 2": {"text.vocab_size": 2 * before["text.vocab_size"]},
+        "vocabulary x 4": {"text.vocab_size": min(8000, 4 * before["text.vocab_size"])},
+        "small": {"model.name": "small", "model.dropout": 0.3},
+        "rotary": {"model.positions": "rotary"},
+        "two vocabularies": separate,
+        "warm-up 1000": {"train.warmup": 1000},
+    }
+    return {name: {**before, **change} for name, change in changes.items()} | {"today": {}}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training."""
+
+    corpus: str
+    pairs: int
+    seed: int
+    settings: str
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return f"{self.corpus}-{self.pairs}-{self.seed}-{self.settings}".replace(" ", "_")
+
+
+def read_lines(path: Path) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def bare(text: str) -> str:
+    """The letters and digits alone, without case."""
+    return "".join(character for character in text.casefold() if character.isalnum())
+
+
+def corpus_of(name: str, data: Path) -> tuple[Rows, Rows]:
+    """The pairs to draw from, and those of the test set."""
+    if name == "multi30k":
+        sides = [
+            [read_lines(data / name / f"{part}.{side}.gz") for side in ("en", "de")]
+            for part in ("train", "test_2016_flickr")
+        ]
+        train, test = (list(zip(*each, strict=True)) for each in sides)
+        return train, test
+    rows = [tuple(line.split("\t")[:2]) for line in read_lines(data / name / "en-de-large.tsv.gz")]
+    order = random.Random(0).sample(range(len(rows)), len(rows))
+    test_rows: dict[str, tuple[str, str]] = {}
+    for index in order:
+        test_rows.setdefault(bare(rows[index][0]), rows[index])
+        if len(test_rows) == TEST_PAIRS:
+            break
+    sources, targets = set(test_rows), {bare(tgt) for _, tgt in test_rows.values()}
+    pool = [row for row in rows if bare(row[0]) not in sources and bare(row[1]) not in targets]
+    return pool, list(test_rows.values())
+
+
+def glassformer(*arguments: str | Path) -> str:
+    """The standard output of one command with one thread, which must succeed."""
+    command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+
+
+def measure(cell: Cell, data: Path, runs: Path) -> dict[str, Any]:
+    """Train the cell, or go on with it, and score it."""
+    directory = runs / cell.name
+    run, files = directory / "run", {part: directory / part for part in ("pairs.tsv", "test.en", "test.de")}
+    if not files["pairs.tsv"].exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        pool, test = corpus_of(cell.corpus, data)
+        for part, side in (("test.en", 0), ("test.de", 1)):
+            files[part].write_text("".join(row[side] + "\n" for row in test), encoding="utf-8")
+        drawn = random.Random(cell.seed).sample(pool, cell.pairs)
+        files["pairs.tsv"].write_text("".join(f"{src}\t{tgt}\n" for src, tgt in drawn), encoding="utf-8")
+    chosen = {**settings_of(cell.pairs)[cell.settings], "train.seed": cell.seed}
+    changes = [
+        part
+        for name, value in chosen.items()
+        for part in ("--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}")
+    ]
+    minutes = MINUTES[cell.pairs]
+    if not (run / "final").exists():
+        glassformer("train", files["pairs.tsv"], "--run", run, "--max-minutes", str(minutes), *changes)
+    test = ["--src", files["test.en"], "--ref", files["test.de"]]
+    scores = json.loads(glassformer("evaluate", *test, "--run", run, "--json"))
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {
+        "corpus": cell.corpus, "pairs": cell.pairs, "seed": cell.seed, "settings": cell.settings,
+        "chosen": chosen, "minutes": minutes, "test": scores,
+        "updates": max(record["update"] for record in records),
+        "elapsed_s": max(record.get("elapsed_s", 0.0) for record in records),
+        "machine": machine(),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument(
+        "--only", default="today", metavar="GLOB", help="the settings whose names match (default: today)"
+    )
+    parser.add_argument("--pairs", type=int, nargs="+", choices=MINUTES, default=list(MINUTES))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--corpora", nargs="+", choices=["tatoeba", "multi30k"], default=["tatoeba", "multi30k"])
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time (default 1)")
+    parser.add_argument("--runs", type=Path, default=ROOT / "build" / "small_data")
+    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
+    options = parser.parse_args()
+    lock = Lock()
+    results: list[dict[str, Any]] = json.loads(options.json.read_text())["results"] if options.json.exists() else []
+    done = {Cell(one["corpus"], one["pairs"], one["seed"], one["settings"]) for one in results}
+
+    def run(cell: Cell) -> None:
+        result = measure(cell, options.data, options.runs)
+        with lock:
+            results.append(result)
+            print(cell.name, result["test"], flush=True)
+            options.json.write_text(json.dumps({"results": results}, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+    cells = [
+        Cell(corpus, pairs, seed, settings)
+        for pairs in options.pairs
+        for settings in settings_of(pairs)
+        if fnmatchcase(settings, options.only)
+        for seed in options.seeds
+        for corpus in options.corpora
+    ]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for future in [pool.submit(run, cell) for cell in cells if cell not in done]:
+            future.result()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Fine-tuning: a training that starts from the weights and the tokenizers of a model that exists.
+
+What those fix (the model's shape, the vocabulary) cannot be set; the learning rate is low by default, so that little
+of what the model knows is lost. Parts of it can be frozen.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Self
+
+from torch import nn
+
+from glassformer.bundled import BUNDLED
+from glassformer.checkpoint import MANIFEST, read_json
+from glassformer.config import RunConfig
+from glassformer.errors import ConfigError, nearest
+from glassformer.run_directory import WEIGHTS, LoadedRun, load_run
+from glassformer.text.tokenizer import Tokenizer
+
+# The rate of a training from nothing would undo in its first updates what the model knows.
+GENTLE_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
+_FREE = {"dropout"}  # the one setting of a model that its weights do not depend on
+_TEXT = ("tokenizer", "vocab_size", "joint", "lowercase")  # how the tokenizers were made
+
+
+@dataclass(frozen=True)
+class InitialModel:
+    """The model that a training starts from."""
+
+    run: LoadedRun
+
+    @classmethod
+    def load(cls, name: str | Path) -> Self:
+        """A run directory, a checkpoint in one, or ``bundled``; raises what ``load_run`` raises."""
+        return cls(load_run(BUNDLED if str(name) == "bundled" else Path(name), "cpu"))
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Settings that follow from the model, and a low learning rate."""
+        config = self.run.config
+        model = config.model.to_mapping()
+        text = {name: value for name, value in config.text.to_mapping().items() if name in _TEXT}
+        return {"model": model, "text": text, "train": dict(GENTLE_RATE)}
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Of the source and of the target; one object twice when joint."""
+        src = self.run.src_tokenizer
+        return src, src if self.run.config.text.joint else self.run.tgt_tokenizer
+
+    def to_mapping(self) -> dict[str, str]:
+        """Which checkpoint it is, and the sum of its weights, for config.json."""
+        files = read_json(self.run.checkpoint / MANIFEST)["files"]
+        return {"checkpoint": str(self.run.checkpoint.resolve()), "sha256": files[f"{WEIGHTS}.safetensors"]["sha256"]}
+
+    def check(self, config: RunConfig) -> None:
+        """Raise ``ConfigError`` if a setting contradicts the model."""
+        for section, settings in self.settings.items():
+            chosen = config.to_mapping()[section]
+            for name, value in settings.items():
+                if section != "train" and name not in _FREE and chosen[name] != value:
+                    raise ConfigError(
+                        f"{section}.{name}: found {chosen[name]!r}, expected {value!r}, which the model of --init "
+                        "has. Leave it out, or train without --init."
+                    )
+
+
+def freeze(model: nn.Module, patterns: str, log: Callable[[str], None]) -> None:
+    """Exclude the weights whose addresses match one of the ``patterns``, separated by commas, from the training.
+
+    A pattern may hold ``*`` and ``?``; the address of a module stands for all its weights. A tied matrix is frozen
+    under either of its names. Raises ``ConfigError`` for a pattern that matches nothing, and if nothing is left.
+    """
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    for pattern in (part.strip() for part in patterns.split(",")):
+        found = [name for name in weights if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")]
+        if not found:
+            raise ConfigError(
+                f"train.freeze: {pattern!r} matches no weight.{nearest(pattern, _addresses(weights))} `glassformer "
+                "explain` lists the addresses."
+            )
+        for name in found:
+            weights[name].requires_grad_(False)
+    frozen = sum(weight.numel() for weight in model.parameters() if not weight.requires_grad)
+    total = sum(weight.numel() for weight in model.parameters())
+    if frozen == total:
+        raise ConfigError(f"train.freeze: {patterns!r} matches every weight, expected some to train. Freeze less.")
+    log(f"Frozen: {frozen:,} of {total:,} parameters.")
+
+
+def _addresses(weights: Iterable[str]) -> list[str]:
+    """The weights and the modules that hold them."""
+    parts = (name.split(".") for name in weights)
+    return list(dict.fromkeys(".".join(names[:end]) for names in parts for end in range(1, len(names) + 1)))

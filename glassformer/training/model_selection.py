@@ -1,0 +1,112 @@
+"""Model selection: which of a training's models is kept. Each candidate translates validation text; the best wins.
+
+Neither the last update nor the lowest loss is always best: a loss may rise for a long time while translations still
+improve. The average of the last checkpoints is section 6.1 of the paper.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.checkpoint import checkpoint_path, is_valid
+from glassformer.run_directory import RunDirectory
+from glassformer.training.averaging import last_checkpoints
+from glassformer.training.checkpointing import TrainState
+from glassformer.training.evaluation import Validation
+from glassformer.world import World
+
+SENTENCES = 1000  # the most that are translated for each candidate
+SHARE_OF_TRAINING = 0.1  # of its time, which the judging may take
+LEAST_BUDGET_S = 10.0  # a training of seconds may take so long
+_FIRST_SENTENCES = 100
+_AVERAGES = (5, 3, 10)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that may be kept: the mean of the weights of its checkpoints, often of one."""
+
+    name: str
+    checkpoints: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A candidate and what it did on validation text."""
+
+    candidate: Candidate
+    validation: Validation
+
+
+def list_candidates(
+    run: RunDirectory, state: TrainState, metric: str, average_last: int, warn: Callable[[str], None]
+) -> list[Candidate]:
+    """The models that may be kept, the most promising first: should time run out, the others are not judged.
+
+    These are the averages of the last 5 (``average_last``), 3 and 10 checkpoints, the best single checkpoint by the
+    metric and by the loss, and the last one. Damaged checkpoints are skipped and reported through ``warn``.
+    """
+    history = last_checkpoints(run, average_last, warn, state.update)
+    sizes = [size for size in dict.fromkeys((average_last, *_AVERAGES)) if 1 < size <= len(history)]
+    if len(history) > 1 and not sizes:
+        sizes = [len(history)]
+    found = [Candidate(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[:1]]
+    singles = {
+        f"best {metric}": (run.best, state.best_update),
+        "last checkpoint": (run.history, state.update),
+        "best loss": (run.best_loss, state.best_loss_update),
+    }
+    updates: set[int] = set()
+    for name, (series, update) in singles.items():
+        checkpoint = checkpoint_path(series, update)
+        if update not in updates and checkpoint.exists() and is_valid(checkpoint, warn):
+            updates.add(update)
+            found.append(Candidate(f"{name} (update {update:,})", (checkpoint,)))
+    return [
+        *found,
+        *(Candidate(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[1:]),
+    ]
+
+
+def judge(
+    candidates: Sequence[Candidate],
+    measure: Callable[[Candidate, int], Validation],
+    sentences: int,
+    budget_s: float,
+    world: World,
+) -> list[Verdict]:
+    """What each candidate does on the first ``sentences`` of the validation text, or on fewer if time is short.
+
+    ``measure`` loads a candidate and translates so many sentences. The first candidate tells what that costs: then
+    fewer sentences are taken, at least 100, and if that is not enough, fewer candidates.
+    """
+    first = min(sentences, _FIRST_SENTENCES)
+    began = time.monotonic()
+    validation = measure(candidates[0], first)
+    (took_s,) = world.broadcast(lambda: (time.monotonic() - began,))
+    left_s = budget_s - took_s
+    affordable = int(first * left_s / (took_s * len(candidates)))
+    if first == sentences or affordable <= first:
+        others = candidates[1 : 1 + max(0, int(left_s / took_s))]
+        return [Verdict(candidates[0], validation), *(Verdict(each, measure(each, first)) for each in others)]
+    count = min(sentences, affordable)
+    return [Verdict(each, measure(each, count)) for each in candidates]
+
+
+def best_verdict(verdicts: Sequence[Verdict], metric: str) -> Verdict:
+    """The verdict with the best ``metric``; of equals the first."""
+    return max(verdicts, key=lambda verdict: verdict.validation.value(metric))
+
+
+def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict) -> list[str]:
+    """A line for each candidate with its scores, and which of them is kept."""
+    width = max(len(verdict.candidate.name) for verdict in verdicts)
+    lines = [f"The final model is chosen by {verdicts[0].validation.scores.sentences} validation sentences:"]
+    for verdict in verdicts:
+        found, mark = verdict.validation, "  <- kept" if verdict is chosen else ""
+        lines.append(
+            f"  {verdict.candidate.name:{width}}  chrF {found.scores.chrf:.1f}  BLEU {found.scores.bleu:.1f}  "
+            f"exact {found.scores.exact_match:.1f} %  loss {found.loss:.3f}{mark}"
+        )
+    return lines
