@@ -15,9 +15,22 @@ SYSTEMS = {
 SHOWN_OPERATORS = 6
 
 
+def _since(revisions: dict[str, Any]) -> str:
+    """What has changed since the figures were measured."""
+    speeds = [row["median"] for row in revisions["ratios"].values()]
+    return (
+        "These figures are of the decoder before translating ran the modules' own forward pass, and not yet measured "
+        f"again. Beside that one (commit {revisions['commits']['earlier'][:7]}), taking turns with random weights, "
+        f"today's is {min(speeds):.2f} to {max(speeds):.2f} times as fast in the {len(speeds)} cells of its two "
+        "precisions: [the results](../benchmarks/results/decoding_revisions.json) of "
+        "`python benchmarks/decoding_revisions.py`."
+    )
+
+
 def speed_page() -> str:
     decoding = json.loads((RESULTS / "decoding.json").read_text("utf-8"))
     growth = json.loads((RESULTS / "decoding_growth.json").read_text("utf-8"))
+    revisions = json.loads((RESULTS / "decoding_revisions.json").read_text("utf-8"))
     cells = decoding["cells"]
     return page(
         "What translating costs",
@@ -27,8 +40,8 @@ def speed_page() -> str:
         f"sentences of Multi30k's test_2016_flickr with the same weights, {_tuning(cells)}. "
         "`small` is 3+3 layers, d_model 256, d_ff 1024, vocabulary 10,000, trained for a short time; `base` has the "
         "paper's sizes and random weights, and writes 16 tokens for each sentence. Loading and tokenisation are not "
-        "timed. One by one means that each sentence waits for the one before. These figures are of the decoder "
-        "before translating ran the modules' own forward pass, and not yet measured again.",
+        "timed. One by one means that each sentence waits for the one before.",
+        _since(revisions),
         "## Sentences a second",
         table(["system", *map(_title, cells)], _speeds(cells)),
         "Quartiles, and the setting in which each ran: [the results](../benchmarks/results/decoding.json).",
