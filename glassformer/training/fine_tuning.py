@@ -79,7 +79,7 @@ def freeze(model: nn.Module, patterns: str, log: Callable[[str], None]) -> None:
         if not found:
             raise ConfigError(
                 f"train.freeze: {pattern!r} matches no weight.{nearest(pattern, _addresses(weights))} `glassformer "
-                "explain` lists the addresses."
+                "summary` lists the addresses."
             )
         for name in found:
             weights[name].requires_grad_(False)
