@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 Pairs = Annotated[
     Path | None,
-    typer.Argument(help="One file of pairs: .tsv .jsonl .po .mo .tmx, plain or .gz", show_default=False),
+    typer.Argument(
+        help="One file of pairs: .tsv .csv .jsonl .po .mo .tmx .xliff .xlsx, plain or .gz", show_default=False
+    ),
 ]
 Src = Annotated[Path | None, typer.Option(help="Source texts, one a line, plain or .gz")]
 Tgt = Annotated[Path | None, typer.Option(help="Their translations, line by line")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from glassformer.cli import options as opt
+from glassformer.cli.documents import check_input, translate_document
 from glassformer.cli.streams import count_lines, from_shell, one_line, piece_in_one_line, read_requests, read_stdin
 from glassformer.errors import ConfigError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 _INPUT, _CONSTRAINTS, _SHOWN = "What to translate", "Constraints", "What to print"
+_DOCUMENT = "Files in their own form"
 _CHUNK = 1000
 _Parts = tuple[int | None, int | None]  # the layer and the head whose attention is shown
 
@@ -36,6 +38,42 @@ def translate(
             help='A file, a text on each line, plain or .gz; in .jsonl each line {"text", "prefix", "must", "ban"}',
             rich_help_panel=_INPUT,
         ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write --input here in its own form, with its texts translated: .po .tmx .xliff .csv .tsv .jsonl .srt "
+            ".vtt .html .md .txt",
+            rich_help_panel=_DOCUMENT,
+        ),
+    ] = None,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Terms, each with a tab and its translation, and further forms of it after tabs",
+            rich_help_panel=_DOCUMENT,
+        ),
+    ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Pairs that were translated before: the same text is taken from there",
+            rich_help_panel=_DOCUMENT,
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(help="The column of a table to translate: its name, or its number", rich_help_panel=_DOCUMENT),
+    ] = None,
+    into: Annotated[
+        str | None,
+        typer.Option(help="The column that takes the translation; by default the next", rich_help_panel=_DOCUMENT),
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(help="The target language of a .tmx file: de", rich_help_panel=_DOCUMENT),
     ] = None,
     prefix: Annotated[
         str | None, typer.Option(help="What each translation begins with", rich_help_panel=_CONSTRAINTS)
@@ -94,6 +132,7 @@ def translate(
     [bold]glassformer translate "A man sleeps." --run runs/first --beam 5 --n-best 3[/bold]
     [bold]glassformer translate --run runs/first < in.txt > out.txt[/bold]
     [bold]glassformer translate --input in.txt.gz --run runs/first --run runs/second > out.txt[/bold]
+    [bold]glassformer translate --input app.po --out app.de.po --run runs/first --memory old.tmx[/bold]
     """
     places = opt.runs_or_bundled(run)
     _check_output_options(
@@ -102,6 +141,8 @@ def translate(
     )  # fmt: skip
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")
+    given = {"--glossary": glossary, "--memory": memory, "--column": column, "--into": into, "--language": language}
+    check_input(input_, out, others=[name for name, value in given.items() if value is not None])
     from glassformer.decoding import Request, Translator, translate_together
     from glassformer.world import join_world
 
@@ -117,6 +158,14 @@ def translate(
         place = world.device(device)
         with Translator.load(places, device=place, precision=precision, workers=workers) as translator:
             options = translator.config.updated(decode)
+            if input_ is not None and out is not None:
+                from glassformer.documents import FormatOptions
+
+                columns = FormatOptions(column, into, language)
+                translate_document(
+                    translator, input_, out, options, columns=columns, glossary=glossary, memory=memory
+                )
+                return
             if stream:
                 for number, request in enumerate(requests):
                     _print_pieces(translator.stream(request, options, start=number))

@@ -11,12 +11,13 @@ from typing import NamedTuple
 from glassformer.errors import StorageError, TextError
 from glassformer.files import replace_file, sha256
 from glassformer.text.formats.gettext import read_mo, read_po
-from glassformer.text.formats.tables import first_languages, read_jsonl, read_tsv
-from glassformer.text.formats.xml import read_tmx
+from glassformer.text.formats.tables import first_languages, read_csv, read_jsonl, read_tsv, read_xlsx
+from glassformer.text.formats.xml import read_tmx, read_xliff
 from glassformer.text.lines import is_blank, read_lines
 
 _READERS: dict[str, Callable[[Path], Iterator[tuple[str, str]]]] = {
-    ".tsv": read_tsv, ".jsonl": read_jsonl, ".po": read_po, ".mo": read_mo, ".tmx": read_tmx,
+    ".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl, ".po": read_po, ".mo": read_mo, ".tmx": read_tmx,
+    ".xlf": read_xliff, ".xliff": read_xliff, ".xlsx": read_xlsx,
 }  # fmt: skip
 
 _HASH_BITS = 53  # the precision of a float
@@ -35,7 +36,7 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
-    """The pairs of two aligned text files, or of one file by its ending: tsv, jsonl, po, mo or tmx.
+    """The pairs of two aligned text files, or of one file by its ending.
 
     All of them may be gzip. Raises ``TextError`` at once for an unknown ending, and while reading for a file
     that cannot be read, naming file and line.

@@ -49,6 +49,16 @@ def read_lines(path: Path) -> Iterator[str]:
             yield _decode(path, number, raw.removesuffix(b"\n").removesuffix(b"\r"))
 
 
+def read_whole(path: Path) -> str:
+    """The text of a UTF-8 file, byte order mark and line ends included; raises what ``read_lines`` raises."""
+    with open_text(path) as stream:
+        raw = stream.read()
+    _check_start(path, raw[:2] + b"\n")
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        _decode(path, number, line)
+    return raw.decode("utf-8")
+
+
 def _check_start(path: Path, first: bytes) -> None:
     if first.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise TextError(

@@ -118,6 +118,11 @@ class Tokenizer:
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
         return list(encoding.ids)
 
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Where each token of ``to_ids`` begins and ends, in characters of ``text``."""
+        encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
+        return [(int(start), int(end)) for start, end in encoding.offsets]
+
     def to_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """``to_ids`` of each text, on all cores."""
         encodings = self._library.encode_batch_fast(list(map(without_surrogates, texts)), add_special_tokens=False)

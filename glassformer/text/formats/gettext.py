@@ -1,26 +1,37 @@
-"""Pairs from gettext catalogs: .po files, and .mo files compiled from them."""
+"""gettext catalogs: the pairs of .po files and of compiled .mo files, and the empty messages of a .po file."""
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 
 from babel.messages import mofile, pofile
 from babel.messages.catalog import Catalog
 
 from glassformer.errors import TextError
+from glassformer.text.formats.segment import Edit, Part, Segment, join_parts, line_number
 from glassformer.text.lines import open_text
+
+_KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=")')
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
 def read_po(path: Path) -> Iterator[tuple[str, str]]:
     """The translated messages of a catalog, without fuzzy and obsolete ones; ``TextError`` if it is damaged."""
     with open_text(path) as stream:
-        try:
-            catalog = pofile.read_po(stream, abort_invalid=True)
-        except pofile.PoFileError as error:
-            raise TextError(f"{path}:{error.lineno + 1}: is not a gettext catalog: {error}.") from error
-        except (ValueError, LookupError, AttributeError, TypeError) as error:
-            raise TextError(f"{path}: is not a gettext catalog: {error}. Check it with msgfmt -c.") from error
-    yield from _messages(catalog)
+        yield from _messages(_parse(stream.read(), path))
+
+
+def _parse(content: bytes, path: Path) -> Catalog:
+    try:
+        return pofile.read_po(BytesIO(content), abort_invalid=True)
+    except pofile.PoFileError as error:
+        raise TextError(f"{path}:{error.lineno + 1}: is not a gettext catalog: {error}.") from error
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        raise TextError(f"{path}: is not a gettext catalog: {error}. Check it with msgfmt -c.") from error
 
 
 def read_mo(path: Path) -> Iterator[tuple[str, str]]:
@@ -46,3 +57,97 @@ def _messages(catalog: Catalog) -> Iterator[tuple[str, str]]:
 def _forms(texts: str | Sequence[str]) -> Sequence[str]:
     """The singular and the plurals of a message, or its only form."""
     return [texts] if isinstance(texts, str) else texts
+
+
+class _Entry:
+    """The strings of one message and where they stand, and the line of its flags."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.strings: dict[str, tuple[str, int, int]] = {}  # msgid, msgstr, msgstr[0] ...: text, start, end
+        self.flags: tuple[int, str] | None = None  # where the flags start, and what they are
+
+    @property
+    def empty(self) -> dict[str, tuple[str, int, int]]:
+        """The translations that are to be filled; none of the header, nor of a message that has some text."""
+        found = {name: string for name, string in self.strings.items() if name.startswith("msgstr")}
+        is_header = not self.strings["msgid"][0]
+        return {} if is_header or any(text for text, _, _ in found.values()) else found
+
+
+def po_segments(text: str, path: Path) -> list[Segment]:
+    """The messages without a translation. One that is filled is marked fuzzy: somebody should look at it.
+
+    Obsolete messages are left alone. All plural forms but the first are translations of the plural.
+    """
+    _parse(text.encode("utf-8"), path)
+    segments = []
+    for entry in _entries(text):
+        sources = entry.strings
+        for number, place in enumerate(entry.empty.values()):
+            source = sources["msgid" if number == 0 else "msgid_plural"][0]
+            mark = _mark_fuzzy(entry) if number == 0 else []
+            segments.append(_segment(source, place, mark, line_number(text, sources["msgid"][1])))
+    return segments
+
+
+def _segment(source: str, place: tuple[str, int, int], mark: list[Edit], line: int) -> Segment:
+    # msgfmt wants a translation to begin and end with a line break where its source does.
+    before = "\n" * (len(source) - len(source.lstrip("\n")))
+    after = "\n" * (len(source) - len(source.rstrip("\n"))) if source.strip("\n") else ""
+
+    def edits(parts: Sequence[Part]) -> list[Edit]:
+        return [*mark, Edit(place[1], place[2], _quote(f"{before}{join_parts(parts)}{after}"))]
+
+    return Segment((source.strip("\n"),), line, edits)
+
+
+def _entries(text: str) -> Iterator[_Entry]:
+    """The messages of a catalog, in order."""
+    entry, name, position = _Entry(0), "", 0
+    for line in _LINE.findall(text):
+        stripped = line.strip()
+        keyword = _KEYWORD.match(stripped)
+        if keyword is not None:
+            starts_new = keyword[1] == "msgctxt" or (keyword[1] == "msgid" and "msgctxt" not in entry.strings)
+            if starts_new and "msgid" in entry.strings:
+                yield entry
+                entry = _Entry(position)
+            if not entry.strings:
+                entry.start = position
+            name = keyword[1]
+        elif stripped.startswith("#") or not stripped:
+            if "msgid" in entry.strings:
+                yield entry
+                entry, name = _Entry(position), ""
+            if stripped.startswith("#,"):
+                entry.flags = position + line.index("#,") + 2, stripped[2:]
+            position += len(line)
+            continue
+        for string in _STRING.finditer(line):
+            before, start, _ = entry.strings.get(name, ("", position + string.start(), 0))
+            entry.strings[name] = (before + _unquote(string[1]), start, position + string.end())
+        position += len(line)
+    if "msgid" in entry.strings:
+        yield entry
+
+
+def _mark_fuzzy(entry: _Entry) -> list[Edit]:
+    if entry.flags is None:
+        return [Edit(entry.start, entry.start, "#, fuzzy\n")]
+    start, flags = entry.flags
+    return [] if "fuzzy" in flags.replace(",", " ").split() else [Edit(start, start, " fuzzy,")]
+
+
+def _unquote(text: str) -> str:
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), text)
+
+
+def _quote(text: str) -> str:
+    """As gettext writes it: a line of the file for each line of the text."""
+    for plain in ("\\", '"', "\t", "\r"):
+        text = text.replace(plain, "\\" + next(key for key, value in _ESCAPES.items() if value == plain))
+    lines = [line.replace("\n", "\\n") for line in _LINE.findall(text)]
+    if len(lines) > 1:
+        lines.insert(0, "")
+    return "\n".join(f'"{line}"' for line in lines or [""])

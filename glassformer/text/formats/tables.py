@@ -1,12 +1,19 @@
-"""Pairs from files with one record on each line: tab-separated values and JSON lines."""
+"""Tables (tab-separated values, CSV, Excel, JSON lines): their pairs, and their rows without a translation."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import TextError
-from glassformer.text.lines import read_lines, without_surrogates
+from glassformer.text.formats.segment import Edit, Part, Segment, join_parts, line_number
+from glassformer.text.lines import read_lines, read_whole, without_surrogates
+
+DELIMITERS = ",;\t|"
+# Names of columns, by which a first row is known to be a header.
+_SOURCE_NAMES = {"source", "src", "en", "english", "original", "text", "source text", "msgid"}
+_TARGET_NAMES = {"target", "tgt", "de", "german", "translation", "fr", "es", "it", "target text", "msgstr"}
 
 _JSONL_SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
 
@@ -50,15 +57,7 @@ def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
-        try:
-            value = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise TextError(f"{path}:{number}:{error.colno}: is not JSON: {error.msg}. {_JSONL_SHAPE}") from error
-        except (ValueError, RecursionError) as error:
-            raise TextError(f"{path}:{number}: is not usable JSON: {error}. {_JSONL_SHAPE}") from error
-        if not isinstance(value, dict):
-            raise TextError(f"{path}:{number}: found {type(value).__name__}, not an object. {_JSONL_SHAPE}")
-        yield f"{path}:{number}", value
+        yield f"{path}:{number}", _object(line, path, number)
 
 
 def _languages(record: dict[str, Any], where: str) -> list[str]:
@@ -83,3 +82,196 @@ def _clean(text: object, where: str) -> str:
     if not isinstance(text, str):
         raise TextError(f"{where}: found {type(text).__name__} for a text, expected a string. {_JSONL_SHAPE}")
     return without_surrogates(text)
+
+
+def csv_delimiter(text: str) -> str:
+    """The character that separates the cells: the one that the first lines hold most evenly."""
+    sample = [line for line in text.split("\n")[:50] if line.strip()]
+    counts = {sign: [line.count(sign) for line in sample] for sign in DELIMITERS}
+    return max(DELIMITERS, key=lambda sign: (sum(map(bool, counts[sign])), -len(set(counts[sign]))))
+
+
+class Cell:
+    """A cell of a table: what it says, and where the file has it, quotes included."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self.text, self.start, self.end = text, start, end
+
+
+def table_rows(text: str, delimiter: str, *, quotes: bool = True) -> list[list[Cell]]:
+    """The cells of each row. With ``quotes``, a cell in quotation marks may hold delimiters and line breaks."""
+    quoted = r'"(?:[^"]|"")*"' if quotes else r"(?!)"
+    pattern = re.compile(rf"({quoted}|[^{re.escape(delimiter)}\r\n]*)({re.escape(delimiter)}|\r?\n|\Z)")
+    rows: list[list[Cell]] = [[]]
+    position = 0
+    while position < len(text):
+        found = pattern.match(text, position)
+        if found is None:
+            raise TextError(f"line {line_number(text, position)}: text stands after a closing quotation mark.")
+        raw = found[1]
+        value = raw[1:-1].replace('""', '"') if quotes and raw[:1] == '"' else raw
+        rows[-1].append(Cell(value, *found.span(1)))
+        position = found.end()
+        if found[2] != delimiter:
+            rows.append([])
+        elif position == len(text):
+            rows[-1].append(Cell("", position, position))
+    return [row for row in rows if row]
+
+
+def has_header(first: Sequence[str]) -> bool:
+    """Whether a first row names its columns: with names of languages or of a source and a target."""
+    names = {cell.strip().lower() for cell in first}
+    return bool(names & _SOURCE_NAMES) and bool(names & _TARGET_NAMES) and len(names) == len(first)
+
+
+def find_columns(first: Sequence[str], src: str | None, tgt: str | None) -> tuple[int, int, bool]:
+    """Where source and target stand, from 0, and whether the first row is a header.
+
+    A column is named by its header or its number, from 1. Without a name it is the one that the header calls
+    source or target, else the first, and the one after it.
+    """
+    lower = [cell.strip().lower() for cell in first]
+    header = has_header(first)
+
+    def place(name: str | None, known: set[str], otherwise: int) -> int:
+        nonlocal header
+        if name is None:
+            return next((index for index, cell in enumerate(lower) if header and cell in known), otherwise)
+        if name.isdecimal() and int(name) > 0:
+            return int(name) - 1
+        if name.strip().lower() not in lower:
+            raise TextError(
+                f"column {name!r}: found {', '.join(first[:10])}, expected it in the first row. Name one of "
+                "these, or give its number, from 1."
+            )
+        header = True
+        return lower.index(name.strip().lower())
+
+    source = place(src, _SOURCE_NAMES, 0)
+    return source, place(tgt, _TARGET_NAMES, source + 1), header
+
+
+def read_csv(path: Path) -> Iterator[tuple[str, str]]:
+    """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
+    text = read_whole(path).removeprefix("\ufeff")
+    rows = table_rows(text, csv_delimiter(text))
+    if not rows:
+        return
+    source, target, header = find_columns([cell.text for cell in rows[0]], None, None)
+    for row in rows[1:] if header else rows:
+        if max(source, target) >= len(row):
+            raise TextError(
+                f"{path}:{line_number(text, row[0].start)}: found {len(row)} columns, expected at least "
+                f"{max(source, target) + 1}. Correct the row, or save the file as .tsv."
+            )
+        yield row[source].text, row[target].text
+
+
+def describe_csv(path: Path) -> str:
+    """Which delimiter and which columns ``read_csv`` takes, in a line."""
+    text = read_whole(path).removeprefix("\ufeff")
+    delimiter = csv_delimiter(text)
+    rows = table_rows(text, delimiter)
+    first = [cell.text for cell in rows[0]] if rows else []
+    source, target, header = find_columns(first, None, None)
+    names = f"{first[source]!r} to {first[target]!r}, by the header" if header else f"{source + 1} to {target + 1}"
+    return f"{path}: cells are separated by {delimiter!r}; columns {names}."
+
+
+def csv_segments(text: str, src: str | None = None, tgt: str | None = None, *, tsv: bool = False) -> list[Segment]:
+    """The rows whose target cell is empty or missing; a missing one is added at the end of its row."""
+    delimiter = "\t" if tsv else csv_delimiter(text)
+    rows = table_rows(text, delimiter, quotes=not tsv)
+    if not rows:
+        return []
+    source, target, header = find_columns([cell.text for cell in rows[0]], src, tgt)
+    found = []
+    for row in rows[1:] if header else rows:
+        if source >= len(row) or not row[source].text.strip():
+            continue
+        if target < len(row) and row[target].text.strip():
+            continue
+        found.append(_row_segment(text, row, source, target, delimiter, tsv=tsv))
+    return found
+
+
+def _row_segment(text: str, row: Sequence[Cell], source: int, target: int, delimiter: str, *, tsv: bool) -> Segment:
+    missing = target - len(row) + 1
+    place = (row[target].start, row[target].end) if missing <= 0 else (row[-1].end, row[-1].end)
+
+    def edits(parts: Sequence[Part]) -> list[Edit]:
+        cell = join_parts(parts)
+        if tsv:
+            cell = re.sub(r"[\t\r\n]+", " ", cell)
+        elif any(sign in cell for sign in (delimiter, '"', "\n", "\r")):
+            cell = '"' + cell.replace('"', '""') + '"'
+        return [Edit(*place, delimiter * max(0, missing) + cell)]
+
+    return Segment((row[source].text,), line_number(text, row[0].start), edits)
+
+
+_EMPTY_VALUE = {key: re.compile(rf'"{key}"\s*:\s*""') for key in ("tgt", "translation")}
+
+
+def jsonl_segments(text: str, path: Path) -> list[Segment]:
+    """Objects with ``src`` and no ``tgt``, or with ``text`` and no ``translation``, which are added."""
+    found, position = [], 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            record = _object(line, path, number)
+            key, added = ("src", "tgt") if "src" in record else ("text", "translation")
+            source = _clean(record.get(key), f"{path}:{number}")
+            if source.strip() and not record.get(added):
+                found.append(_object_segment(line, (position, number), source, added, record))
+        position += len(line) + 1
+    return found
+
+
+def _object_segment(line: str, where: tuple[int, int], source: str, added: str, record: dict[str, Any]) -> Segment:
+    position, number = where
+
+    def edits(parts: Sequence[Part]) -> list[Edit]:
+        value = json.dumps(join_parts(parts), ensure_ascii=False)
+        if added in record:
+            place = _EMPTY_VALUE[added].search(line)
+            if place is not None:
+                return [Edit(position + place.end() - 2, position + place.end(), value)]
+        end = position + line.rindex("}")
+        return [Edit(end, end, f', "{added}": {value}')]
+
+    return Segment((source,), number, edits)
+
+
+def _object(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise TextError(f"{path}:{number}:{error.colno}: is not JSON: {error.msg}. {_JSONL_SHAPE}") from error
+    except (ValueError, RecursionError) as error:
+        raise TextError(f"{path}:{number}: is not usable JSON: {error}. {_JSONL_SHAPE}") from error
+    if not isinstance(value, dict):
+        raise TextError(f"{path}:{number}: found {type(value).__name__}, not an object. {_JSONL_SHAPE}")
+    return value
+
+
+def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
+    """The pairs of an Excel file's first sheet. Needs openpyxl: ``pip install 'glassformer[xlsx]'``."""
+    try:
+        from openpyxl import load_workbook  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise TextError(
+            f"{path}: is an Excel file, for which openpyxl is needed: pip install 'glassformer[xlsx]'. Or "
+            "save it as CSV."
+        ) from error
+    try:
+        sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
+        rows = [["" if cell is None else str(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
+    except Exception as error:  # openpyxl lets through whatever its parsers raise
+        raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
+    if not rows:
+        return
+    source, target, header = find_columns(rows[0], None, None)
+    for row in rows[1:] if header else rows:
+        if max(source, target) < len(row):
+            yield row[source], row[target]

@@ -1,14 +1,20 @@
-"""Pairs from XML: TMX translation memories."""
+"""XML for translators: TMX translation memories, and XLIFF 1.2 and 2. Their pairs, and what they lack."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, iterparse
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
-from glassformer.text.lines import open_text
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number
+from glassformer.text.lines import open_text, read_whole
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+# Elements inside a text whose content is to be translated; that of the others is code.
+_ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
 
 
 def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
@@ -88,3 +94,233 @@ def _plain_text(element: Element) -> str:
 def _local_name(element: Element) -> str:
     """The tag without its namespace."""
     return str(element.tag).rpartition("}")[2]
+
+
+class Node:
+    """An element and where it stands in the file: it from ``start`` to ``end``, what it holds from ``inner`` on."""
+
+    def __init__(self, name: str, attributes: dict[str, str], start: int) -> None:
+        self.name, self.attributes, self.start = name, attributes, start
+        self.inner = self.inner_end = self.end = start
+        self.children: list[Node] = []
+
+    def child(self, name: str) -> "Node | None":
+        """The first child of that name."""
+        return next((child for child in self.children if child.name == name), None)
+
+    def find_all(self, name: str) -> Iterator["Node"]:
+        """All elements of that name below this one, in the order of the file."""
+        waiting = self.children[::-1]
+        while waiting:
+            node = waiting.pop()
+            if node.name == name:
+                yield node
+            else:
+                waiting += node.children[::-1]
+
+
+def parse_xml(text: str, path: Path) -> Node:
+    """The document as a tree whose nodes know their places in ``text``; ``TextError`` if it is not well-formed.
+
+    Declarations of entities are refused: the text would not say what it holds.
+    """
+    raw = text.encode("utf-8")
+    # The character at each byte: expat counts bytes.
+    characters = None if len(raw) == len(text) else list(accumulate((byte & 0xC0) != 0x80 for byte in raw))
+
+    def place(byte: int) -> int:
+        if characters is None or byte >= len(raw):
+            return len(text) if byte >= len(raw) else byte
+        return characters[byte] - 1
+
+    parser = expat.ParserCreate("utf-8", namespace_separator=None)
+    root = Node("", {}, 0)
+    stack = [root]
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        node = Node(name.rpartition(":")[2], attributes, place(parser.CurrentByteIndex))
+        node.inner = text.index(">", _after_attributes(text, node.start)) + 1
+        stack[-1].children.append(node)
+        stack.append(node)
+
+    def end(_: str) -> None:
+        node = stack.pop()
+        node.inner_end = place(parser.CurrentByteIndex)
+        if text[node.inner - 2 : node.inner] == "/>":
+            node.inner_end = node.end = node.inner
+        else:
+            node.end = text.index(">", node.inner_end) + 1
+
+    def entity(*_: object) -> None:
+        raise TextError(f"{path}: declares entities, expected none. Replace them by their text.")
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.EntityDeclHandler = entity
+    try:
+        parser.Parse(raw, True)
+    except expat.ExpatError as error:
+        raise TextError(f"{path}:{error.lineno}:{error.offset + 1}: is not well-formed XML: {error}.") from error
+    return root
+
+
+def _after_attributes(text: str, start: int) -> int:
+    """Where a tag's closing bracket may be looked for: after its attributes, which may hold one."""
+    found = re.compile(r"""<[^\s/>]+(?:\s+[^\s=/>]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*""").match(text, start)
+    return found.end() if found else start
+
+
+def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
+    """What an element holds: text, and its inner elements as codes."""
+    parts: list[Part] = []
+    position = node.inner
+
+    def add_text(end: int) -> None:
+        if end > position:
+            parts.append(_unescape(text[position:end]))
+
+    for child in node.children:
+        add_text(child.start)
+        if child.name in _ENCLOSES_TEXT and child.inner < child.end:
+            parts.append(Code(text[child.start : child.inner], "opens"))
+            parts += xml_parts(text, child)
+            parts.append(Code(text[child.inner_end : child.end], "closes"))
+        else:
+            kinds = {"bpt": "opens", "bx": "opens", "sc": "opens", "ept": "closes", "ex": "closes", "ec": "closes"}
+            parts.append(Code(text[child.start : child.end], kinds.get(child.name, "alone")))  # type: ignore[arg-type]
+        position = child.end
+    add_text(node.inner_end)
+    return tuple(parts)
+
+
+def _unescape(raw: str) -> str:
+    """The characters that XML writes so; comments and CDATA marks are dropped."""
+    raw = re.sub(r"<!--.*?-->|<!\[CDATA\[|\]\]>", "", raw, flags=re.DOTALL)
+    named = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+
+    def character(found: re.Match[str]) -> str:
+        name = found[1]
+        if name.startswith("#"):
+            return chr(int(name[2:], 16) if name[1] in "xX" else int(name[1:]))
+        return named.get(name, found[0])
+
+    return re.sub(r"&(#?\w+);", character, raw)
+
+
+def write_xml_parts(parts: Sequence[Part]) -> str:
+    """Text with its special characters escaped, codes as they are."""
+    return "".join(part.raw if isinstance(part, Code) else escape(part) for part in parts)
+
+
+def xliff_segments(text: str, path: Path) -> list[Segment]:
+    """The units of XLIFF 1.2 or 2 whose target is missing or empty, without those that are not to be translated."""
+    root = parse_xml(text, path)
+    units = [
+        *root.find_all("trans-unit"),
+        *(part for unit in root.find_all("unit") for part in unit.find_all("segment")),
+    ]
+    units = [unit for unit in units if unit.attributes.get("translate") != "no"]
+    return [_unit_segment(text, unit) for unit in units if _lacks_target(text, unit)]
+
+
+def _lacks_target(text: str, unit: Node) -> bool:
+    source, target = unit.child("source"), unit.child("target")
+    return source is not None and (target is None or not text[target.inner : target.inner_end].strip())
+
+
+def _unit_segment(text: str, unit: Node) -> Segment:
+    source, target = unit.child("source"), unit.child("target")
+    assert source is not None
+
+    def edits(parts: Sequence[Part]) -> list[Edit]:
+        written = write_xml_parts(parts)
+        if target is not None:
+            return [_fill_element(text, target, written)]
+        assert source is not None
+        prefix = text[source.start + 1 :].partition("source")[0]  # of a namespace
+        indent = _indent(text, source.start)
+        return [Edit(source.end, source.end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
+
+    return Segment(xml_parts(text, source), line_number(text, unit.start), edits)
+
+
+def _fill_element(text: str, node: Node, written: str) -> Edit:
+    if node.inner == node.inner_end == node.end:  # <target/>
+        tag = text[node.start : node.end]
+        name = tag[1:].split()[0].rstrip("/>")
+        return Edit(node.start, node.end, f"{tag[:-2].rstrip()}>{written}</{name}>")
+    return Edit(node.inner, node.inner_end, written)
+
+
+def _indent(text: str, position: int) -> str:
+    """A line break and the white space before ``position``, if it is the first of its line."""
+    line = text.rfind("\n", 0, position) + 1
+    return "\n" + text[line:position] if not text[line:position].strip() and line else ""
+
+
+def read_xliff(path: Path) -> Iterator[tuple[str, str]]:
+    """The units that have a source and a target, without their codes."""
+    text = read_whole(path).removeprefix("\ufeff")
+    root = parse_xml(text, path)
+    for unit in (*root.find_all("trans-unit"), *root.find_all("segment")):
+        source, target = unit.child("source"), unit.child("target")
+        if source is not None and target is not None:
+            yield tuple(  # type: ignore[misc]
+                "".join(part for part in xml_parts(text, side) if isinstance(part, str)).strip()
+                for side in (source, target)
+            )
+
+
+def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
+    """The units of a translation memory that lack the target language, or have an empty text in it.
+
+    Without ``language`` it is the second language of the first unit with two. ``TextError`` if there is none.
+    """
+    root = parse_xml(text, path)
+    units = [(unit, _variants(unit)) for unit in root.find_all("tu")]
+    header = next(root.find_all("header"), None)
+    srclang = header.attributes.get("srclang", "") if header else ""
+    languages = next(
+        (found for _, variants in units if (found := _choose_languages(dict.fromkeys(variants, ""), srclang))), None
+    )
+    if languages is None and units and language is not None:
+        languages = next(iter(units[0][1])), language.lower()
+    if languages is None:
+        raise TextError(f"{path}: no unit has two languages, expected to see which one is missing. Give --language.")
+    src, tgt = languages[0], (language or languages[1]).lower()
+    segments = []
+    for unit, variants in units:
+        source = next((node for tag, node in variants.items() if _same_language(tag, src)), None)
+        target = next((node for tag, node in variants.items() if _same_language(tag, tgt)), None)
+        seg = None if source is None else source.child("seg")
+        filled = (
+            target is not None
+            and (own := target.child("seg")) is not None
+            and text[own.inner : own.inner_end].strip()
+        )
+        if seg is not None and not filled:
+            segments.append(_memory_segment(text, unit, seg, target, tgt))
+    return segments
+
+
+def _variants(unit: Node) -> dict[str, Node]:
+    """The variants of a unit by their language, in their order."""
+    variants: dict[str, Node] = {}
+    for node in unit.children:
+        if node.name == "tuv":
+            tag = node.attributes.get("xml:lang") or node.attributes.get("lang") or ""
+            variants.setdefault(tag.lower(), node)
+    return variants
+
+
+def _memory_segment(text: str, unit: Node, seg: Node, target: Node | None, language: str) -> Segment:
+    own = None if target is None else target.child("seg")
+    last = [node for node in unit.children if node.name == "tuv"][-1]
+
+    def edits(parts: Sequence[Part]) -> list[Edit]:
+        written = write_xml_parts(parts)
+        if own is not None:
+            return [_fill_element(text, own, written)]
+        variant = f"{_indent(text, last.start)}<tuv xml:lang={quoteattr(language)}><seg>{written}</seg></tuv>"
+        return [Edit(last.end, last.end, variant)]
+
+    return Segment(xml_parts(text, seg), line_number(text, unit.start), edits)

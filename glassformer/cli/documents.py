@@ -1,0 +1,73 @@
+"""``translate --input FILE --out FILE``: a file of a translator or a program, translated in its own form."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.config import DecodeConfig
+    from glassformer.decoding import Translator
+    from glassformer.documents import DocumentReport, FormatOptions
+
+# Files whose lines are no texts: they are translated as documents only.
+_STRUCTURED = {
+    ".po", ".pot", ".tmx", ".xlf", ".xliff", ".csv", ".tsv", ".srt", ".vtt", ".html", ".htm", ".md", ".mo", ".xlsx",
+    ".docx", ".odt", ".pdf",
+}  # fmt: skip
+
+
+def check_input(path: Path | None, out: Path | None, *, others: list[str]) -> None:
+    """Raise ``ConfigError`` for a structured file without ``--out``, and for options that do not go with ``--out``."""
+    if out is None:
+        if others:
+            raise ConfigError(f"{others[0]}: found without --out, expected it with a file: --input F --out G.")
+        if path is not None and path.suffix.lower() in _STRUCTURED:
+            raise ConfigError(
+                f"--input {path}: is a {path.suffix.lower()} file, whose lines are no texts, expected --out with it: "
+                f"--out {path.stem}.translated{path.suffix}."
+            )
+        return
+    if path is None:
+        raise ConfigError("--out: found without --input, expected the file to translate: --input F --out G.")
+    if path.resolve() == out.resolve():
+        raise ConfigError(f"--out: found {out}, which is --input, expected another file. Name another --out.")
+
+
+def translate_document(
+    translator: "Translator",
+    path: Path,
+    out: Path,
+    options: "DecodeConfig",
+    *,
+    columns: "FormatOptions",
+    glossary: Path | None,
+    memory: Path | None,
+) -> None:
+    """Translate the file and say on standard error what was done and what should be looked at."""
+    from glassformer.documents import FileTranslator, Glossary, Memory
+
+    files = FileTranslator(
+        translator,
+        options,
+        glossary=None if glossary is None else Glossary.read(glossary),
+        memory=None if memory is None else Memory.read(memory),
+        progress=_show_progress if sys.stderr.isatty() else None,
+    )
+    _print_report(files.translate(path, out, columns), path, out)
+
+
+def _show_progress(done: int, total: int) -> None:
+    sys.stderr.write(f"\r{done:,} of {total:,} texts" + ("\n" if done == total else ""))
+
+
+def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
+    for remark in (*report.notes, *report.flagged):
+        typer.echo(f"{path}:{remark.line}: {remark.remark}: {remark.text!r}", err=True)
+    lines = {remark.line for remark in report.flagged}
+    memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
+    look = f"; look at {len(lines):,} of them, named above" if lines else ""
+    typer.echo(f"{out}: {report.segments:,} texts filled{memory}{look}.", err=True)

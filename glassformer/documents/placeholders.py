@@ -1,0 +1,275 @@
+"""Placeholders: what a translation must keep as it is, such as %d, {name}, <b>…</b>, an address or a number.
+
+A placeholder that stands alone is translated as a word that the model most likely keeps, a name or a number, and then
+put back. If the output does not hold that word exactly once, other words are tried; at last the placeholder is left
+out of the text and put where the attention says, and the translation is flagged. Tags round a part of the text follow
+the attention; where that is not clear they go round the whole text, flagged.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from glassformer.decoding.translation import Translation
+from glassformer.text.formats.segment import Code, Part, join_parts
+
+_PLACEHOLDERS = re.compile(
+    r"""
+    (?P<address>https?://[^\s<>"']*[^\s<>"'.,;:!?)] | www\.[^\s<>"']*[^\s<>"'.,;:!?)] | [\w.+-]+@[\w-]+\.[\w.-]*\w)
+    | (?P<percent>%%)
+    | (?P<printf>%(?:\(\w+\)|\d+\$)?[-+ 0#]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[qjzt])?[diouxXeEfFgGcsSrp@](?![A-Za-z]))
+    | (?P<braces>\$?\{\{?[^{}\n]*\}\}?)
+    | (?P<shell>\$[A-Za-z_]\w*|%[A-Z_]{2,}%)
+    | (?P<entity>&(?:\#\d+|\#x[0-9A-Fa-f]+|[A-Za-z]+);)
+    | (?P<tag></?[A-Za-z][^<>\n]*>)
+    """,
+    re.VERBOSE,
+)
+_EMPTY_TAGS = ("<br", "<hr", "<img", "<input", "<wbr")
+_COUNT = re.compile(r"%[^a-zA-Z]*[diouxXeEfFgG]$|count|num|total|size|\bn\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:[.,:/\u00a0\u202f' ]?\d+)*")
+_WORDS_TO_KEEP = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
+_NUMBERS_TO_KEEP = ("7", "12", "5", "30", "8", "15", "40", "3")
+ATTEMPTS = 4
+
+
+def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The same parts, with the placeholders in their text as codes."""
+    found: list[Part] = []
+    for part in parts:
+        if isinstance(part, Code):
+            found.append(part)
+            continue
+        position = 0
+        for match in _PLACEHOLDERS.finditer(part):
+            found += [part[position : match.start()], _code(match)]
+            position = match.end()
+        found.append(part[position:])
+    return tuple(part for part in found if part != "")
+
+
+def _code(match: re.Match[str]) -> Code:
+    raw = match[0]
+    if match["tag"] is None or raw.endswith("/>") or raw.lower().startswith(_EMPTY_TAGS):
+        return Code(raw)
+    return Code(raw, "closes" if raw.startswith("</") else "opens")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A code without a word, and where it belongs in a text: what a pair of tags encloses, or a position."""
+
+    code: Code
+    start: int
+    end: int
+    closing: Code | None = None
+
+
+@dataclass
+class Draft:
+    """The text that the model is given for a segment in one attempt, and the codes that it holds."""
+
+    text: str
+    words: list[tuple[str, Code]] = field(default_factory=list)
+    """What stands for a code, in order."""
+    marks: list[Mark] = field(default_factory=list)
+    """Pairs of tags, and codes that have no word."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The translated parts of a segment, and in words what should be looked at."""
+
+    parts: tuple[Part, ...]
+    flags: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text with its codes."""
+        return join_parts(self.parts)
+
+
+def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) -> Draft:
+    """The text of ``parts`` with words for its codes; each attempt takes others, the last one none.
+
+    With ``numbers``, numbers are codes too.
+    """
+    if numbers:
+        parts = _split_numbers(parts)
+    plain = join_parts(part for part in parts if isinstance(part, str))
+    draft, open_tags = Draft(""), list[tuple[Code, int]]()
+    names, counts = (_unused(words, plain, attempt) for words in (_WORDS_TO_KEEP, _NUMBERS_TO_KEEP))
+    for part in parts:
+        if isinstance(part, str):
+            draft.text += part
+        elif part.kind == "opens":
+            open_tags.append((part, len(draft.text)))
+        elif part.kind == "closes" and open_tags:
+            code, start = open_tags.pop()
+            draft.marks.append(Mark(code, start, len(draft.text), part))
+        elif part.kind == "closes" or attempt == ATTEMPTS - 1 or not (names and counts):
+            draft.marks.append(Mark(part, len(draft.text), len(draft.text)))
+        else:
+            word = _word_for(part, attempt, names, counts)
+            draft.words.append((word, part))
+            draft.text += word
+    draft.marks += [Mark(code, start, start) for code, start in open_tags]
+    return draft
+
+
+def _split_numbers(parts: Sequence[Part]) -> list[Part]:
+    found: list[Part] = []
+    for part in parts:
+        if isinstance(part, Code):
+            found.append(part)
+            continue
+        position = 0
+        for match in _NUMBER.finditer(part):
+            found += [part[position : match.start()], Code(match[0])]
+            position = match.end()
+        found.append(part[position:])
+    return [part for part in found if part != ""]
+
+
+def _unused(words: Sequence[str], text: str, attempt: int) -> list[str]:
+    """The words that the text does not hold, those of later attempts in another order."""
+    start = 2 * attempt % len(words)
+    return [word for word in (*words[start:], *words[:start]) if not _find_word(word, text)]
+
+
+def _word_for(code: Code, attempt: int, names: list[str], counts: list[str]) -> str:
+    if code.raw == "%%":
+        return "%"
+    is_number = bool(_COUNT.search(code.raw)) or bool(_NUMBER.fullmatch(code.raw))
+    return (counts if is_number != (attempt == 2) else names).pop(0)
+
+
+def _find_word(word: str, text: str) -> list[re.Match[str]]:
+    """Where a text has ``word``, with no letter or digit beside it."""
+    return list(re.finditer(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text))
+
+
+TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
+"""Where, in the characters of the source and of the output, each token ends."""
+
+
+def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result | None:
+    """The translation with its codes; None if a word that stands for one does not occur exactly once."""
+    text = translation.text
+    inserts: list[tuple[int, int, Code]] = []  # from, to (replaced), code
+    for word, code in draft.words:
+        places = _find_word(word, text)
+        if len(places) != 1:
+            return None
+        inserts.append((*places[0].span(), code))
+    flags: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for mark in draft.marks:
+        start, end, sure = _place(mark, draft, translation, ends)
+        if mark.closing is not None and any(start < s < end < e or s < start < e < end for s, e in spans):
+            start, end, sure = 0, len(text), False  # tags may not cross
+        spans.append((start, end))
+        shown = mark.code.raw + ("…" + mark.closing.raw if mark.closing else "")
+        if not sure:
+            flags.append(f"check where {shown} belongs")
+        if mark.spaced and 0 < start and not text[start - 1].isspace():
+            text = f"{text[:start]} {text[start:]}"
+        inserts.append((start, start, mark.code))
+        if mark.closing is not None:
+            inserts.append((end, end, mark.closing))
+    return Result(_insert(text, inserts), tuple(flags))
+
+
+def _insert(text: str, inserts: Sequence[tuple[int, int, Code]]) -> tuple[Part, ...]:
+    """The text with codes in it. Of those at one place, closing tags come first and opening ones last."""
+    order = {"closes": 0, "alone": 1, "opens": 2}
+    parts: list[Part] = []
+    position = 0
+    for start, end, code in sorted(inserts, key=lambda insert: (insert[0], insert[1], order[insert[2].kind])):
+        parts += [text[position:start], code]
+        position = max(position, end)
+    return tuple(part for part in (*parts, text[position:]) if part != "")
+
+
+def _place(mark: Mark, draft: Draft, translation: Translation, ends: TokenEnds) -> tuple[int, int, bool]:
+    """From where to where in the output a code belongs, and whether that is clear."""
+    text = translation.text
+    clear = _clear_place(mark, draft, text)
+    if clear is not None:
+        return (*clear, True)
+    links = translation.links()
+    if not links:
+        return 0, len(text), False
+    alignment = Alignment(links, *ends(translation), text)
+    if mark.closing is None:
+        place = alignment.after(mark.start)
+        return place, place, False
+    enclosed = alignment.enclosed(mark.start, mark.end)
+    return (0, len(text), False) if enclosed is None else (*enclosed, True)
+
+
+def _clear_place(mark: Mark, draft: Draft, text: str) -> tuple[int, int] | None:
+    """The place that needs no attention: the whole text, one of its ends, or round a word that stands for a code."""
+    before, after = draft.text[: mark.start].strip(), draft.text[mark.end :].strip()
+    if mark.closing is None:
+        return (0, 0) if not before else (len(text), len(text)) if not after else None
+    if not before and not after:
+        return 0, len(text)
+    if not before and after in (".", "!", "?", "…") and text.endswith(after):
+        return 0, len(text) - 1
+    inside = draft.text[mark.start : mark.end].strip()
+    found = _find_word(inside, text) if any(inside == word for word, _ in draft.words) else []
+    return found[0].span() if found else None
+
+
+class Alignment:
+    """Links from source tokens to output tokens, and where the tokens of both end."""
+
+    def __init__(
+        self, links: Sequence[tuple[int, int]], src_ends: Sequence[int], tgt_ends: Sequence[int], text: str
+    ) -> None:
+        self._links = [link for link in links if link[0] < len(src_ends) and link[1] < len(tgt_ends)]
+        self._src_ends, self._tgt_ends, self._text = src_ends, tgt_ends, text
+
+    def after(self, position: int) -> int:
+        """The end of the last word that is linked with what stands before ``position`` in the source."""
+        reached = (self._tgt_ends[target] for source, target in self._links if self._src_ends[source] <= position)
+        return self._word_end(max(reached, default=0))
+
+    def enclosed(self, start: int, end: int) -> tuple[int, int] | None:
+        """The words that are linked with these characters of the source; None if they do not stand side by side."""
+        starts = [0, *self._src_ends[:-1]]
+        inside = {index for index, to in enumerate(self._src_ends) if to > start and starts[index] < end}
+        linked = sorted({target for source, target in self._links if source in inside})
+        others = {target for source, target in self._links if source not in inside}
+        if not linked or len(linked) != linked[-1] - linked[0] + 1 or others & set(linked):
+            return None
+        return self._trim([0, *self._tgt_ends][linked[0]], self._tgt_ends[linked[-1]])
+
+    def _trim(self, start: int, end: int) -> tuple[int, int] | None:
+        """The whole words between two places, without the punctuation and the spaces round them."""
+        text = self._text
+        while start < end and text[start].isspace():
+            start += 1
+        while start > 0 and text[start - 1 : start + 1].isalnum():
+            start -= 1
+        end = self._word_end(end)
+        while end > start and not text[end - 1].isalnum() and text[end - 1] not in ")]}":
+            end -= 1
+        return (start, end) if end > start else None
+
+    def _word_end(self, place: int) -> int:
+        while 0 < place < len(self._text) and self._text[place - 1 : place + 1].isalnum():
+            place += 1
+        return place
+
+
+def lost_numbers(source: str, output: str) -> list[str]:
+    """The numbers of the source that the output does not have; 1,000.5 and 1.000,5 are the same."""
+    missing = Counter(map(_digits, _NUMBER.findall(source))) - Counter(map(_digits, _NUMBER.findall(output)))
+    return sorted(missing.elements())
+
+
+def _digits(number: str) -> str:
+    return "".join(sign for sign in number if sign.isdigit())

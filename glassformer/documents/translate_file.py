@@ -1,0 +1,246 @@
+"""Translates a file: finds its segments, translates them, puts the translations in, and checks the result.
+
+Only the characters of the segments change; all others are written as they were read. A translation that may have lost
+something is filled in and reported.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from glassformer.config import DecodeConfig
+from glassformer.decoding.request import Request
+from glassformer.decoding.translation import Translation
+from glassformer.decoding.translator import Translator
+from glassformer.documents.glossary import Glossary
+from glassformer.documents.memory import Memory
+from glassformer.documents.placeholders import ATTEMPTS, Draft, Result, find_codes, lost_numbers, make_draft, restore
+from glassformer.errors import StorageError, TextError
+from glassformer.files import replace_file
+from glassformer.text.formats.gettext import po_segments
+from glassformer.text.formats.markup import html_segments, markdown_segments
+from glassformer.text.formats.segment import Edit, Part, Segment, apply_edits, join_parts
+from glassformer.text.formats.subtitles import subtitle_segments
+from glassformer.text.formats.tables import csv_segments, jsonl_segments
+from glassformer.text.formats.xml import tmx_segments, xliff_segments
+from glassformer.text.lines import is_blank, read_whole
+
+Progress = Callable[[int, int], None]
+"""Called with how many segments are done, and of how many."""
+
+
+@dataclass(frozen=True)
+class FormatOptions:
+    """Which columns of a table hold the text and its translation, and the target language of a translation memory."""
+
+    column: str | None = None
+    into: str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What should be looked at in a segment of the file, which begins at ``line``."""
+
+    line: int
+    source: str
+    text: str
+    remark: str
+
+
+@dataclass
+class DocumentReport:
+    """What was done: the segments that were translated, those taken from a memory, and what should be looked at.
+
+    A segment without a flag kept all its placeholders and numbers.
+    """
+
+    segments: int = 0
+    from_memory: int = 0
+    flagged: list[Remark] = field(default_factory=list)
+    notes: list[Remark] = field(default_factory=list)
+    """Near matches of a memory, and what required terms cost."""
+
+
+def _text_lines(text: str, path: Path) -> list[Segment]:
+    """Each line of a plain text."""
+    segments, position = [], 0
+    for number, line in enumerate(text.split("\n"), 1):
+        inner = line.strip("\r")
+        if not is_blank(inner):
+            segments.append(_line_segment(inner, position, number))
+        position += len(line) + 1
+    return segments
+
+
+def _line_segment(line: str, position: int, number: int) -> Segment:
+    def edits(parts: Sequence[Part]) -> list[Edit]:
+        return [Edit(position, position + len(line), join_parts(parts).replace("\n", " "))]
+
+    return Segment((line,), number, edits)
+
+
+Finder = Callable[[str, Path, FormatOptions], list[Segment]]
+
+FORMATS: dict[str, Finder] = {
+    ".txt": lambda text, path, _: _text_lines(text, path),
+    ".po": lambda text, path, _: po_segments(text, path),
+    ".pot": lambda text, path, _: po_segments(text, path),
+    ".tmx": lambda text, path, options: tmx_segments(text, path, options.language),
+    ".xlf": lambda text, path, _: xliff_segments(text, path),
+    ".xliff": lambda text, path, _: xliff_segments(text, path),
+    ".csv": lambda text, path, options: csv_segments(text, options.column, options.into),
+    ".tsv": lambda text, path, options: csv_segments(text, options.column, options.into, tsv=True),
+    ".jsonl": lambda text, path, _: jsonl_segments(text, path),
+    ".srt": lambda text, path, _: subtitle_segments(text, path),
+    ".vtt": lambda text, path, _: subtitle_segments(text, path),
+    ".html": lambda text, path, _: html_segments(text, path),
+    ".htm": lambda text, path, _: html_segments(text, path),
+    ".md": lambda text, path, _: markdown_segments(text, path),
+}
+# Formats whose files keep the source beside the translation: a filled file has nothing left to fill.
+_BILINGUAL = {".po", ".pot", ".tmx", ".xlf", ".xliff", ".csv", ".tsv", ".jsonl"}
+
+
+class FileTranslator:
+    """Translates files with one translator, one set of options, and a glossary and a memory if there are some."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        options: DecodeConfig | None = None,
+        *,
+        glossary: Glossary | None = None,
+        memory: Memory | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.translator, self.options = translator, options
+        self.glossary, self.memory, self.progress = glossary, memory, progress
+
+    def translate(self, path: Path, out: Path, columns: FormatOptions | None = None) -> DocumentReport:
+        """Translate the segments of ``path`` and write the file with them to ``out``, whole or not at all.
+
+        Raises ``TextError`` for an unknown kind of file and for one that is damaged, ``StorageError`` if ``out``
+        cannot be written.
+        """
+        find = find_format(path)
+        text = read_whole(path)
+        columns = columns or FormatOptions()
+        body = text.removeprefix("\ufeff")
+        segments = [segment for segment in find(body, path, columns) if not is_blank(segment.text)]
+        report = DocumentReport(segments=len(segments))
+        results = self._translate_segments(segments, report)
+        newline = "\r\n" if "\r\n" in body else "\n"
+        edits = [
+            edit._replace(text=edit.text.replace("\r\n", "\n").replace("\n", newline))
+            for segment, result in zip(segments, results, strict=True)
+            for edit in segment.edits(result.parts)
+        ]
+        filled = apply_edits(body, edits)
+        _check_form(path, segments, find(filled, path, columns), results)
+        try:
+            with replace_file(out) as stream:
+                stream.write(text[: len(text) - len(body)] + filled)
+        except OSError as error:
+            raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
+        return report
+
+    def _translate_segments(self, segments: Sequence[Segment], report: DocumentReport) -> list[Result]:
+        """The translation of each segment. The memory comes first; the same text is translated once."""
+        exact, waiting = dict[str, Result](), dict[str, tuple[Part, ...]]()
+        for segment in segments:
+            known = self.memory.exact(segment.text) if self.memory is not None else None
+            if known is None:
+                waiting[segment.text] = find_codes(segment.parts)
+            else:
+                exact[segment.text] = Result((known,))
+        results = exact | self._translate_texts(waiting)
+        for segment in segments:
+            source, result = segment.text, results[segment.text]
+            report.from_memory += source in exact
+            report.flagged += [Remark(segment.line, source, result.text, flag) for flag in result.flags]
+            near = self.memory.near(source) if self.memory is not None and source not in exact else None
+            if near is not None:
+                note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
+                report.notes.append(Remark(segment.line, source, result.text, note))
+        return [results[segment.text] for segment in segments]
+
+    def _translate_texts(self, waiting: dict[str, tuple[Part, ...]]) -> dict[str, Result]:
+        """Translate texts with codes; each attempt takes those that the one before did not keep whole."""
+        results: dict[str, Result] = {}
+        with_numbers: set[str] = set()  # texts whose numbers became codes, because the model did not keep them
+        for attempt in range(ATTEMPTS):
+            drafts = {
+                source: make_draft(parts, attempt, numbers=source in with_numbers)
+                for source, parts in waiting.items()
+                if source not in results
+            }
+            for source, draft, translation in self._translate_drafts(drafts):
+                result = restore(draft, translation, self._token_ends)
+                lost = [] if result is None else lost_numbers(source, result.text)
+                if lost and attempt < ATTEMPTS - 1:
+                    with_numbers.add(source)
+                elif result is not None:
+                    missing = [f"the number {number} is missing" for number in lost]
+                    results[source] = Result(result.parts, (*result.flags, *missing, *_flags(translation)))
+            if self.progress is not None:
+                self.progress(len(results), len(waiting))
+            if len(results) == len(waiting):
+                break
+        if self.glossary is not None:
+            self.glossary.apply(self.translator, waiting, results, self.options)
+        return results
+
+    def _translate_drafts(self, drafts: dict[str, Draft]) -> list[tuple[str, Draft, Translation]]:
+        """The translation of each draft; with the attention of those that have tags, which takes memory and time."""
+        found = []
+        for attention in (False, True):
+            group = {source: draft for source, draft in drafts.items() if bool(draft.marks) == attention}
+            requests = [Request(draft.text) for draft in group.values()]
+            translations = self.translator.translate_stream(requests, self.options, attention=attention)
+            found += list(zip(group, group.values(), translations, strict=True))
+        return found
+
+    def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
+        """Where each token ends, in the characters of a source and of its translation."""
+        translator = self.translator
+        src = [end for _, end in translator.src_tokenizer.offsets(translation.source)]
+        ids = translation.hypotheses[0].ids
+        return src, [len(translator.tgt_tokenizer.to_text(ids[: count + 1])) for count in range(len(ids))]
+
+
+def find_format(path: Path) -> Finder:
+    """How segments of this kind of file are found, by its ending; ``TextError`` for an unknown one."""
+    found = FORMATS.get(path.suffix.lower())
+    if found is None:
+        raise TextError(
+            f"{path}: expected a file ending in {', '.join(FORMATS)}. Save the text in one of these forms; only text "
+            "itself can be read from standard input."
+        )
+    return found
+
+
+def _check_form(path: Path, before: list[Segment], after: list[Segment], results: list[Result]) -> None:
+    """Raise ``TextError`` unless what is about to be written has the same form as what was read.
+
+    In files that keep the source, what was filled is no longer found; in others as many texts are found again.
+    """
+    filled = sum(not is_blank(result.text) for result in results)
+    left = sum(not is_blank(segment.text) for segment in after)
+    expected = len(before) - filled if path.suffix.lower() in _BILINGUAL else filled
+    if left != expected:
+        raise TextError(
+            f"{path}: with its translations it would have another form: {left} texts where {expected} are expected. "
+            "Nothing was written. Please report this file."
+        )
+
+
+def _flags(translation: Translation) -> list[str]:
+    flags = []
+    if translation.source_truncated:
+        flags.append("longer than the model takes; its end was not translated")
+    if translation.hypotheses[0].truncated:
+        flags.append("the translation did not come to an end")
+    if is_blank(translation.text):
+        flags.append("the translation is empty")
+    return flags

@@ -1,0 +1,246 @@
+"""Marked-up text: HTML and Markdown. A paragraph, a heading, a cell or an item of a list is one text with codes."""
+
+import re
+from collections.abc import Sequence
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import TextError
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number, trim
+
+# Elements inside a sentence. All others end it.
+_INLINE = {
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i",
+    "img", "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time",
+    "tt", "u", "var", "wbr",
+}  # fmt: skip
+_EMPTY = {"br", "img", "wbr"}
+_UNTRANSLATED = {"script", "style", "code", "kbd", "pre", "samp", "svg", "math", "textarea", "template", "var"}
+
+
+class _Reader(HTMLParser):
+    """Collects the runs of text and inline tags between two block tags."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self._text = text
+        self._lines = [0]
+        for place, sign in enumerate(text):
+            if sign == "\n":
+                self._lines.append(place + 1)
+        self.runs: list[tuple[int, int, list[Part]]] = []
+        self._parts: list[Part] = []
+        self._start: int | None = None
+        self._untranslated: list[tuple[str, int]] = []  # open elements, and where the outermost begins
+
+    @property
+    def _position(self) -> int:
+        line, column = self.getpos()
+        return self._lines[line - 1] + column
+
+    def finish(self) -> None:
+        """Read the whole text."""
+        self.feed(self._text)
+        self.close()
+        self._end_run(len(self._text))
+
+    def _end_run(self, end: int) -> None:
+        if self._start is not None and any(isinstance(part, str) and part.strip() for part in self._parts):
+            self.runs.append((self._start, end, self._parts))
+        self._parts, self._start = [], None
+
+    def _add(self, part: Part) -> None:
+        if self._start is None:
+            self._start = self._position
+        if isinstance(part, str) and self._parts and isinstance(self._parts[-1], str):
+            self._parts[-1] += part
+        else:
+            self._parts.append(part)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        hidden = tag in _UNTRANSLATED or ("translate", "no") in attrs
+        if self._untranslated or (hidden and tag not in _EMPTY):
+            if tag not in _EMPTY and not (self.get_starttag_text() or "").endswith("/>"):
+                self._untranslated.append((tag, self._position))
+        elif tag in _INLINE:
+            self._add(Code(self.get_starttag_text() or "", "alone" if tag in _EMPTY else "opens"))
+        else:
+            self._end_run(self._position)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._untranslated:
+            return
+        if tag in _INLINE:
+            self._add(Code(self.get_starttag_text() or ""))
+        else:
+            self._end_run(self._position)
+
+    def handle_endtag(self, tag: str) -> None:
+        end = self._text.index(">", self._position) + 1
+        if self._untranslated:
+            opened = [name for name, _ in self._untranslated]
+            if tag in opened:
+                index = len(opened) - 1 - opened[::-1].index(tag)
+                start = self._untranslated[0][1]
+                del self._untranslated[index:]
+                if not self._untranslated and tag in _INLINE:
+                    if self._start is None:
+                        self._start = start
+                    self._parts.append(Code(self._text[start:end]))
+                elif not self._untranslated:
+                    self._end_run(start)
+        elif tag in _INLINE:
+            self._add(Code(self._text[self._position : end], "closes"))
+        else:
+            self._end_run(self._position)
+
+    def handle_data(self, data: str) -> None:
+        if not self._untranslated:
+            self._add(data)
+
+    def handle_entityref(self, name: str) -> None:
+        self._add_reference(f"&{name}")
+
+    def handle_charref(self, name: str) -> None:
+        self._add_reference(f"&#{name}")
+
+    def _add_reference(self, reference: str) -> None:
+        if not self._untranslated:
+            self._add(unescape(f"{reference};"))
+
+    def handle_comment(self, data: str) -> None:
+        if not self._untranslated and self._start is not None:
+            self._add(Code(f"<!--{data}-->"))
+
+    def handle_decl(self, decl: str) -> None:
+        self._end_run(self._position)
+
+    def handle_pi(self, data: str) -> None:
+        self._end_run(self._position)
+
+
+def html_segments(text: str, path: Path) -> list[Segment]:
+    """The texts of an HTML page, or of a part of one. Code, scripts, styles and ``translate="no"`` are left alone."""
+    reader = _Reader(text)
+    try:
+        reader.finish()
+    except (AssertionError, ValueError) as error:
+        raise TextError(f"{path}: is not readable HTML: {error}.") from error
+    return [_html_segment(text, *run) for run in reader.runs]
+
+
+def _html_segment(text: str, start: int, end: int, parts: list[Part]) -> Segment:
+    before, inner, after = trim(parts)
+
+    def edits(translated: Sequence[Part]) -> list[Edit]:
+        written = "".join(part.raw if isinstance(part, Code) else _escape_html(part) for part in translated)
+        return [Edit(start, end, f"{before}{written}{after}")]
+
+    inner = tuple(re.sub(r"[ \t\r\n]+", " ", part) if isinstance(part, str) else part for part in inner)
+    return Segment(inner, line_number(text, start), edits)
+
+
+def _escape_html(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def markdown_segments(text: str, path: Path) -> list[Segment]:
+    """The paragraphs, headings, items and cells of a Markdown text. Code, links' addresses and HTML are codes."""
+    body = _FRONT_MATTER.match(text)
+    first = text.count("\n", 0, body.end()) if body else 0
+    lines = text.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    segments: list[Segment] = []
+    line_now, column = -1, 0
+    for token in _markdown().parse("\n".join(["" for _ in lines[:first]] + lines[first:])):
+        if token.type != "inline" or token.map is None or not token.content.strip():
+            continue
+        if token.map[0] != line_now:
+            line_now, column = token.map[0], 0
+        place = _find_content(lines, token.map[0], token.map[1], column, token.content)
+        if place is None:
+            continue
+        (first_line, start), (last_line, end) = place
+        column = end
+        segments.append(_markdown_segment(starts[first_line] + start, starts[last_line] + end, first_line + 1, token))
+    return segments
+
+
+_FRONT_MATTER = re.compile(r"\A---\r?\n.*?\n---\r?\n", re.DOTALL)
+
+
+def _markdown() -> Any:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
+
+
+def _find_content(
+    lines: Sequence[str], start: int, stop: int, column: int, content: str
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """The places, as line and column, where a block's text begins and ends; None if it is not found as it is."""
+    wanted = content.split("\n")
+    first = lines[start].find(wanted[0], column)
+    if first < 0 or start + len(wanted) > max(stop, start + 1):
+        return None
+    last = start + len(wanted) - 1
+    end = (
+        first + len(wanted[0]) if last == start else lines[last].rfind(wanted[-1].rstrip()) + len(wanted[-1].rstrip())
+    )
+    return (start, first), (last, end)
+
+
+def _markdown_segment(start: int, end: int, line: int, token: Any) -> Segment:
+    parts = _inline_parts(token)
+
+    def edits(translated: Sequence[Part]) -> list[Edit]:
+        return [Edit(start, end, join_parts(translated).replace("\n", " "))]
+
+    return Segment(parts, line, edits)
+
+
+def _inline_parts(token: Any) -> tuple[Part, ...]:
+    """Text and codes: whatever stands between two texts is a code, as it is written."""
+    raw, position = token.content, 0
+    parts: list[Part] = []
+    waiting: list[str] = []  # the kinds of markup since the last text
+
+    def add_code(end: int) -> None:
+        nonlocal position
+        if end > position:
+            kinds = set(waiting)
+            kind = "opens" if kinds == {"open"} else "closes" if kinds == {"close"} else "alone"
+            parts.append(Code(raw[position:end], kind))  # type: ignore[arg-type]
+        position = end
+        waiting.clear()
+
+    for child in token.children or ():
+        if child.type == "softbreak":
+            add_code(raw.index("\n", position))
+            parts.append(" ")
+            position = len(raw) - len(raw[position:].lstrip())
+        elif child.type == "text":
+            place = raw.index(child.content, position)
+            add_code(place)
+            parts.append(child.content)
+            position = place + len(child.content)
+        elif child.nesting:
+            waiting.append("open" if child.nesting > 0 else "close")
+        else:
+            waiting.append("alone")
+    add_code(len(raw))
+    return tuple(_join_texts(parts))
+
+
+def _join_texts(parts: Sequence[Part]) -> list[Part]:
+    joined: list[Part] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        elif part != "":
+            joined.append(part)
+    return joined

@@ -1,0 +1,79 @@
+"""Segments of a file: what is to be translated, and which characters of the file its translation replaces.
+
+A segment is text with codes in it, such as tags, which a translation must keep. Everything outside the replaced
+characters stays as it is, byte for byte.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from glassformer.errors import TextError
+
+
+class Code(NamedTuple):
+    """What is not translated, as the file writes it; it ``opens`` or ``closes`` a part of the text, or is alone."""
+
+    raw: str
+    kind: Literal["opens", "closes", "alone"] = "alone"
+
+
+Part = str | Code
+
+
+class Edit(NamedTuple):
+    """Characters ``start`` to ``end`` of a file become ``text``."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What is to be translated at ``line`` (from 1) of a file; ``edits`` says how the file takes a translation."""
+
+    parts: tuple[Part, ...]
+    line: int
+    edits: Callable[[Sequence[Part]], list[Edit]]
+
+    @property
+    def text(self) -> str:
+        """The text with its codes."""
+        return join_parts(self.parts)
+
+
+def join_parts(parts: Iterable[Part]) -> str:
+    """The text with its codes as they are."""
+    return "".join(part.raw if isinstance(part, Code) else part for part in parts)
+
+
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """``text`` with all edits made; two of them may not overlap."""
+    pieces, end = [], 0
+    for edit in sorted(edits, key=lambda edit: edit[:2]):
+        if edit.start < end:
+            raise TextError(
+                f"character {edit.start}: two translations would replace the same text. Report this file."
+            )
+        pieces += [text[end : edit.start], edit.text]
+        end = edit.end
+    return "".join([*pieces, text[end:]])
+
+
+def line_number(text: str, position: int) -> int:
+    """The line of a position, from 1."""
+    return text.count("\n", 0, position) + 1
+
+
+def trim(parts: Sequence[Part]) -> tuple[str, tuple[Part, ...], str]:
+    """White space before and after the text, and what is between."""
+    inner = list(parts)
+    before = after = ""
+    if inner and isinstance(inner[0], str):
+        stripped = inner[0].lstrip()
+        before, inner[0] = inner[0][: len(inner[0]) - len(stripped)], stripped
+    if inner and isinstance(inner[-1], str):
+        stripped = inner[-1].rstrip()
+        after, inner[-1] = inner[-1][len(stripped) :], stripped
+    return before, tuple(part for part in inner if part != ""), after
