@@ -21,7 +21,7 @@ _STRUCTURED = {
 
 
 def check_input(path: Path | None, out: Path | None, *, others: list[str]) -> None:
-    """Raise ``ConfigError`` for a structured file without ``--out``, and for options that do not go with ``--out``."""
+    """Raise ``ConfigError`` for a structured file without ``--out``, and for options that want ``--out``."""
     if out is None:
         if others:
             raise ConfigError(f"{others[0]}: found without --out, expected it with a file: --input F --out G.")

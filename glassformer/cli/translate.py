@@ -42,7 +42,7 @@ def translate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Write --input here in its own form, with its texts translated: .po .tmx .xliff .csv .tsv .jsonl .srt "
+            help="Write --input here in its own form, its texts translated: .po .tmx .xliff .csv .tsv .jsonl .srt "
             ".vtt .html .md .txt",
             rich_help_panel=_DOCUMENT,
         ),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from glassformer.decoding.translation import Translation
 from glassformer.text.formats.segment import Code, Part, join_parts
+from glassformer.text.sentence_splitter import split_sentences
 
 _PLACEHOLDERS = re.compile(
     r"""
@@ -28,7 +29,8 @@ _PLACEHOLDERS = re.compile(
 )
 _EMPTY_TAGS = ("<br", "<hr", "<img", "<input", "<wbr")
 _COUNT = re.compile(r"%[^a-zA-Z]*[diouxXeEfFgG]$|count|num|total|size|\bn\b", re.IGNORECASE)
-_NUMBER = re.compile(r"\d+(?:[.,:/\u00a0\u202f' ]?\d+)*")
+_NUMBER = re.compile(r"\d+(?:[.,\u00a0\u202f']\d+)*")
+_CODE_SIGN = "\ue000"  # private use: stands for a code where sentences are split
 _WORDS_TO_KEEP = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
 _NUMBERS_TO_KEEP = ("7", "12", "5", "30", "8", "15", "40", "3")
 ATTEMPTS = 4
@@ -64,6 +66,8 @@ class Mark:
     start: int
     end: int
     closing: Code | None = None
+    spaced: bool = False
+    """Whether white space stands beside it."""
 
 
 @dataclass
@@ -109,7 +113,9 @@ def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) ->
             code, start = open_tags.pop()
             draft.marks.append(Mark(code, start, len(draft.text), part))
         elif part.kind == "closes" or attempt == ATTEMPTS - 1 or not (names and counts):
-            draft.marks.append(Mark(part, len(draft.text), len(draft.text)))
+            place, spaced = len(draft.text), draft.text[-1:].isspace()
+            draft.text = draft.text.rstrip()
+            draft.marks.append(Mark(part, min(place, len(draft.text)), len(draft.text), spaced=spaced))
         else:
             word = _word_for(part, attempt, names, counts)
             draft.words.append((word, part))
@@ -163,6 +169,8 @@ def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result |
         if len(places) != 1:
             return None
         inserts.append((*places[0].span(), code))
+    if any(word.isdecimal() for word, _ in draft.words) and lost_numbers(text, draft.text):
+        return None  # the output has a number of its own: perhaps the word once more, in another form
     flags: list[str] = []
     spans: list[tuple[int, int]] = []
     for mark in draft.marks:
@@ -173,12 +181,19 @@ def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result |
         shown = mark.code.raw + ("…" + mark.closing.raw if mark.closing else "")
         if not sure:
             flags.append(f"check where {shown} belongs")
-        if mark.spaced and 0 < start and not text[start - 1].isspace():
-            text = f"{text[:start]} {text[start:]}"
-        inserts.append((start, start, mark.code))
+        inserts.append((start, start, _with_spaces(mark, text, start)))
         if mark.closing is not None:
             inserts.append((end, end, mark.closing))
     return Result(_insert(text, inserts), tuple(flags))
+
+
+def _with_spaces(mark: Mark, text: str, place: int) -> Code:
+    """The code with a space where it had one and the text has none, and where two words would become one."""
+    raw = mark.code.raw
+    spaced_before, spaced_after = mark.spaced or raw[0].isalnum(), mark.spaced or raw[-1].isalnum()
+    before = " " if spaced_before and place > 0 and not text[place - 1].isspace() else ""
+    after = " " if spaced_after and text[place : place + 1].isalnum() else ""
+    return mark.code._replace(raw=f"{before}{raw}{after}")
 
 
 def _insert(text: str, inserts: Sequence[tuple[int, int, Code]]) -> tuple[Part, ...]:
@@ -263,6 +278,32 @@ class Alignment:
         while 0 < place < len(self._text) and self._text[place - 1 : place + 1].isalnum():
             place += 1
         return place
+
+
+def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
+    """The sentences of a text with codes, and the white space after each; a line break ends a sentence too.
+
+    Tags that enclose several sentences keep them together.
+    """
+    codes = [part for part in parts if isinstance(part, Code)]
+    sentences = split_sentences("".join(_CODE_SIGN if isinstance(part, Code) else part for part in parts))
+    waiting, found = iter(codes), list[tuple[tuple[Part, ...], str]]()
+    together, depth, gap = list[Part](), 0, ""
+    for sentence in sentences:
+        if gap and together:
+            together.append(gap)
+        for piece in re.split(f"({_CODE_SIGN})", sentence.text):
+            if piece == _CODE_SIGN:
+                code = next(waiting)
+                depth += {"opens": 1, "closes": -1, "alone": 0}[code.kind]
+                together.append(code)
+            elif piece:
+                together.append(piece)
+        gap = sentence.gap
+        if depth <= 0 and together:
+            found.append((tuple(together), gap))
+            together, depth, gap = [], 0, ""
+    return [*found, (tuple(together), gap)] if together else found
 
 
 def lost_numbers(source: str, output: str) -> list[str]:

@@ -14,7 +14,16 @@ from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.memory import Memory
-from glassformer.documents.placeholders import ATTEMPTS, Draft, Result, find_codes, lost_numbers, make_draft, restore
+from glassformer.documents.placeholders import (
+    ATTEMPTS,
+    Draft,
+    Result,
+    find_codes,
+    lost_numbers,
+    make_draft,
+    restore,
+    split_parts,
+)
 from glassformer.errors import StorageError, TextError
 from glassformer.files import replace_file
 from glassformer.text.formats.gettext import po_segments
@@ -147,14 +156,16 @@ class FileTranslator:
 
     def _translate_segments(self, segments: Sequence[Segment], report: DocumentReport) -> list[Result]:
         """The translation of each segment. The memory comes first; the same text is translated once."""
-        exact, waiting = dict[str, Result](), dict[str, tuple[Part, ...]]()
+        exact, sentences = dict[str, Result](), dict[str, list[tuple[tuple[Part, ...], str]]]()
         for segment in segments:
             known = self.memory.exact(segment.text) if self.memory is not None else None
             if known is None:
-                waiting[segment.text] = find_codes(segment.parts)
+                sentences[segment.text] = split_parts(find_codes(segment.parts))
             else:
                 exact[segment.text] = Result((known,))
-        results = exact | self._translate_texts(waiting)
+        waiting = {join_parts(parts): parts for each in sentences.values() for parts, _ in each}
+        translated = self._translate_texts(waiting)
+        results = exact | {source: _join(each, translated) for source, each in sentences.items()}
         for segment in segments:
             source, result = segment.text, results[segment.text]
             report.from_memory += source in exact
@@ -233,6 +244,13 @@ def _check_form(path: Path, before: list[Segment], after: list[Segment], results
             f"{path}: with its translations it would have another form: {left} texts where {expected} are expected. "
             "Nothing was written. Please report this file."
         )
+
+
+def _join(sentences: Sequence[tuple[tuple[Part, ...], str]], translated: dict[str, Result]) -> Result:
+    """The translation of a text from those of its sentences."""
+    results = [(translated[join_parts(parts)], gap) for parts, gap in sentences]
+    parts = tuple(part for result, gap in results for part in (*result.parts, gap) if part != "")
+    return Result(parts, tuple(flag for result, _ in results for flag in result.flags))
 
 
 def _flags(translation: Translation) -> list[str]:

@@ -1,0 +1,220 @@
+"""What is found in each kind of file, and that filling it changes nothing else."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from babel.messages import pofile
+
+from glassformer.documents.translate_file import FORMATS, FormatOptions, find_format
+from glassformer.errors import TextError
+from glassformer.text.corpus import read_pairs
+from glassformer.text.formats.segment import Code, Part, apply_edits, join_parts
+
+PO_HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\n'
+XLIFF = '<?xml version="1.0"?>\n<xliff version="1.2"><file><body>\n{}\n</body></file></xliff>\n'
+XLIFF2 = '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0"><file id="f">{}</file></xliff>'
+TMX = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en"/><body>{}</body></tmx>'
+FULL = '<tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu>'
+
+# Kind of file, its text, and the texts that are found in it, codes included.
+FILES: list[tuple[str, str, list[str]]] = [
+    ("po", PO_HEADER, []),
+    ("po", PO_HEADER + 'msgid "One"\nmsgstr ""\n', ["One"]),
+    ("po", PO_HEADER + 'msgid "One"\nmsgstr "Eins"\n', []),
+    ("po", PO_HEADER + '#: a.c:1\n#, c-format\nmsgid "%d file"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n', ["%d file", "%d files"]),
+    ("po", PO_HEADER + 'msgctxt "menu"\nmsgid "Open"\nmsgstr ""\n\nmsgctxt "door"\nmsgid "Open"\nmsgstr ""\n', ["Open", "Open"]),
+    ("po", PO_HEADER + 'msgid ""\n"two \\"lines\\"\\n"\n"here\\n"\nmsgstr ""\n', ['two "lines"\nhere']),
+    ("po", PO_HEADER + '#~ msgid "old"\n#~ msgstr ""\n', []),
+    ("po", PO_HEADER + '#, fuzzy\nmsgid "One"\nmsgstr ""\n#. a comment\nmsgid "Two"\nmsgstr ""', ["One", "Two"]),
+    ("po", (PO_HEADER + 'msgid "One\\ttab"\nmsgstr ""\n').replace("\n", "\r\n"), ["One\ttab"]),
+    ("po", PO_HEADER + 'msgid "msgstr \\\\ back"\nmsgstr ""\n', ["msgstr \\ back"]),
+    ("tmx", TMX.format(FULL), []),
+    ("tmx", TMX.format(FULL + '\n  <tu>\n    <tuv xml:lang="en"><seg>c</seg></tuv>\n  </tu>\n'), ["c"]),
+    ("tmx", TMX.format(FULL + '<tu><tuv xml:lang="en"><seg>c</seg></tuv><tuv xml:lang="de"><seg/></tuv></tu>'), ["c"]),
+    ("tmx", TMX.format(FULL + '<tu><tuv xml:lang="en-US"><seg>c</seg></tuv><tuv xml:lang="de-AT"><seg></seg></tuv></tu>'), ["c"]),
+    ("tmx", TMX.format(FULL + '<tu><tuv lang="en"><seg>a &lt; b &amp; c</seg></tuv></tu>'), ["a < b & c"]),
+    ("tmx", TMX.format(FULL + '<tu><tuv xml:lang="en"><seg>x<bpt i="1">&lt;b&gt;</bpt>y<ept i="1"/></seg></tuv></tu>'), ['x<bpt i="1">&lt;b&gt;</bpt>y<ept i="1"/>']),
+    ("tmx", TMX.format(FULL + '<tu><tuv xml:lang="en"><seg>é <hi>ü</hi></seg></tuv></tu>'), ["é <hi>ü</hi>"]),
+    ("tmx", TMX.format(FULL + '<tu><note>no</note><tuv xml:lang="fr"><seg>seul</seg></tuv></tu>'), []),
+    ("tmx", TMX.format(FULL + '<tu><!-- c --><tuv xml:lang="en"><seg><![CDATA[a < b]]></seg></tuv></tu>'), ["a < b"]),
+    ("tmx", TMX.format(FULL + '<tu a="1 > 0"><tuv xml:lang="en" b=\'">\'><seg>q</seg></tuv></tu>'), ["q"]),
+    ("xliff", XLIFF.format('<trans-unit id="1"><source>One</source></trans-unit>'), ["One"]),
+    ("xliff", XLIFF.format('  <trans-unit id="1">\n    <source>One</source>\n  </trans-unit>'), ["One"]),
+    ("xliff", XLIFF.format('<trans-unit id="1"><source>One</source><target/></trans-unit>'), ["One"]),
+    ("xliff", XLIFF.format('<trans-unit id="1"><source>One</source><target state="new"></target></trans-unit>'), ["One"]),
+    ("xliff", XLIFF.format('<trans-unit id="1"><source>One</source><target>Eins</target></trans-unit>'), []),
+    ("xliff", XLIFF.format('<trans-unit id="1" translate="no"><source>One</source></trans-unit>'), []),
+    ("xliff", XLIFF.format('<group><trans-unit id="1"><source>a <g id="2">b</g><x id="3"/></source></trans-unit></group>'), ['a <g id="2">b</g><x id="3"/>']),
+    ("xliff", XLIFF2.format('<unit id="1"><segment><source>One <pc id="1">two</pc></source></segment></unit>'), ['One <pc id="1">two</pc>']),
+    ("xlf", XLIFF2.format('<unit id="1"><segment><source>A</source><target>B</target></segment><segment><source>C</source></segment></unit>'), ["C"]),
+    ("xlf", '<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:1.2"><x:trans-unit id="1"><x:source>Ünï</x:source></x:trans-unit></x:xliff>', ["Ünï"]),
+    ("csv", "en,de\nOne,\nTwo,Zwei\n", ["One"]),
+    ("csv", "One;\nTwo;Zwei\nThree\n", ["One", "Three"]),
+    ("csv", 'id,source,target,note\n1,"a, ""b""",,x\n', ['a, "b"']),
+    ("csv", 'source|target\n"two\nlines"|\n', ["two\nlines"]),
+    ("csv", "\ufeffsource\ttarget\r\nOne\t\r\n", ["One"]),
+    ("csv", "", []),
+    ("csv", 'One,Eins\n"",\n', []),
+    ("csv", 'a"b,\n', ['a"b']),
+    ("csv", '"only"', ["only"]),
+    ("csv", "x,y,z\na,,c\n", ["a"]),
+    ("tsv", "One\t\nTwo\tZwei\n", ["One"]),
+    ("tsv", 'One "quoted\t\n', ['One "quoted']),
+    ("tsv", "One\n", ["One"]),
+    ("tsv", "source\ttarget\nOne\t\n", ["One"]),
+    ("jsonl", '{"src": "One"}\n', ["One"]),
+    ("jsonl", '{"src": "One", "tgt": ""}\n{"src": "Two", "tgt": "Zwei"}', ["One"]),
+    ("jsonl", '{"text": "a \\"b\\" {"}\n\n{"id": {"x": 1}, "text": "c"}\n', ['a "b" {', "c"]),
+    ("srt", "1\n00:00:01,000 --> 00:00:02,000\nOne\n", ["One"]),
+    ("srt", "1\r\n00:00:01,000 --> 00:00:02,000\r\n<i>One</i>\r\ntwo\r\n\r\n2\r\n00:00:03,000 --> 00:00:04,000\r\nThree\r\n", ["<i>One</i> two", "Three"]),
+    ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n2\n00:00:03,000 --> 00:00:04,000\n{\\an8}Up\n\n", ["{\\an8}Up"]),
+    ("srt", "1\n00:00:01,000 --> 00:00:02,000", []),
+    ("srt", "\ufeff1\n00:00:01,000 --> 00:00:02,000 X1:40\n- a\n- b", ["- a - b"]),
+    ("vtt", "WEBVTT\n\nNOTE a\n00 b\n\nintro\n00:01.000 --> 00:02.000 align:start\nOne\n", ["One"]),
+    ("vtt", "WEBVTT\n\nSTYLE\n::cue {}\n\n1:00:01.000 --> 1:00:02.000\n<v Ann>One <00:01.500>two</v>\n", ["<v Ann>One <00:01.500>two</v>"]),
+    ("html", "<p>One</p>", ["One"]),
+    ("html", "<!DOCTYPE html>\n<html><head><title>T</title><style>p {}</style><script>a<b</script></head><body>\n<p>One <b>two</b>.</p></body></html>", ["T", "One <b>two</b>."]),
+    ("html", "<ul><li>One<li>Two</ul>three", ["One", "Two", "three"]),
+    ("html", '<p title="a > b">x &amp; y &lt; z</p>', ["x & y < z"]),
+    ("html", "<p>Run <code>x()</code> now<br>and <img src=a> go</p>", ["Run <code>x()</code> now<br>and <img src=a> go"]),
+    ("html", "<pre>a\n b</pre><p translate=no>b</p><p>c</p>", ["c"]),
+    ("html", "<p>a <!-- c --> b</p><?php echo 1 ?><p>d</p>", ["a <!-- c --> b", "d"]),
+    ("html", "<p>unclosed <b>bold", ["unclosed <b>bold"]),
+    ("html", "a < b and <3", ["a < b and <3"]),
+    ("html", "<table><tr><td> x </td><td></td><td>y</td></tr></table>", ["x", "y"]),
+    ("md", "# Title\n\nA *b* `c`.\n", ["Title", "A *b* `c`."]),
+    ("md", "---\nt: x\n---\n\nOne\n", ["One"]),
+    ("md", "- a\n- b\n  1. c\n", ["a", "b", "c"]),
+    ("md", "> one\n> two\n", ["one two"]),
+    ("md", "| a | b |\n| - | - |\n| c | c |\n", ["a", "b", "c", "c"]),
+    ("md", "```py\ncode\n```\n\n    indented\n\nOne\n", ["One"]),
+    ("md", "[t](http://a.b 'c') and <http://d.e> ![i](j.png)\n", ["[t](http://a.b 'c') and <http://d.e> ![i](j.png)"]),
+    ("md", "One \\* two &amp; three\nfour\n", ["One \\* two &amp; three four"]),
+    ("md", "Title\n=====\n\nline  \nbreak\n", ["Title", "line  \nbreak"]),
+    ("md", "<div>html</div>\n\nOne <b>two</b>\n", ["One <b>two</b>"]),
+    ("txt", "One\n\n two \r\n", ["One", " two "]),
+]  # fmt: skip
+
+
+def found_in(kind: str, text: str) -> list[Sequence[Part]]:
+    segments = FORMATS[f".{kind}"](text.removeprefix("\ufeff"), Path(f"file.{kind}"), FormatOptions())
+    return [segment.parts for segment in segments]
+
+
+def fill(kind: str, text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The file with each text in capitals, and what was replaced."""
+    body = text.removeprefix("\ufeff")
+    segments = FORMATS[f".{kind}"](body, Path(f"file.{kind}"), FormatOptions())
+    shout = [[part if isinstance(part, Code) else part.upper() for part in one.parts] for one in segments]
+    edits = [edit for one, parts in zip(segments, shout, strict=True) for edit in one.edits(parts)]
+    return apply_edits(body, edits), [(edit.start, edit.end) for edit in edits]
+
+
+@pytest.mark.parametrize(("kind", "text", "expected"), FILES, ids=lambda value: str(value)[:20])
+def test_the_texts_of_a_file_are_found(kind: str, text: str, expected: list[str]) -> None:
+    assert [join_parts(parts) for parts in found_in(kind, text)] == expected
+
+
+@pytest.mark.parametrize(("kind", "text", "expected"), FILES, ids=lambda value: str(value)[:20])
+def test_a_filled_file_is_of_its_kind_and_all_else_is_unchanged(kind: str, text: str, expected: list[str]) -> None:
+    filled, replaced = fill(kind, text)
+    body, places = text.removeprefix("\ufeff"), sorted(replaced)
+    starts, ends = [start for start, _ in places], [end for _, end in places]
+    pieces = [body[start:end] for start, end in zip([0, *ends], [*starts, len(body)], strict=True)]
+    assert re.fullmatch(".*".join(map(re.escape, pieces)), filled, re.DOTALL)
+    if kind in ("po", "tmx", "xliff", "xlf", "csv", "tsv", "jsonl"):
+        assert [one for one in found_in(kind, filled) if join_parts(one).strip()] == []
+    else:
+        assert len(found_in(kind, filled)) == len(expected)
+    CHECKS.get(kind, lambda _: None)(filled)
+    for part in (part for parts in found_in(kind, text) for part in parts if isinstance(part, str)):
+        for word in re.findall(r"[a-z]{2,}", part):
+            assert word.upper() in filled
+
+
+def check_json(text: str) -> None:
+    for line in text.splitlines():
+        if line.strip():
+            record = json.loads(line)
+            assert record.get("tgt") or record.get("translation")
+
+
+CHECKS = {
+    "po": lambda text: pofile.read_po(io.BytesIO(text.encode()), abort_invalid=True),
+    "tmx": ElementTree.fromstring,
+    "xliff": ElementTree.fromstring,
+    "xlf": ElementTree.fromstring,
+    "csv": lambda text: list(csv.reader(io.StringIO(text), strict=False)),
+    "jsonl": check_json,
+}
+
+
+def test_filled_messages_are_fuzzy_and_keep_their_line_breaks() -> None:
+    text = (
+        PO_HEADER
+        + 'msgid "One"\nmsgstr ""\n\n#, c-format\nmsgid ""\n"%d\\n"\n"two\\n"\nmsgstr ""\n\nmsgid "x"\nmsgstr "y"\n'
+    )
+    catalog = pofile.read_po(io.BytesIO(fill("po", text)[0].encode()), abort_invalid=True)
+    found = {message.id: (message.string, message.fuzzy) for message in catalog if message.id}
+    assert found == {"One": ("ONE", True), "%d\ntwo\n": ("%D\nTWO\n", True), "x": ("y", False)}
+
+
+def test_columns_are_taken_by_name_or_number() -> None:
+    text = "key,English text,German text\nk,One,\n"
+    find = FORMATS[".csv"]
+    assert find(text, Path("f"), FormatOptions("English text", "German text"))[0].text == "One"
+    assert [one.text for one in find(text, Path("f"), FormatOptions("2", "4"))] == ["English text", "One"]
+    with pytest.raises(TextError, match=r"column 'Deutsch': found key, English text, German text"):
+        find(text, Path("f"), FormatOptions("Deutsch"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("po", 'msgid "a"\n\nmsgid "b"\nmsgstr ""\n', "is not a gettext catalog"),
+        ("tmx", "<tmx><body>", "is not well-formed XML"),
+        ("tmx", TMX.format('<tu><tuv xml:lang="en"><seg>a</seg></tuv></tu>'), "no unit has two languages"),
+        ("xliff", '<!DOCTYPE x [<!ENTITY a "b">]><xliff/>', "declares entities"),
+        ("jsonl", "{", "is not JSON"),
+        ("jsonl", "[1]", "found list, not an object"),
+        ("srt", "no subtitles\n", "expected subtitles"),
+    ],
+)
+def test_a_damaged_file_is_refused_in_words(kind: str, text: str, message: str) -> None:
+    with pytest.raises(TextError, match=message):
+        FORMATS[f".{kind}"](text, Path(f"file.{kind}"), FormatOptions())
+
+
+def test_an_unknown_kind_of_file_is_refused() -> None:
+    with pytest.raises(TextError, match=r"expected a file ending in \.txt, \.po"):
+        find_format(Path("letter.docx"))
+
+
+def test_training_reads_pairs_of_csv_xliff_and_excel(tmp_path: Path) -> None:
+    from openpyxl import Workbook
+
+    (tmp_path / "a.csv").write_text('Source;Target\n"One; two";Eins\nThree;Drei\n')
+    (tmp_path / "b.xliff").write_text(
+        XLIFF.format(
+            '<trans-unit id="1"><source>One <g id="1">x</g></source><target>Eins <g id="1">x</g></target></trans-unit>'
+        )
+    )
+    book = Workbook()
+    for row in (["id", "en", "de"], [1, "One", "Eins"], [2, "Two", None]):
+        book.active.append(row)
+    book.save(tmp_path / "c.xlsx")
+    assert list(read_pairs(tmp_path / "a.csv")) == [("One; two", "Eins"), ("Three", "Drei")]
+    assert list(read_pairs(tmp_path / "b.xliff")) == [("One x", "Eins x")]
+    assert list(read_pairs(tmp_path / "c.xlsx")) == [("One", "Eins"), ("Two", "")]
+    (tmp_path / "d.xlsx").write_text("no")
+    with pytest.raises(TextError, match="is not a readable Excel file"):
+        list(read_pairs(tmp_path / "d.xlsx"))
+    (tmp_path / "e.csv").write_text("One,Eins\nTwo\n")
+    with pytest.raises(TextError, match=r"e\.csv:2: found 1 columns, expected at least 2"):
+        list(read_pairs(tmp_path / "e.csv"))

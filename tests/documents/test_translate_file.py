@@ -1,0 +1,85 @@
+"""Files translated by the bundled model: from the file to the file, with memory and glossary."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from glassformer import Translator
+from glassformer.documents import FileTranslator, Glossary, Memory
+from glassformer.errors import StorageError, TextError
+from glassformer.text.corpus import Pair
+
+
+@pytest.fixture(scope="module")
+def translator() -> Iterator[Translator]:
+    with Translator.load() as loaded:
+        yield loaded
+
+
+def test_a_catalog_is_filled_and_what_was_filled_before_stays(translator: Translator, tmp_path: Path) -> None:
+    source, target = tmp_path / "in.po", tmp_path / "out.po"
+    source.write_bytes(
+        b'# note\r\nmsgid ""\r\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\r\n\r\n#, python-format\r\n'
+        b'msgid "I love you."\r\nmsgstr ""\r\n\r\nmsgid "Yes"\r\nmsgstr "Jawohl"\r\n'
+    )
+    report = FileTranslator(translator).translate(source, target)
+    expected = source.read_bytes().replace(b"#, python", b"#, fuzzy, python")
+    assert target.read_bytes() == expected.replace(b'you."\r\nmsgstr ""', b'you."\r\nmsgstr "Ich liebe dich."')
+    assert (report.segments, report.from_memory, report.flagged) == (1, 0, [])
+
+
+def test_the_memory_comes_first_and_near_matches_are_shown(translator: Translator, tmp_path: Path) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("Where is my book?\nI love you.\nWhere is  the book?\n")
+    memory = Memory([Pair("Where is the book?", "Wo liegt es?"), Pair("I love you.", "Hab dich lieb")])
+    report = FileTranslator(translator, memory=memory).translate(source, target)
+    first, *others = target.read_text().splitlines()
+    assert others == ["Hab dich lieb", "Wo liegt es?"]
+    assert first not in ("", "Wo liegt es?")
+    assert report.from_memory == 2
+    (note,) = report.notes
+    assert note.line == 1
+    assert "'Where is the book?' -> 'Wo liegt es?'" in note.remark
+
+
+def test_a_term_is_required_and_nonsense_is_flagged_with_the_free_translation(
+    translator: Translator, tmp_path: Path
+) -> None:
+    terms, source, target = tmp_path / "terms.tsv", tmp_path / "in.txt", tmp_path / "out.txt"
+    terms.write_text("# comment\ndog\tKöter\tKötern\nwater\tWasser\nbook\tQuizduellmeisterschaftsordnung\n")
+    source.write_text("The dog is old.\nThe water is cold.\nThis is my book.\n")
+    report = FileTranslator(translator, glossary=Glossary.read(terms)).translate(source, target)
+    dog, water, book = target.read_text().splitlines()
+    assert "Köter" in dog
+    assert "Wasser" in water
+    assert "Quizduellmeisterschaftsordnung" in book
+    (flag,) = [one.remark for one in report.flagged if one.line == 3]
+    assert "the required term for 'book' costs" in flag
+    assert "without it: " in flag
+    assert not [one for one in report.flagged if one.line == 2]
+
+
+def test_what_cannot_be_read_or_written_is_said_and_nothing_is_changed(
+    translator: Translator, tmp_path: Path
+) -> None:
+    files = FileTranslator(translator)
+    (tmp_path / "in.docx").write_bytes(b"PK\x03\x04")
+    with pytest.raises(TextError, match=r"expected a file ending in"):
+        files.translate(tmp_path / "in.docx", tmp_path / "out.docx")
+    (tmp_path / "in.txt").write_bytes(b"a\x00b")
+    with pytest.raises(TextError, match="NUL byte"):
+        files.translate(tmp_path / "in.txt", tmp_path / "out.txt")
+    (tmp_path / "good.txt").write_text("Yes.\n")
+    with pytest.raises(StorageError, match="cannot be written"):
+        files.translate(tmp_path / "good.txt", tmp_path / "no" / "out.txt")
+    (tmp_path / "terms.tsv").write_text("dog\n")
+    with pytest.raises(TextError, match=r"terms\.tsv:1: found 'dog', expected a term, a tab"):
+        Glossary.read(tmp_path / "terms.tsv")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["good.txt", "in.docx", "in.txt", "terms.tsv"]
+
+
+def test_an_empty_file_stays_empty(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.md").write_text("\n\n")
+    report = FileTranslator(translator).translate(tmp_path / "in.md", tmp_path / "out.md")
+    assert (report.segments, (tmp_path / "out.md").read_text()) == (0, "\n\n")
