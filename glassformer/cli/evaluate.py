@@ -10,7 +10,7 @@ import typer
 
 from glassformer.cli import options as opt
 from glassformer.cli.streams import write_lines
-from glassformer.errors import TextError
+from glassformer.errors import ConfigError, TextError
 
 if TYPE_CHECKING:
     from glassformer.decoding import Scored
@@ -21,8 +21,12 @@ _CHUNK = 1000
 
 @opt.decode_options("search", "sampling", "scoring", "batching", without=["n_best"])
 def evaluate(
-    src: Annotated[Path, typer.Option(help="Source texts, one a line, plain or .gz")],
-    ref: Annotated[Path, typer.Option(help="Their reference translations, line by line")],
+    pairs: Annotated[
+        Path | None,
+        typer.Argument(help="One file of pairs, as for train, such as .tmx or .csv", show_default=False),
+    ] = None,
+    src: Annotated[Path | None, typer.Option(help="Or the source texts, one a line, plain or .gz")] = None,
+    ref: Annotated[Path | None, typer.Option(help="Their reference translations, line by line")] = None,
     run: opt.Runs = None,
     out: Annotated[Path | None, typer.Option(help="Also write the translations to this file")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
@@ -35,23 +39,28 @@ def evaluate(
     """Translate a test set and compare it with its references: BLEU, chrF, exact match, with their signatures.
 
     [bold]glassformer evaluate --src test.en.gz --ref test.de.gz --run runs/first --beam 5[/bold]
+    [bold]glassformer evaluate memory.tmx --run runs/first[/bold]
     """
     places = opt.runs_or_bundled(run)
+    if (pairs is None) == (src is None) or (src is None) != (ref is None):
+        raise ConfigError("evaluate: expected either a file of pairs, or --src and --ref. Name one or the other.")
     from glassformer.decoding.translator import Translator
     from glassformer.text.corpus import read_pairs
     from glassformer.training.evaluation import tokenised_warning, translate_and_score
     from glassformer.world import join_world
 
     with join_world() as world:
-        pairs = list(read_pairs(src, ref))
-        if not pairs:
-            raise TextError(f"{src}: found no lines, expected at least one sentence to translate and compare.")
-        place = world.device(device)
-        with Translator.load(places, device=place, precision=precision, workers=workers) as translator:
+        place = pairs or src
+        assert place is not None
+        test = [pair for pair in read_pairs(place, ref) if src is not None or not pair.blank]
+        if not test:
+            raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
+        at = world.device(device)
+        with Translator.load(places, device=at, precision=precision, workers=workers) as translator:
             options = replace(translator.config, n_best=1).updated(decode)
-            scores, outputs = translate_and_score(translator, pairs, options, world)
+            scores, outputs = translate_and_score(translator, test, options, world)
     if world.is_first:
-        if remark := tokenised_warning(pair.tgt for pair in pairs):
+        if remark := tokenised_warning(pair.tgt for pair in test):
             typer.echo(remark, err=True)
         _print_evaluation(scores, outputs, out, as_json=as_json)
 

@@ -202,7 +202,10 @@ def _insert(text: str, inserts: Sequence[tuple[int, int, Code]]) -> tuple[Part, 
     parts: list[Part] = []
     position = 0
     for start, end, code in sorted(inserts, key=lambda insert: (insert[0], insert[1], order[insert[2].kind])):
-        parts += [text[position:start], code]
+        between = text[position:start]
+        if not between and parts and join_parts(parts)[-1:].isalnum() and code.kind == "alone":
+            between = " "  # an address would not end before the code
+        parts += [between, code]
         position = max(position, end)
     return tuple(part for part in (*parts, text[position:]) if part != "")
 

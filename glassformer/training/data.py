@@ -27,6 +27,7 @@ from glassformer.text.batches import (
 from glassformer.text.bpe_dropout import BpeDropout, text_keys
 from glassformer.text.corpus import Pair, check_direction, fingerprint, read_pairs
 from glassformer.text.dataset import EncodedPairs, EncodedSide, EncodedTexts, Sides, join_texts
+from glassformer.text.formats.tables import describe_csv
 from glassformer.text.prepare import PreparedText
 from glassformer.world import ALONE, World
 
@@ -48,6 +49,9 @@ class Source(Protocol):
 
     def to_mapping(self) -> dict[str, Any]:
         """Where the pairs come from, for config.json."""
+
+    def describe(self) -> str | None:
+        """What was detected in the text, to be said; None if nothing was."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,10 @@ class FileSource:
         """The absolute paths of the files, which do not depend on the working directory."""
         return {"files": [str(path.resolve()) for path in self._files()]}
 
+    def describe(self) -> str | None:
+        """The delimiter and the columns of a CSV file."""
+        return describe_csv(self.src) if self.tgt is None and ".csv" in self.src.suffixes else None
+
     def _files(self) -> list[Path]:
         return [path for path in (self.src, self.tgt, self.valid_src, self.valid_tgt) if path is not None]
 
@@ -115,6 +123,10 @@ class TaskSource:
     def to_mapping(self) -> dict[str, Any]:
         """The task's name."""
         return {"task": self.task.name}
+
+    def describe(self) -> str | None:
+        """None: nothing was detected."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,10 @@ class ReversedSource:
         """Where the pairs come from, and that they are reversed."""
         return {**self.source.to_mapping(), "turned": True}
 
+    def describe(self) -> str | None:
+        """What was detected in the source's text."""
+        return self.source.describe()
+
 
 def diversify(
     place: Path, source: FileSource, teachers: Mapping[str, RunConfig], display: Display

@@ -109,6 +109,8 @@ def _prepare_run(
         data["mix"] = {**mix.to_mapping(), "fingerprint": mix.fingerprint()}
     if run.exists:
         _check_same_run(run, config, data)
+    if (remark := source.describe()) is not None:
+        log.log(remark)
     tokenizers = partial(_read_tokenizers, run, config) if run.exists else None
     if tokenizers is None and init is not None:
         tokenizers = partial(getattr, init, "tokenizers")

@@ -223,13 +223,13 @@ def test_a_large_tmx_is_streamed(tmp_path):
     assert peak < 1_000_000
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a", "a.csv", "a.gz", "a.tsv.bak"])
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.doc", "a.gz", "a.tsv.bak"])
 def test_an_unknown_ending_lists_the_known_ones_at_once(name):
-    with pytest.raises(TextError, match=r"\.tsv, \.jsonl, \.po, \.mo, \.tmx"):
+    with pytest.raises(TextError, match=r"\.tsv, \.csv, \.jsonl, \.po, \.mo, \.tmx"):
         read_pairs(Path(name))
 
 
-@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl", "a.po", "a.mo", "a.tmx"])
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.po", "a.mo", "a.tmx", "a.xliff", "a.xlsx"])
 def test_a_missing_file_is_named(tmp_path, name):
     with pytest.raises(TextError, match=rf"{name}: cannot be read"):
         list(read_pairs(tmp_path / name))

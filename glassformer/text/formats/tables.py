@@ -265,6 +265,11 @@ def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
             "save it as CSV."
         ) from error
     try:
+        with path.open("rb") as file:
+            file.read(1)
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
+    try:
         sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
         rows = [["" if cell is None else str(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
     except Exception as error:  # openpyxl lets through whatever its parsers raise
