@@ -65,6 +65,15 @@ def settings_of(pairs: int) -> dict[str, dict[str, Any]]:
         "two vocabularies": separate,
         "warm-up 1000": {"train.warmup": 1000},
     }
+    vocabulary, quick = before["text.vocab_size"], {"train.batch_tokens": 1024, "model.dropout": 0.2}
+    changes |= {
+        "combined, vocabulary x 1": quick,
+        "combined, vocabulary x 2": {**quick, "text.vocab_size": 2 * vocabulary},
+        "combined, vocabulary x 4": {**quick, "text.vocab_size": min(8000, 4 * vocabulary)},
+        "combined, x 2, batches of 512": {**quick, "text.vocab_size": 2 * vocabulary, "train.batch_tokens": 512},
+        "combined, x 2, dropout 0.1": {**quick, "text.vocab_size": 2 * vocabulary, "model.dropout": 0.1},
+        "combined, x 2, 4 + 2 layers": {**quick, "text.vocab_size": 2 * vocabulary, "model.n_decoder_layers": 2},
+    }
     return {name: {**before, **change} for name, change in changes.items()} | {"today": {}}
 
 

@@ -100,7 +100,7 @@ def _numbers(progress: TrainProgress) -> Table:
         "tokens/s": f"{progress.tokens_per_s:,.0f}",
         "rate": f"{progress.learning_rate:.2e}",
         "elapsed": format_duration(progress.elapsed_s),
-        "left": "?" if progress.left_s is None else format_duration(progress.left_s),
+        "left": progress.left or "?",
     }
     table = Table.grid(expand=True)
     for name in values:

@@ -20,7 +20,8 @@ class TrainProgress:
     """The state of a training after an update.
 
     ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means over the updates since the last
-    line of the log. ``fraction_done`` is from 0 to 1.
+    line of the log. ``fraction_done`` is from 0 to 1. ``may_end_early``: patience may end the training before
+    ``left_s`` seconds have passed.
     """
 
     update: int
@@ -33,12 +34,20 @@ class TrainProgress:
     elapsed_s: float
     left_s: float | None
     fraction_done: float
+    may_end_early: bool = False
+
+    @property
+    def left(self) -> str:
+        """The time that is left, in words; empty if it is not known."""
+        if self.left_s is None:
+            return ""
+        return f"{'at most ' if self.may_end_early else ''}{format_duration(self.left_s)}"
 
     def line(self) -> str:
         """One line for a log."""
         return (
             f"update {self.update}  epoch {self.epoch}  loss {self.loss:.3f}  ppl {self.perplexity:.2f}  "
-            f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  {_times(self.elapsed_s, self.left_s)}"
+            f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  {_times(self.elapsed_s, self.left)}"
         )
 
 
@@ -54,13 +63,12 @@ def validation_line(validation: Validation, *, best: bool) -> str:
 def prepare_line(progress: PrepareProgress) -> str:
     """One line for a log."""
     of = "" if progress.total is None else f" of {progress.total:,}"
-    times = _times(progress.elapsed_s, progress.left_s)
+    times = _times(progress.elapsed_s, "" if progress.left_s is None else format_duration(progress.left_s))
     return f"{progress.stage}  {progress.done:,}{of} pairs  {progress.pairs_per_s:,.0f} pairs/s  {times}"
 
 
-def _times(elapsed_s: float, left_s: float | None) -> str:
-    left = "" if left_s is None else f"  left {format_duration(left_s)}"
-    return f"elapsed {format_duration(elapsed_s)}{left}"
+def _times(elapsed_s: float, left: str) -> str:
+    return f"elapsed {format_duration(elapsed_s)}" + (f"  left {left}" if left else "")
 
 
 def format_duration(seconds: float) -> str:

@@ -9,16 +9,19 @@ from typing import Any
 
 import torch
 
-from glassformer.config import RunConfig
+from glassformer.checkpoint import checkpoints, update_number
+from glassformer.config import RunConfig, TrainConfig
 from glassformer.decoding.batching import check_tokenizers
-from glassformer.errors import RunError
+from glassformer.errors import RunError, TextError
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
+from glassformer.training.checkpointing import TrainState
 from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
 from glassformer.training.evaluation import Validation, tokenised_warning
 from glassformer.training.fine_tuning import InitialModel
 from glassformer.training.run_log import Display, RunLog
+from glassformer.training.schedule import cancel_stale_cooldown, stop_reason
 from glassformer.training.trainer import Trainer
 from glassformer.world import ALONE, World
 
@@ -30,6 +33,8 @@ MAY_CHANGE = {
 }  # fmt: skip
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
+_LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")
+_LEAST_PAIRS, _FEW_PAIRS = 3, 1000
 _MIX = "mix"  # the directory of the other text, in that of the text
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
@@ -71,6 +76,7 @@ def train(
                 text = _read_text(run.text, config)
                 other = None if mix is None else _read_text(run.text / _MIX, config)
         config = _with_vocabularies(config, text)
+        _check_enough_pairs(len(text.train), config.train, log)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
         reason = trainer.fit()
@@ -109,6 +115,7 @@ def _prepare_run(
         data["mix"] = {**mix.to_mapping(), "fingerprint": mix.fingerprint()}
     if run.exists:
         _check_same_run(run, config, data)
+        _check_not_ended(run, config.train)
     if (remark := source.describe()) is not None:
         log.log(remark)
     tokenizers = partial(_read_tokenizers, run, config) if run.exists else None
@@ -203,6 +210,39 @@ def _check_same_run(run: RunDirectory, config: RunConfig, data: dict[str, Any]) 
         raise RunError(
             f"{run.path}: holds a run with other settings ({'; '.join(changed)}). "
             "Repeat its command to resume it, or name another --run."
+        )
+
+
+def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
+    """Refuse to go on with a run that has ended while no new limit is named: it might go on for hours unasked."""
+    final, latest = checkpoints(run.final), checkpoints(run.latest)
+    if not final or not latest or update_number(final[-1]) != update_number(latest[-1]):
+        return
+    state = cancel_stale_cooldown(settings, TrainState.read(latest[-1]))
+    if stop_reason(settings, state, state.elapsed_s) is not None:
+        return
+    before, default = run.read_config()[0].train, TrainConfig()
+    now = {name: getattr(settings, name) for name in _LIMITS}
+    if all(value in (getattr(before, name), getattr(default, name)) for name, value in now.items()):
+        raise RunError(
+            f"{run.path}: this run has ended, after {state.update:,} updates and {state.elapsed_s / 60:.0f} minutes; "
+            "expected a new limit to go on. Name one that counts what was done, such as --max-minutes "
+            f"{state.elapsed_s / 30 + 1:.0f}, or another --run."
+        )
+
+
+def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display) -> None:
+    """Warn of a text that is too small to learn a language from; refuse one that teaches nothing."""
+    if pairs < _LEAST_PAIRS:
+        raise TextError(
+            f"The training text holds {pairs:,} usable pairs, expected at least {_LEAST_PAIRS}, and better "
+            "thousands. Collect more."
+        )
+    if pairs < _FEW_PAIRS and settings.metric != "exact_match":
+        log.log(
+            f"Warning: {pairs:,} pairs are few. A model that learns from these alone will hardly translate a "
+            f"sentence that it has not seen; from some {_FEW_PAIRS:,} on it begins to be of use for one kind of text. With "
+            "--init it starts from a model that exists, and learns more from few pairs."
         )
 
 

@@ -320,6 +320,7 @@ class Trainer:
             elapsed_s=elapsed_s,
             left_s=elapsed_s * (1 - done) / done if done > 0 else None,
             fraction_done=done,
+            may_end_early=bool(self.config.train.patience) and not self.state.cooldown_to,
         )
         due = self.state.update % self.config.train.log_every == 0
         self.display.on_update(progress, due=due)

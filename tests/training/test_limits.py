@@ -12,7 +12,7 @@ from recorded import Lines
 
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.config import RunConfig, TrainConfig
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, RunError, TextError
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
 from glassformer.training.run_log import TrainProgress
@@ -142,3 +142,30 @@ def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(
     assert rates(config, lines)[:3] == [1.0] * 3
     assert rates(config, lines)[-1] == pytest.approx(1 / 6)
     assert any("goes back to its curve" in line for line in lines.lines)
+
+
+def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(
+    corpus: Corpus, small_config: MakeConfig, trained: Path, lines: Lines
+) -> None:
+    source = FileSource(*corpus)
+    assert train(trained, source, small_config(), lines).updates == 20  # the same command ends again at once
+    with pytest.raises(RunError, match=r"this run has ended, after 20 updates and 0 minutes; expected a new limit"):
+        train(trained, source, small_config(max_updates=TrainConfig().max_updates), lines)
+    assert train(trained, source, small_config(max_updates=25), lines).updates == 25
+
+
+def test_few_pairs_are_warned_of_and_two_are_refused(small_config: MakeConfig, tmp_path: Path, lines: Lines) -> None:
+    for count in (3, 40):
+        (tmp_path / f"{count}.tsv").write_text("".join(f"word{n}\tWort{n}\n" for n in range(count)))
+    with pytest.raises(TextError, match=r"holds 2 usable pairs, expected at least 3"):
+        train(tmp_path / "two", FileSource(tmp_path / "3.tsv"), small_config(), lines)
+    train(tmp_path / "forty", FileSource(tmp_path / "40.tsv"), small_config(max_updates=2), lines)
+    assert any(line.startswith("Warning: 38 pairs are few.") for line in lines.lines)
+
+
+def test_a_remaining_time_that_patience_may_cut_says_at_most(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, lines: Lines
+) -> None:
+    train(tmp_path / "run", FileSource(*corpus), small_config(), lines)
+    assert "left at most 0:" in lines.updates[0].line()
+    assert "at most" not in lines.updates[-1].line()  # in the cooldown the last update is known
