@@ -241,8 +241,8 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display) -> None
     if pairs < _FEW_PAIRS and settings.metric != "exact_match":
         log.log(
             f"Warning: {pairs:,} pairs are few. A model that learns from these alone will hardly translate a "
-            f"sentence that it has not seen; from some {_FEW_PAIRS:,} on it begins to be of use for one kind of text. With "
-            "--init it starts from a model that exists, and learns more from few pairs."
+            f"sentence that it has not seen; from some {_FEW_PAIRS:,} on it begins to be of use for one kind of "
+            "text. With --init it starts from a model that exists, and learns more from few pairs."
         )
 
 
