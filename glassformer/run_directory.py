@@ -31,7 +31,7 @@ from glassformer.checkpoint import (
 )
 from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
-from glassformer.files import replace_file
+from glassformer.files import write_durably
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
 
@@ -106,7 +106,7 @@ class RunDirectory:
         """Save every effective setting, and what the run was trained on."""
         document = {"glassformer": __version__, "config": config.to_mapping(), "data": data}
         try:
-            with replace_file(self.config_file) as file:
+            with write_durably(self.config_file) as file:
                 json.dump(document, file, indent=1)
         except OSError as error:
             raise StorageError(f"{self.config_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error

@@ -218,6 +218,35 @@ def test_text_that_is_prepared_again_is_encoded_with_the_tokenizers_of_the_run(
     assert len(Translator.load(run).translate(["abc"])) == 1
 
 
+def all_weights(run: Path) -> bytes:
+    return (checkpoints(run / "latest")[-1] / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["train/src.ids", "mix/train/tgt.offsets", "valid/tgt.lengths"])
+def test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, name: str
+) -> None:
+    source, text = FileSource(*corpus), TextConfig(tokenizer="unigram", vocab_size=60)
+
+    def train_until(max_updates: int, run: Path) -> Lines:
+        config = replace(small_config(max_updates=max_updates, cooldown=0, mix=0.2), text=text)
+        lines = Lines()
+        train(run, source, config, lines, mix=source)
+        return lines
+
+    whole, damaged = tmp_path / "whole", tmp_path / "damaged"
+    train_until(10, whole)
+    shutil.copytree(whole, damaged)
+    file = damaged / "text" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    lines = train_until(20, damaged).lines
+    train_until(20, whole)
+    assert any(f"{file}: does not match its SHA-256 sum" in line for line in lines)
+    assert all_weights(damaged) == all_weights(whole)
+
+
 def test_a_run_with_another_tokenizer_does_not_resume(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
