@@ -41,6 +41,9 @@ PairSource = Callable[[], Iterator[Pair]]
 Tokenizers = tuple[Tokenizer, Tokenizer]
 """Of the source and of the target; one object twice when joint."""
 
+PREPARED_NAMES = {"prepared.json", "train", "valid", "valid.jsonl", "src.tokenizer.json", "tgt.tokenizer.json"}
+"""What a preparation writes into its directory."""
+
 SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_CALLS = 0.25
 _PAIRS_BETWEEN_CHECKS = 1024

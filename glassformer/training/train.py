@@ -11,8 +11,8 @@ import torch
 
 from glassformer.config import RunConfig
 from glassformer.decoding.batching import check_tokenizers
-from glassformer.errors import RunError
-from glassformer.run_directory import RunDirectory
+from glassformer.errors import CheckpointError, RunError
+from glassformer.run_directory import MIX, RunDirectory
 from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
 from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
@@ -30,7 +30,6 @@ MAY_CHANGE = {
 }  # fmt: skip
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
-_MIX = "mix"  # the directory of the other text, in that of the text
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
@@ -69,7 +68,7 @@ def train(
                 text, other = _prepare_run(run, source, config, log, world, init=init, mix=mix)
             else:
                 text = _read_text(run.text, config)
-                other = None if mix is None else _read_text(run.text / _MIX, config)
+                other = None if mix is None else _read_text(run.text / MIX, config)
         config = _with_vocabularies(config, text)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
@@ -86,8 +85,10 @@ def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: Wor
     if not world.is_first:
         yield Display()
         return
+    run.check_writable()
     run.create()
     with run.lock(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
+        run.adopt_leftovers()
         yield log
 
 
@@ -107,9 +108,11 @@ def _prepare_run(
         data["init"] = init.to_mapping()
     if mix is not None:
         data["mix"] = {**mix.to_mapping(), "fingerprint": mix.fingerprint()}
-    if run.exists:
+    trained = run.has_checkpoints
+    if run.exists and (trained or _is_readable(run, log)):
         _check_same_run(run, config, data)
-    tokenizers = partial(_read_tokenizers, run, config) if run.exists else None
+        run.check_resumable()
+    tokenizers = partial(_read_tokenizers, run, config) if trained else None
     if tokenizers is None and init is not None:
         tokenizers = partial(getattr, init, "tokenizers")
     text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
@@ -118,14 +121,24 @@ def _prepare_run(
     if mix is not None:
         log.log("The other text, for train.mix:")
         other = _prepare_text(
-            run.text / _MIX, mix, config, log, fingerprint=data["mix"]["fingerprint"], tokenizers=lambda: both
+            run.text / MIX, mix, config, log, fingerprint=data["mix"]["fingerprint"], tokenizers=lambda: both
         )
     config = _with_vocabularies(config, text)
     check_tokenizers(config.model, *both)
-    if not run.exists:
+    if not trained:
         run.write_tokenizers(*both)
     run.write_config(config, data)
     return text, other
+
+
+def _is_readable(run: RunDirectory, log: Display) -> bool:
+    """Whether config.json, of a run without checkpoints, can be read; a damaged one is not worth keeping."""
+    try:
+        run.read_config()
+    except CheckpointError as error:
+        log.log(f"{error} Nothing has been learned yet: the training begins anew.")
+        return False
+    return True
 
 
 def _read_text(directory: Path, config: RunConfig) -> PreparedText:
