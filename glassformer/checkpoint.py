@@ -2,20 +2,28 @@
 
 A checkpoint is written to a temporary directory, synced and renamed. A series is a directory of checkpoints named by
 their update: the newest valid one is used, and an older one is deleted only after a newer one has been verified.
-Nothing is ever unpickled.
+A series can be read while a training writes it. Nothing is ever unpickled.
 """
 
 import json
-import os
+import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors import SafetensorError
 
 from glassformer.errors import CheckpointError, StorageError
-from glassformer.files import require_regular_file, sha256, sync
+from glassformer.files import (
+    make_directory,
+    refuse_link,
+    remove,
+    require_regular_file,
+    sha256,
+    sync,
+    write_durably,
+)
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -24,28 +32,35 @@ if TYPE_CHECKING:
 FORMAT = 1
 MANIFEST = "manifest.json"
 STATE = "state.json"
+_NAME = "update-"
+_UNFINISHED, _OUTDATED = ".tmp", ".old"  # what the hidden names of checkpoints being written and deleted end with
+_TRIES = 20  # to read a checkpoint of a run that trains
 
 Tensors = Mapping[str, "Tensor"]
+Result = TypeVar("Result")
 
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
-    """Write one checkpoint: a ``<name>.safetensors`` for each entry of ``tensors``, and ``state`` as JSON."""
+    """Write one checkpoint: a ``<name>.safetensors`` for each entry of ``tensors``, and ``state`` as JSON.
+
+    One of the same update is replaced only when the new one is complete.
+    """
     from safetensors.torch import save_file
 
     final = checkpoint_path(series, update)
-    temporary = series / f".{final.name}.{os.getpid()}.tmp"
+    temporary = _beside(final, _UNFINISHED)
     try:
-        for leftover in series.glob(".update-*.tmp"):  # from a process that was killed while saving
-            shutil.rmtree(leftover)
-        temporary.mkdir(parents=True)
-        for name, group in tensors.items():
-            save_file({key: tensor.contiguous() for key, tensor in group.items()}, temporary / f"{name}.safetensors")
+        refuse_link(series)
+        make_directory(series)
+        adopt_leftovers(series)
+        temporary.mkdir()
         (temporary / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
+        for name, group in tensors.items():
+            path = temporary / f"{name}.safetensors"
+            save_file({key: tensor.contiguous() for key, tensor in group.items()}, path)
+            path.chmod((temporary / STATE).stat().st_mode)  # the library lets nobody else read it
         _write_manifest(temporary)
-        if final.exists():
-            shutil.rmtree(final)
-        temporary.rename(final)
-        sync(series)
+        _put_in_place(temporary, final)
     except (OSError, SafetensorError, RuntimeError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise StorageError(
@@ -55,6 +70,44 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
     return final
 
 
+def _beside(checkpoint: Path, ending: str) -> Path:
+    """A hidden name for a checkpoint that is being written or deleted, which nobody can foresee."""
+    return checkpoint.with_name(f".{checkpoint.name}.{secrets.token_hex(8)}{ending}")
+
+
+def _put_in_place(temporary: Path, final: Path) -> None:
+    """Rename a complete checkpoint; if the process is killed between two renames, it is adopted later."""
+    if not (final.exists() or final.is_symlink()):
+        temporary.rename(final)
+        sync(final.parent)
+        return
+    replaced = _beside(final, _OUTDATED)
+    final.rename(replaced)
+    try:
+        temporary.rename(final)
+    except OSError:
+        replaced.rename(final)
+        raise
+    sync(final.parent)
+    remove(replaced)
+
+
+def adopt_leftovers(series: Path) -> None:
+    """Clear up after a process that was killed while saving; only the process that has locked the run may do so.
+
+    A complete checkpoint that was not yet renamed gets its name, unless another one has it. The rest is deleted.
+    """
+    for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}")):
+        target = checkpoint_path(series, update_number(leftover))
+        if not target.exists() and is_valid(leftover, lambda _: None):
+            leftover.rename(target)
+            sync(series)
+        else:
+            remove(leftover)
+    for leftover in series.glob(f".{_NAME}*{_OUTDATED}"):
+        remove(leftover)
+
+
 def _write_manifest(directory: Path) -> None:
     """Sync every file, then write the manifest of their sums."""
     files = {}
@@ -62,9 +115,8 @@ def _write_manifest(directory: Path) -> None:
         sync(path)
         files[path.name] = {"sha256": sha256(path), "size": path.stat().st_size}
     manifest = {"format": FORMAT, "glassformer": __version__, "files": files}
-    (directory / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    sync(directory / MANIFEST)
-    sync(directory)
+    with write_durably(directory / MANIFEST) as stream:  # whole or not at all: where it is, the rest is on disk
+        json.dump(manifest, stream, indent=1)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -81,6 +133,21 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def verify_checkpoint(checkpoint: Path) -> None:
     """Raise a ``CheckpointError`` that names the first file that does not match the manifest."""
+    for name, (size, expected) in _read_sums(checkpoint).items():
+        _verify_file(checkpoint / name, size, expected)
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """What ``state.json`` holds, verified by the manifest; the other files are not read."""
+    sums = _read_sums(checkpoint)
+    if STATE not in sums:
+        raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: it does not name {STATE}.")
+    _verify_file(checkpoint / STATE, *sums[STATE])
+    return read_json(checkpoint / STATE)
+
+
+def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
+    """The size and the SHA-256 sum of each file, by the manifest."""
     manifest = read_json(checkpoint / MANIFEST)
     if manifest.get("format") != FORMAT:
         raise CheckpointError(
@@ -88,34 +155,43 @@ def verify_checkpoint(checkpoint: Path) -> None:
             "Use the version of glassformer that wrote it."
         )
     try:
-        sums = {name: (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
+        return {name: (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: {error!r} is missing or invalid.") from error
-    for name, (size, expected) in sums.items():
-        path = checkpoint / name
-        try:
-            require_regular_file(path)
-            same = path.stat().st_size == size and sha256(path) == expected
-        except (OSError, ValueError) as error:  # ValueError: the name in the manifest is not a possible file name
-            reason = error.strerror if isinstance(error, OSError) else None
-            raise CheckpointError(f"{str(path)!r}: is missing or damaged: {reason or error}.") from error
-        if not same:
-            raise CheckpointError(f"{path}: is damaged: it does not match its manifest.")
+
+
+def _verify_file(path: Path, size: int, expected: str) -> None:
+    try:
+        require_regular_file(path)
+        same = path.stat().st_size == size and sha256(path) == expected
+    except (OSError, ValueError) as error:  # ValueError: the name in the manifest is not a possible file name
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise CheckpointError(f"{str(path)!r}: is missing or damaged: {reason or error}.") from error
+    if not same:
+        raise CheckpointError(f"{path}: is damaged: it does not match its manifest.")
 
 
 def checkpoint_path(series: Path, update: int) -> Path:
     """The path of an update's checkpoint in a series, whether it exists or not."""
-    return series / f"update-{update:08d}"
+    return series / f"{_NAME}{update:08d}"
 
 
 def update_number(checkpoint: Path) -> int:
     """The update in the name of a checkpoint of a series."""
-    return int(checkpoint.name.removeprefix("update-"))
+    return int(checkpoint.name.removeprefix(".").removeprefix(_NAME).split(".")[0])
 
 
 def checkpoints(series: Path) -> list[Path]:
-    """The checkpoints of a series, oldest first, valid or not."""
-    return sorted(found for found in series.glob("update-*") if found.name.removeprefix("update-").isdecimal())
+    """The checkpoints of a series, oldest first, valid or not.
+
+    One that is complete but was not renamed, because its process was killed, stands in for one that is missing.
+    """
+    found = {
+        int(digits): path for path in series.glob(f"{_NAME}*") if (digits := path.name[len(_NAME) :]).isdecimal()
+    }
+    for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}/{MANIFEST}")):
+        found.setdefault(update_number(leftover.parent), leftover.parent)
+    return [found[update] for update in sorted(found)]
 
 
 def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
@@ -129,21 +205,80 @@ def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
 
 
 def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
-    """The newest valid checkpoint of a series; ``warn`` is called for each damaged one that is skipped."""
-    return next((found for found in reversed(checkpoints(series)) if is_valid(found, warn)), None)
+    """The newest valid checkpoint of a series; ``warn`` is called for each damaged one that is skipped.
+
+    One that a training replaces while it is verified is not damaged: then all are listed again.
+    """
+    told: set[str] = set()
+    for _ in range(_TRIES):
+        replaced = False
+        listed = checkpoints(series) or checkpoints(series)  # a listing may miss what is renamed meanwhile
+        for found in reversed(listed):
+            identity, said = _identity(found), list[str]()
+            if is_valid(found, said.append):
+                return found
+            if replaced := _identity(found) != identity or identity is None:
+                break
+            for line in said:
+                if line not in told:
+                    warn(line)
+                    told.add(line)
+        if not replaced:
+            break
+    return None
+
+
+def read_chosen(choose: Callable[[], Path], read: Callable[[Path], Result]) -> Result:
+    """What ``read`` returns of the checkpoint that ``choose`` names.
+
+    If a training replaces it meanwhile, ``choose`` is called again, a few times at most. Raises what ``choose``
+    raises, and ``CheckpointError``.
+    """
+    for _ in range(_TRIES):
+        chosen = choose()
+        identity = _identity(chosen)
+        try:
+            result = read(chosen)
+        except CheckpointError:
+            if identity is not None and _identity(chosen) == identity:
+                raise
+        else:
+            if identity is not None and _identity(chosen) == identity:
+                return result
+    raise CheckpointError(
+        f"{chosen.parent}: a training replaced its checkpoints {_TRIES} times while they were read, expected one "
+        "that stays. Save less often, or copy the run and read the copy."
+    )
+
+
+def _identity(checkpoint: Path) -> tuple[int, int] | None:
+    """Another one if another directory has taken its name; None if it is gone."""
+    try:
+        found = checkpoint.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def prune(newest: Path, keep: int) -> None:
     """Verify ``newest``, then delete all of its series except it and the ``keep`` - 1 before it.
 
-    Later ones are deleted too: they are damaged, or the training has since resumed from an earlier one.
+    Later ones are deleted too: they are damaged, or the training has since resumed from an earlier one. Each is first
+    renamed: who reads it meanwhile finds all of it or nothing.
     """
     found = checkpoints(newest.parent)
-    to_keep = [checkpoint for checkpoint in found if checkpoint <= newest][-keep:]
-    if to_keep != found:
-        verify_checkpoint(newest)
-        for other in set(found) - set(to_keep):
-            shutil.rmtree(other)
+    to_keep = [path for path in found if update_number(path) <= update_number(newest)][-keep:]
+    if to_keep == found:
+        return
+    verify_checkpoint(newest)
+    for other in set(found) - set(to_keep):
+        try:
+            remove(other.rename(_beside(checkpoint_path(other.parent, update_number(other)), _OUTDATED)))
+        except OSError as error:
+            raise StorageError(
+                f"{other}: cannot be deleted: {error.strerror}. Correct the permissions, then run the same command "
+                "again to continue."
+            ) from error
 
 
 def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":

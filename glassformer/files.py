@@ -1,24 +1,36 @@
 """Regular files and durable writes.
 
 A reader refuses a pipe or a device in the place of a file, because it might never end. A writer writes beside the
-file, forces the data to disk and renames, so that a reader finds either the old contents or the new ones.
+file, forces the data to disk and renames, so that a reader finds either the old contents or the new ones, also after
+a power cut. No writer follows a symbolic link: what is written to a run stays in the run.
 """
 
 import errno
 import hashlib
 import os
+import secrets
+import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 WRITING = ".writing"  # what the name of a file that is being written ends with
+# Not every system has these flags.
+_NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
 
 def require_regular_file(path: Path) -> None:
     """Raise ``OSError`` if ``path`` exists but is not a regular file."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "is not a regular file")
+
+
+def refuse_link(path: Path) -> None:
+    """Raise ``OSError`` if ``path`` is a symbolic link, wherever it leads."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "is a symbolic link, which may lead out of the run")
 
 
 def sha256(path: Path) -> str:
@@ -36,15 +48,49 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory with its parents, if they are missing, and force their entries to disk."""
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for place in missing:
+        sync(place.parent)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link or a directory with all that it holds; a link's target is left alone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def open_to_append(path: Path) -> TextIO:
+    """A regular file of UTF-8 text to append to, made if it is missing; ``OSError`` for a link, pipe or device."""
+    refuse_link(path)
+    require_regular_file(path)
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_FOLLOW | _NO_WAIT, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a regular file")
+    return os.fdopen(handle, "a+", encoding="utf-8")
+
+
 @contextmanager
-def replace_file(path: Path) -> Iterator[TextIO]:
+def write_durably(path: Path) -> Iterator[TextIO]:
     """A UTF-8 text stream whose contents replace the file ``path`` if the block ends without an error.
 
-    Raises ``OSError`` if it cannot be written; the file then keeps its old contents.
+    The contents and the new name are on disk when it returns. Raises ``OSError`` if it cannot be written; the file
+    then keeps its old contents.
     """
-    temporary = path.with_name(path.name + WRITING)
-    with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-        yield stream
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
+    # A random name that nobody can plant a link at, and a short one: the name of the file may be as long as allowed.
+    temporary = path.with_name(f".{secrets.token_hex(8)}{WRITING}")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)

@@ -13,25 +13,32 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from glassformer.checkpoint import (
     MANIFEST,
+    STATE,
+    adopt_leftovers,
     checkpoints,
     load_weights,
     newest_valid,
+    read_chosen,
     read_json,
+    read_state,
     read_tensors,
     update_number,
     verify_checkpoint,
 )
-from glassformer.config import RunConfig
+from glassformer.config import ModelConfig, RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
-from glassformer.files import replace_file
+from glassformer.files import WRITING, make_directory, open_to_append, sha256, write_durably
+from glassformer.text.prepare import PREPARED_NAMES
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
 
@@ -41,6 +48,12 @@ if TYPE_CHECKING:
     from glassformer.model.transformer import Transformer
 
 WEIGHTS = "model"
+MIX = "mix"  # the directory of the other text, in that of the text
+PROBE = ".writable"
+# What a training writes before config.json, and so may leave without it.
+_WRITTEN_AT_START = {
+    ".lock", PROBE, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json", "tokenizer.tgt.json",
+}  # fmt: skip
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 
 
@@ -80,11 +93,57 @@ class RunDirectory:
         self.log_file = path / "train.log"
         self.latest, self.history = path / "latest", path / "history"
         self.best, self.best_loss, self.final = path / "best", path / "best-loss", path / "final"
+        self.series = (self.latest, self.history, self.best, self.best_loss, self.final)
 
     @property
     def exists(self) -> bool:
         """Whether a training has started here."""
         return self.config_file.is_file()
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether there is a checkpoint, valid or not: something that training would lose by starting anew."""
+        return any(map(checkpoints, self.series))
+
+    def check_writable(self) -> None:
+        """Raise ``RunError`` if this is no place for a training: a stranger's directory, links, a lost config.json.
+
+        Nothing is written. An empty directory is one, and what a training left that was killed while it started.
+        """
+        self.refuse_links()
+        if self.exists or not self.path.is_dir():
+            return
+        if self.has_checkpoints:
+            raise RunError(
+                f"{self.path}: holds checkpoints but no config.json, without which a training cannot go on. Put a "
+                "copy of config.json back, or name another --run."
+            )
+        foreign = self._foreign_names()
+        if foreign:
+            raise RunError(
+                f"{self.path}: holds {', '.join(map(repr, foreign[:3]))}{' and more' if len(foreign) > 3 else ''}, "
+                "which no training wrote; expected a run, or a new or empty directory. Name another --run."
+            )
+
+    def _foreign_names(self) -> list[str]:
+        """The entries that are not left by a training that was killed before it wrote config.json."""
+        names = {path.name for path in self.path.iterdir() if not path.name.endswith(WRITING)}
+        text = {path.name for path in self.text.iterdir()} if self.text.is_dir() else set()
+        foreign = sorted(names - _WRITTEN_AT_START - {series.name for series in self.series})
+        foreign += sorted(f"text/{name}" for name in text - PREPARED_NAMES - {MIX} if not name.endswith(WRITING))
+        if ".lock" in names or names <= {PROBE}:
+            return foreign
+        return foreign or sorted(names)  # the lock is the first file of a training
+
+    def refuse_links(self) -> None:
+        """Raise ``RunError`` if something in the run is a symbolic link, through which a writer would leave it."""
+        own = (self.config_file, *self.series, *(self.path / name for name in sorted(_WRITTEN_AT_START)))
+        for path in own:
+            if path.is_symlink():
+                raise RunError(
+                    f"{path}: is a symbolic link, expected a part of the run itself: what is written to a run stays "
+                    "in it. Replace the link by what it leads to; the run as a whole may be a link."
+                )
 
     def create(self) -> None:
         """Create the directory; ``StorageError`` if files cannot be written to it and read again."""
@@ -95,9 +154,10 @@ class RunDirectory:
                 f"{str(self.path)!r}: is not UTF-8, as checkpoints need. Name another --run."
             ) from error
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            probe = self.path / ".writable"
-            probe.write_bytes(b"")
+            make_directory(self.path)
+            probe = self.path / PROBE
+            with write_durably(probe):
+                pass
             probe.unlink()
         except OSError as error:
             raise StorageError(f"{self.path}: cannot be written: {error.strerror}. Name another --run.") from error
@@ -106,7 +166,7 @@ class RunDirectory:
         """Save every effective setting, and what the run was trained on."""
         document = {"glassformer": __version__, "config": config.to_mapping(), "data": data}
         try:
-            with replace_file(self.config_file) as file:
+            with write_durably(self.config_file) as file:
                 json.dump(document, file, indent=1)
         except OSError as error:
             raise StorageError(f"{self.config_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
@@ -133,34 +193,105 @@ class RunDirectory:
 
     def read_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         """The source's and the target's tokenizer."""
-        return Tokenizer.load(self.path / "tokenizer.src.json"), Tokenizer.load(self.path / "tokenizer.tgt.json")
+        return Tokenizer.load(self._tokenizer_file("src")), Tokenizer.load(self._tokenizer_file("tgt"))
+
+    def _tokenizer_file(self, side: str) -> Path:
+        return self.path / f"tokenizer.{side}.json"
+
+    def check_state(self, config: RunConfig, checkpoint: Path, state: Mapping[str, Any]) -> None:
+        """Raise ``CheckpointError`` if the weights of ``checkpoint`` are of another model than config.json describes.
+
+        ``state`` is that of the checkpoint, sealed with its weights. Raises ``TokenizerError`` if a tokenizer cannot
+        be read or is another one; the message names an intact copy if the run has one.
+        """
+        if "model" in state:
+            self._check_model(config, checkpoint, state["model"])
+        for side in ("src", "tgt"):
+            self._check_tokenizer(side, checkpoint, str(state.get(f"{side}_tokenizer")))
+
+    def _check_model(self, config: RunConfig, checkpoint: Path, sealed: Mapping[str, Any]) -> None:
+        try:
+            trained = ModelConfig.from_mapping(sealed).to_mapping()
+        except (ConfigError, TypeError) as error:
+            raise CheckpointError(f"{checkpoint}/{STATE}: model: {error}") from error
+        found = config.model.to_mapping()
+        changed = [
+            f"model.{key}: {found[key]!r}, expected {trained[key]!r}" for key in trained if found[key] != trained[key]
+        ]
+        if changed:
+            raise CheckpointError(
+                f"{self.config_file}: is not of the model that {checkpoint} was trained as ({'; '.join(changed)}). "
+                "Put these values back; only the section decode may be edited."
+            )
+
+    def _check_tokenizer(self, side: str, checkpoint: Path, digest: str) -> None:
+        path = self._tokenizer_file(side)
+        try:
+            if Tokenizer.load(path).digest == digest:
+                return
+            problem = f"{path}: is not the tokenizer that {checkpoint} was trained with."
+        except TokenizerError as error:
+            problem = str(error)
+        copy = self.text / f"{side}.tokenizer.json"
+        if copy.is_file() and sha256(copy) == digest:
+            raise TokenizerError(f"{problem} An intact copy remains: cp {quote(str(copy))} {quote(str(path))}")
+        raise TokenizerError(f"{problem} Put the original file back.")
+
+    def check_resumable(self) -> None:
+        """Raise what ``check_state`` raises, for the newest checkpoint whose state can be verified, if there is one.
+
+        A training calls it before its work: what does not belong to the weights would be noticed only after it.
+        """
+        config, _ = self.read_config()
+        for checkpoint in (found for series in self.series for found in reversed(checkpoints(series))):
+            try:
+                state = read_state(checkpoint)
+            except CheckpointError:
+                continue
+            self.check_state(config, checkpoint, state)
+            return
+
+    def adopt_leftovers(self) -> None:
+        """Clear up in every series after a process that was killed while saving; for who has locked the run."""
+        try:
+            for series in self.series:
+                adopt_leftovers(series)
+        except OSError as error:
+            raise StorageError(f"{self.path}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
 
     def load(
         self, device: str = "auto", warn: Callable[[str], None] | None = None, checkpoint: Path | None = None
     ) -> LoadedRun:
         """The model of ``checkpoint``, or else of ``usable_checkpoint``."""
+        config, _ = self.read_config()
+        if checkpoint is not None:
+            return self._load(config, device, checkpoint)
+        said = _once(warn or _warn_on_stderr)
+        return read_chosen(partial(self.usable_checkpoint, said), partial(self._load, config, device))
+
+    def _load(self, config: RunConfig, device: str, checkpoint: Path) -> LoadedRun:
         from glassformer.model.transformer import Transformer
 
-        config, _ = self.read_config()
+        self.check_state(config, checkpoint, read_json(checkpoint / STATE))
         src_tokenizer, tgt_tokenizer = self.read_tokenizers()
-        checkpoint = checkpoint or self.usable_checkpoint(warn or _warn_on_stderr)
-        state = read_json(checkpoint / "state.json")
-        for side, tokenizer in (("src", src_tokenizer), ("tgt", tgt_tokenizer)):
-            if state.get(f"{side}_tokenizer") != tokenizer.digest:
-                raise TokenizerError(
-                    f"{self.path}/tokenizer.{side}.json: is not the tokenizer that {checkpoint} was trained with. "
-                    "Put the original file back."
-                )
         place = pick_device(device)
         model = Transformer(config.model)
         load_weights(model, read_tensors(checkpoint, WEIGHTS), checkpoint)
         return LoadedRun(config, model.to(place).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
-        """The checkpoint that ``load`` takes its weights from."""
-        for series in self._series_by_preference():
+        """The checkpoint that ``load`` takes its weights from; ``warn`` is told if it stands in for a final model."""
+        preferred, *others = self._series_by_preference()
+        found = newest_valid(preferred, warn)
+        if found is not None:
+            return found
+        for series in others:
             found = newest_valid(series, warn)
             if found is not None:
+                warn(
+                    f"{preferred}: holds no model that can be used: the training has not ended, or it was lost. "
+                    f"{found} stands in for it."
+                )
                 return found
         raise RunError(
             f"{self.path}: has no valid checkpoint yet. Let `glassformer train` run until it saves its first one."
@@ -177,7 +308,11 @@ class RunDirectory:
     def lock(self) -> Iterator[None]:
         """Lock the directory for one training at a time; the lock ends with the process, however it ends."""
         path = self.path / ".lock"
-        with path.open("a+") as file:
+        try:
+            opened = open_to_append(path)
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
+        with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -198,6 +333,18 @@ def load_run(path: Path, device: str = "auto") -> LoadedRun:
         return RunDirectory(path).load(device)
     verify_checkpoint(path)
     return RunDirectory(path.resolve().parent.parent).load(device, checkpoint=path)
+
+
+def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
+    """``warn``, without what it has been told already."""
+    told: set[str] = set()
+
+    def tell(message: str) -> None:
+        if message not in told:
+            told.add(message)
+            warn(message)
+
+    return tell
 
 
 def _warn_on_stderr(message: str) -> None:

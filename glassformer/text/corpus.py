@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from glassformer.errors import StorageError, TextError
-from glassformer.files import replace_file, sha256
+from glassformer.files import sha256, write_durably
 from glassformer.text.formats.gettext import read_mo, read_po
 from glassformer.text.formats.tables import first_languages, read_csv, read_jsonl, read_tsv, read_xlsx
 from glassformer.text.formats.xml import read_tmx, read_xliff
@@ -133,7 +133,7 @@ def _write(files: Mapping[Path, Iterable[str]]) -> None:
         with ExitStack() as replacements:
             for path, lines in files.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                stream = replacements.enter_context(replace_file(path))
+                stream = replacements.enter_context(write_durably(path))
                 stream.writelines(f"{line}\n" for line in lines)
                 stream.flush()
     except OSError as error:

@@ -6,16 +6,19 @@ each id that begins a word). Texts are stored without <s> and with </s>, which t
 """
 
 import json
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from glassformer.errors import TextError
+from glassformer.files import remove, write_durably
 
 Ids = npt.NDArray[np.integer[Any]]
 Lengths = npt.NDArray[np.int32]
@@ -59,7 +62,14 @@ class EncodedSide:
         lengths = _map_file(directory / f"{side}.lengths", "<i4", count)
         ids = _map_file(directory / f"{side}.ids", dtype, int(offsets[-1]))
         starts = _map_file(directory / f"{side}.starts", "u1", int(offsets[-1])) if words else None
+        if offsets[0] != 0 or not np.array_equal(np.diff(offsets), lengths):
+            raise ValueError(f"{side}.offsets does not fit {side}.lengths")
         return cls(EncodedTexts(ids, lengths, starts), offsets)
+
+    @property
+    def highest_id(self) -> int:
+        """The highest id of all texts; -1 without texts."""
+        return int(self._ids.max(initial=0)) if len(self._ids) else -1
 
     def ids(self, index: int) -> Ids:
         """The ids of one text, </s> at the end."""
@@ -95,7 +105,7 @@ class EncodedPairs:
     """Encoded pairs, read from the directory that an ``EncodedWriter`` wrote."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises ``TextError`` when files are missing or do not have the expected size."""
+        """Raises ``TextError`` when files are missing, do not have the expected size or contradict each other."""
         try:
             form = json.loads((directory / "encoded.json").read_text(encoding="utf-8"))
             self._count = int(form["pairs"])
@@ -110,6 +120,15 @@ class EncodedPairs:
 
     def __len__(self) -> int:
         return self._count
+
+    def check_ids(self, src_vocab: int, tgt_vocab: int) -> None:
+        """Raise ``TextError`` if an id is not in its side's vocabulary; all ids are read."""
+        for name, side, vocab in (("source", self.src_side, src_vocab), ("target", self.tgt_side, tgt_vocab)):
+            if side.highest_id >= vocab:
+                raise TextError(
+                    f"the {name} texts hold the id {side.highest_id}, expected ids below {vocab}: they belong to "
+                    "another tokenizer. Delete the directory and prepare again."
+                )
 
     def src(self, index: int) -> Ids:
         """The ids of a source, </s> at the end."""
@@ -137,13 +156,14 @@ class EncodedWriter:
         """``vocab``: the size of the larger of the two vocabularies."""
         self._directory, self._vocab = directory, vocab
         self._count, self._ends, self._words = 0, {"src": 0, "tgt": 0}, False
+        self._streams: dict[str, BinaryIO] = {}
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / "encoded.json").unlink(missing_ok=True)
+        for path in (directory / "encoded.json", *(directory / f"{side}.starts" for side in self._ends)):
+            remove(path)
         for side in self._ends:
-            (directory / f"{side}.ids").write_bytes(b"")
-            (directory / f"{side}.lengths").write_bytes(b"")
-            (directory / f"{side}.offsets").write_bytes(np.zeros(1, "<i8").tobytes())
-            (directory / f"{side}.starts").unlink(missing_ok=True)
+            for name in ("ids", "lengths", "offsets"):
+                self._stream(f"{side}.{name}")
+            self._stream(f"{side}.offsets").write(np.zeros(1, "<i8").tobytes())
 
     def append(self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> None:
         """Add the ids of sources and of their targets, each with its </s>."""
@@ -157,15 +177,26 @@ class EncodedWriter:
             values = {"ids": texts.ids, "offsets": ends, "lengths": texts.lengths, "starts": texts.starts}
             for name, array in values.items():
                 if array is not None:
-                    with (self._directory / f"{side}.{name}").open("ab") as stream:
-                        stream.write(array.tobytes())
+                    self._stream(f"{side}.{name}").write(array.tobytes())
         self._count += len(src.lengths)
         self._words = src.starts is not None
 
     def close(self) -> None:
-        """Finish the files."""
+        """Finish the files, and force them to disk."""
+        for stream in self._streams.values():
+            stream.flush()
+            os.fsync(stream.fileno())
+            stream.close()
         form = {"pairs": self._count, "dtype": _dtype(self._vocab), "words": self._words}
-        (self._directory / "encoded.json").write_text(json.dumps(form) + "\n", encoding="utf-8")
+        with write_durably(self._directory / "encoded.json") as file:
+            file.write(json.dumps(form) + "\n")
+
+    def _stream(self, name: str) -> BinaryIO:
+        """A file of the directory, opened as a new one in the place of what had its name."""
+        if name not in self._streams:
+            remove(self._directory / name)
+            self._streams[name] = (self._directory / name).open("xb")
+        return self._streams[name]
 
     def __enter__(self) -> Self:
         return self
@@ -173,8 +204,13 @@ class EncodedWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self.close()
+        try:
+            if error is None:
+                self.close()
+        finally:
+            for stream in self._streams.values():
+                with suppress(OSError):  # the error that ended the block, or that of ``close``, is the one to report
+                    stream.close()
 
 
 def _dtype(vocab: int) -> str:

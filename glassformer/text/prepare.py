@@ -1,14 +1,15 @@
 """From pairs of text to a directory ready for training: tokenizers, encoded pairs and validation text.
 
 The pairs are streamed, once to count them, once for each tokenizer and once to encode, so that memory does not grow
-with the corpus; counting and encoding run in several processes. ``prepared.json`` is written last: a directory that
-has it is complete, and is used again for the same data and settings.
+with the corpus; counting and encoding run in several processes. ``prepared.json`` is written last, when all other
+files are on disk, and holds their SHA-256 sums: a directory that has it is complete, and is used again for the same
+data and settings if no file is damaged.
 """
 
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -19,7 +20,15 @@ import numpy as np
 
 from glassformer.config import TextConfig
 from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
-from glassformer.files import replace_file
+from glassformer.files import (
+    make_directory,
+    refuse_link,
+    remove,
+    require_regular_file,
+    sha256,
+    sync,
+    write_durably,
+)
 from glassformer.text.corpus import Pair, is_validation
 from glassformer.text.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
@@ -32,10 +41,13 @@ PairSource = Callable[[], Iterator[Pair]]
 Tokenizers = tuple[Tokenizer, Tokenizer]
 """Of the source and of the target; one object twice when joint."""
 
+PREPARED_NAMES = {"prepared.json", "train", "valid", "valid.jsonl", "src.tokenizer.json", "tgt.tokenizer.json"}
+"""What a preparation writes into its directory."""
+
 SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_CALLS = 0.25
 _PAIRS_BETWEEN_CHECKS = 1024
-_FORMAT = 1
+_FORMAT = 2  # 1 had no sums of the files
 
 
 @dataclass(frozen=True)
@@ -105,14 +117,16 @@ def prepare(
     it they are trained. Raises ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError``
     when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
     """
-    earlier = _read_complete(directory, source, config)
+    earlier = _read_complete(directory, source, config, report, tokenizers)
     if earlier is not None:
         report(f"Text: using the preparation in {directory} ({_summary(earlier.counts, earlier.src_tokenizer)}).")
         return earlier
     try:
+        refuse_link(directory)
         counts = _build(pairs, valid, config, directory, on_progress=on_progress, tokenizers=tokenizers)
-        form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts}
-        with replace_file(directory / "prepared.json") as stream:
+        files = _sync_files(directory, config)
+        form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts, "files": files}
+        with write_durably(directory / "prepared.json") as stream:
             json.dump(form, stream, indent=2)
     except OSError as error:
         raise StorageError(
@@ -125,29 +139,87 @@ def prepare(
 
 def read_prepared(directory: Path, config: TextConfig) -> PreparedText | None:
     """What another process prepared in ``directory`` with these settings, from any text; None if there is nothing."""
-    return _read_complete(directory, None, config)
+    return _read_complete(directory, None, config, lambda _: None)
 
 
-def _read_complete(directory: Path, source: str | None, config: TextConfig) -> PreparedText | None:
-    """A complete preparation with these settings and this ``source`` (None: any); None if there is none."""
+def _read_complete(
+    directory: Path,
+    source: str | None,
+    config: TextConfig,
+    report: Callable[[str], None],
+    tokenizers: Callable[[], Tokenizers] | None = None,
+) -> PreparedText | None:
+    """A complete preparation with these settings, tokenizers and ``source`` (None: any); None if there is none."""
+    file = directory / "prepared.json"
+    if not file.exists():
+        return None
     try:
-        found = json.loads((directory / "prepared.json").read_text(encoding="utf-8"))
-        earlier = TextConfig.from_mapping(found["text"])
-        same_settings = replace(earlier, workers=config.workers) == config
-        if not (same_settings and found["source"] == (source or found["source"]) and found["format"] == _FORMAT):
+        require_regular_file(file)
+        found = json.loads(file.read_text(encoding="utf-8"))
+        same_settings = replace(TextConfig.from_mapping(found["text"]), workers=config.workers) == config
+        if not same_settings or found["source"] != (source or found["source"]) or found["format"] != _FORMAT:
             return None
-        return _read(directory, config, found["counts"])
-    except (OSError, ValueError, TypeError, KeyError, ConfigError, TextError, TokenizerError):
-        return None  # damaged or incomplete: it is prepared again
+        _verify_files(directory, config, found["files"])
+        prepared = _read(directory, config, found["counts"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError) as error:
+        report(f"Text: {file} is damaged ({type(error).__name__}: {error}); the text is prepared again.")
+        return None
+    except (TextError, TokenizerError) as error:
+        report(f"Text: the preparation in {directory} is damaged: {error} The text is prepared again.")
+        return None
+    if tokenizers is not None and _digests(tokenizers()) != _digests(
+        (prepared.src_tokenizer, prepared.tgt_tokenizer)
+    ):
+        report(f"Text: the preparation in {directory} is of another tokenizer; the text is prepared again.")
+        return None
+    return prepared
+
+
+def _digests(tokenizers: Tokenizers) -> list[str]:
+    return [tokenizer.digest for tokenizer in tokenizers]
+
+
+def _file_names(config: TextConfig) -> list[str]:
+    """The files of a preparation, except ``prepared.json``."""
+    parts = ("ids", "lengths", "offsets", *(("starts",) if config.bpe_dropout else ()))
+    return [
+        *(f"{split}/{side}.{part}" for split in ("train", "valid") for side in ("src", "tgt") for part in parts),
+        *("train/encoded.json", "valid/encoded.json", "valid.jsonl", "src.tokenizer.json", "tgt.tokenizer.json"),
+    ]
+
+
+def _sync_files(directory: Path, config: TextConfig) -> dict[str, str]:
+    """Force all files to disk; returns their SHA-256 sums."""
+    names = _file_names(config)
+    for place in (*names, "train", "valid", "."):
+        sync(directory / place)
+    return {name: sha256(directory / name) for name in names}
+
+
+def _verify_files(directory: Path, config: TextConfig, sums: Mapping[str, str]) -> None:
+    """Raise ``TextError`` for the first file that is missing or is not what was written."""
+    for name in _file_names(config):
+        path = directory / name
+        try:
+            require_regular_file(path)
+            found = sha256(path)
+        except OSError as error:
+            raise TextError(f"{path}: cannot be read: {error.strerror}.") from error
+        if found != sums[name]:
+            raise TextError(f"{path}: does not match its SHA-256 sum in prepared.json.")
 
 
 def _read(directory: Path, config: TextConfig, counts: dict[str, int]) -> PreparedText:
     src_tokenizer = Tokenizer.load(directory / "src.tokenizer.json")
+    tgt_tokenizer = src_tokenizer if config.joint else Tokenizer.load(directory / "tgt.tokenizer.json")
+    train, valid = (EncodedPairs(directory / split) for split in ("train", "valid"))
+    for pairs in (train, valid):
+        pairs.check_ids(src_tokenizer.size, tgt_tokenizer.size)
     return PreparedText(
         src_tokenizer=src_tokenizer,
-        tgt_tokenizer=src_tokenizer if config.joint else Tokenizer.load(directory / "tgt.tokenizer.json"),
-        train=EncodedPairs(directory / "train"),
-        valid=EncodedPairs(directory / "valid"),
+        tgt_tokenizer=tgt_tokenizer,
+        train=train,
+        valid=valid,
         valid_text=_read_pairs(directory / "valid.jsonl"),
         counts=counts,
     )
@@ -172,8 +244,10 @@ def _build(
     tokenizers: Callable[[], Tokenizers] | None,
 ) -> dict[str, int]:
     """Write all files but ``prepared.json``; returns the counts."""
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "prepared.json").unlink(missing_ok=True)
+    make_directory(directory)
+    for left in ("prepared.json", "train", "valid", "valid.jsonl"):
+        remove(directory / left)
+    sync(directory)
     workers = config.workers or available_cores()
     counting = _with_progress("pairs read", pairs(), None, on_progress)
     stats = CorpusStats.from_chunks(map_chunks(count_chunk, chunks(counting), workers), config, split=valid is None)
@@ -320,7 +394,8 @@ def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig
 
 def _write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
     # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot encode.
-    path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="ascii")
+    with path.open("x", encoding="ascii", newline="\n") as stream:
+        stream.writelines(json.dumps(pair) + "\n" for pair in pairs)
 
 
 def _read_pairs(path: Path) -> list[Pair]:

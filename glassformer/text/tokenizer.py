@@ -14,7 +14,7 @@ from typing import Self
 from tokenizers import Tokenizer as Library
 
 from glassformer.errors import StorageError, TokenizerError
-from glassformer.files import require_regular_file
+from glassformer.files import require_regular_file, write_durably
 from glassformer.text.derivation import Derivation
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer_kinds import CONTROL_TOKENS, Deriver, train_library
@@ -89,7 +89,8 @@ class Tokenizer:
     def save(self, path: Path) -> None:
         """Write one JSON file, which the ``tokenizers`` library can read too."""
         try:
-            path.write_text(self._json, encoding="utf-8", newline="\n")
+            with write_durably(path) as stream:
+                stream.write(self._json)
         except OSError as error:
             raise StorageError(f"{path}: cannot be written: {error.strerror}.") from error
 

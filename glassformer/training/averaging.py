@@ -49,7 +49,9 @@ def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> li
     """
     run = RunDirectory(path)
     config, _ = run.read_config()
+    run.refuse_links()
     with run.lock():
+        run.adopt_leftovers()
         if not checkpoints(run.history):
             raise RunError(f"{run.history}: found no checkpoint to average. Train until the first validation.")
         latest = checkpoints(run.latest)

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from glassformer.checkpoint import (
+    STATE,
     Tensors,
     checkpoints,
     newest_valid,
@@ -165,7 +166,7 @@ class CheckpointManager:
         state = TrainState() if newest is None else TrainState.read(newest)
         seed_rank(self._world, self._config.train.seed, state.update)
         if newest is not None:
-            self._check_tokenizers(newest)
+            self._check_state(newest)
             self._strategy.load(read_tensors(newest, WEIGHTS), newest)
             restore_optimizer(self._strategy, optimizer, newest)
             restore_rng(newest, self._world)
@@ -198,13 +199,15 @@ class CheckpointManager:
         }
         prune(save_checkpoint(series, state.update, tensors, description), keep)
 
-    def _check_tokenizers(self, checkpoint: Path) -> None:
-        saved = read_json(checkpoint / "state.json")
+    def _check_state(self, checkpoint: Path) -> None:
+        """Refuse weights of another model or of other tokenizers: the text is encoded with those of the run."""
+        state = read_json(checkpoint / STATE)
+        self._run.check_state(self._config, checkpoint, state)
         for name, digest in self._digests.items():
-            if saved.get(name) != digest:
+            if state.get(name) != digest:
                 raise TokenizerError(
-                    f"{self._run.path}: its {name} is not the one that {checkpoint} was trained with. Put the "
-                    f"original tokenizer.{name[:3]}.json back and remove {self._run.text}, or name another --run."
+                    f"{self._run.text}: its {name} is not the one that {checkpoint} was trained with. Delete the "
+                    "directory: the same command makes it again."
                 )
 
     def _log_differences(self, checkpoint: Path) -> None:

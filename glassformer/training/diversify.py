@@ -133,7 +133,7 @@ def _claim_directory(place: Path, made: dict[str, Any]) -> None:
     except (OSError, ValueError):
         before = None
     names = {path.name for path in pairs.iterdir()} if pairs.is_dir() else set()
-    if before is None and names - {"made.json", f"made.json{WRITING}"}:
+    if before is None and any(name != "made.json" and not name.endswith(WRITING) for name in names):
         raise RunError(f"{pairs}: found files that `glassformer diversify` did not write. Name another --run.")
     if before != made and any(RunDirectory(place / direction).exists for direction in SOURCE_SIDE):
         raise RunError(

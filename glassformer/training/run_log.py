@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from glassformer.errors import ConfigError, StorageError
+from glassformer.files import open_to_append
 from glassformer.run_directory import FREE_SPACE, RunDirectory
 from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
@@ -100,8 +101,8 @@ class RunLog(Display):
     def __init__(self, run: RunDirectory, display: Display, *, tensorboard: bool) -> None:
         self._display, self._path = display, run.path
         with self._storage_errors():
-            self._metrics = run.metrics_file.open("a", encoding="utf-8")
-            self._lines = run.log_file.open("a", encoding="utf-8")
+            self._metrics = open_to_append(run.metrics_file)
+            self._lines = open_to_append(run.log_file)
             self._events = _event_writer(run.path / "tensorboard") if tensorboard else None
 
     def __enter__(self) -> Self:

@@ -12,8 +12,8 @@ import torch
 from glassformer.checkpoint import checkpoints, update_number
 from glassformer.config import RunConfig, TrainConfig
 from glassformer.decoding.batching import check_tokenizers
-from glassformer.errors import RunError, TextError
-from glassformer.run_directory import RunDirectory
+from glassformer.errors import CheckpointError, RunError, TextError
+from glassformer.run_directory import MIX, RunDirectory
 from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.cpu import recommend_threads
@@ -35,7 +35,6 @@ MAY_CHANGE = {
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
 _LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")
 _LEAST_PAIRS, _FEW_PAIRS = 3, 1000
-_MIX = "mix"  # the directory of the other text, in that of the text
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
@@ -74,7 +73,7 @@ def train(
                 text, other = _prepare_run(run, source, config, log, world, init=init, mix=mix)
             else:
                 text = _read_text(run.text, config)
-                other = None if mix is None else _read_text(run.text / _MIX, config)
+                other = None if mix is None else _read_text(run.text / MIX, config)
         config = _with_vocabularies(config, text)
         _check_enough_pairs(len(text.train), config.train, log)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
@@ -92,8 +91,10 @@ def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: Wor
     if not world.is_first:
         yield Display()
         return
+    run.check_writable()
     run.create()
     with run.lock(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
+        run.adopt_leftovers()
         yield log
 
 
@@ -113,12 +114,14 @@ def _prepare_run(
         data["init"] = init.to_mapping()
     if mix is not None:
         data["mix"] = {**mix.to_mapping(), "fingerprint": mix.fingerprint()}
-    if run.exists:
+    trained = run.has_checkpoints
+    if run.exists and (trained or _is_readable(run, log)):
         _check_same_run(run, config, data)
+        run.check_resumable()
         _check_not_ended(run, config.train)
     if (remark := source.describe()) is not None:
         log.log(remark)
-    tokenizers = partial(_read_tokenizers, run, config) if run.exists else None
+    tokenizers = partial(_read_tokenizers, run, config) if trained else None
     if tokenizers is None and init is not None:
         tokenizers = partial(getattr, init, "tokenizers")
     text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
@@ -127,14 +130,24 @@ def _prepare_run(
     if mix is not None:
         log.log("The other text, for train.mix:")
         other = _prepare_text(
-            run.text / _MIX, mix, config, log, fingerprint=data["mix"]["fingerprint"], tokenizers=lambda: both
+            run.text / MIX, mix, config, log, fingerprint=data["mix"]["fingerprint"], tokenizers=lambda: both
         )
     config = _with_vocabularies(config, text)
     check_tokenizers(config.model, *both)
-    if not run.exists:
+    if not trained:
         run.write_tokenizers(*both)
     run.write_config(config, data)
     return text, other
+
+
+def _is_readable(run: RunDirectory, log: Display) -> bool:
+    """Whether config.json, of a run without checkpoints, can be read; a damaged one is not worth keeping."""
+    try:
+        run.read_config()
+    except CheckpointError as error:
+        log.log(f"{error} Nothing has been learned yet: the training begins anew.")
+        return False
+    return True
 
 
 def _read_text(directory: Path, config: RunConfig) -> PreparedText:
@@ -218,7 +231,10 @@ def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
     final, latest = checkpoints(run.final), checkpoints(run.latest)
     if not final or not latest or update_number(final[-1]) != update_number(latest[-1]):
         return
-    state = cancel_stale_cooldown(settings, TrainState.read(latest[-1]))
+    try:
+        state = cancel_stale_cooldown(settings, TrainState.read(latest[-1]))
+    except CheckpointError:  # damaged: an earlier one is resumed
+        return
     if stop_reason(settings, state, state.elapsed_s) is not None:
         return
     before, default = run.read_config()[0].train, TrainConfig()

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import random
@@ -172,22 +173,91 @@ def test_other_data_or_settings_are_prepared_again(tmp_path):
         "src.tokenizer.json",
         "train/src.ids",
         "train/tgt.offsets",
+        "valid/src.lengths",
         "valid/encoded.json",
         "valid.jsonl",
     ],
 )
-@pytest.mark.parametrize("damage", ["missing", "cut"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "pipe"])
 def test_a_damaged_preparation_is_made_again(tmp_path, name, damage):
     first, _ = run(tmp_path / "p", corpus(60))
     before = training_pairs(first)
     path = tmp_path / "p" / name
-    content = path.read_bytes()
+    content = bytearray(path.read_bytes())
     path.unlink()
     if damage == "cut":
         path.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    elif damage == "pipe":
+        os.mkfifo(path)
     again, lines = run(tmp_path / "p", corpus(60))
-    assert "pairs read" in lines[0]
+    assert "pairs read" in lines[-1]
     assert training_pairs(again) == before
+    assert again.valid_text == first.valid_text
+    if name != "prepared.json":
+        assert f"{path}: " in lines[0]
+        assert "the text is prepared again" in lines[0].lower()
+
+
+def reseal(directory: Path, name: str) -> None:
+    """Give a changed file the sum that fits it: then only its contents can be wrong."""
+    file = directory / "prepared.json"
+    found = json.loads(file.read_text())
+    found["files"][name] = hashlib.sha256((directory / name).read_bytes()).hexdigest()
+    file.write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value", "said"),
+    [
+        ("train/src.ids", 3, 60_000, "the source texts hold the id 60000, expected ids below"),
+        ("train/tgt.ids", 3, 60_000, "the target texts hold the id 60000"),
+        ("train/src.lengths", 0, 7_000, "src.offsets does not fit src.lengths"),
+        ("valid/tgt.offsets", 1, -5, "tgt.offsets does not fit tgt.lengths"),
+        ("train/tgt.offsets", 0, 1, "tgt.offsets does not fit tgt.lengths"),
+    ],
+)
+def test_contents_that_cannot_be_true_are_prepared_again(tmp_path, name, at, value, said):
+    before = training_pairs(run(tmp_path / "p", corpus(60))[0])
+    path = tmp_path / "p" / name
+    dtype = {"ids": "<u2", "lengths": "<i4", "offsets": "<i8"}[name.rsplit(".")[-1]]
+    values = np.frombuffer(path.read_bytes(), dtype).copy()
+    values[at] = value
+    path.write_bytes(values.tobytes())
+    reseal(tmp_path / "p", name)
+    again, lines = run(tmp_path / "p", corpus(60))
+    assert said in lines[0]
+    assert training_pairs(again) == before
+
+
+def test_a_preparation_of_an_earlier_version_or_without_sums_is_made_again(tmp_path):
+    run(tmp_path / "p", corpus(60))
+    file = tmp_path / "p" / "prepared.json"
+    found = json.loads(file.read_text())
+    for changes in ({"format": 1}, {"files": {}}):
+        file.write_text(json.dumps({**found, **changes}))
+        _, lines = run(tmp_path / "p", corpus(60))
+        assert "pairs read" in lines[-1]
+        assert json.loads(file.read_text()) == found
+
+
+def test_a_preparation_leads_nowhere_else(tmp_path):
+    outside = tmp_path / "outside"
+    (outside / "train").mkdir(parents=True)
+    (outside / "train" / "src.ids").write_text("mine")
+    place = tmp_path / "p"
+    place.mkdir()
+    (place / "train").symlink_to(outside / "train")
+    (place / "valid.jsonl").symlink_to(outside / "valid.jsonl")
+    (place / "prepared.json").symlink_to(outside / "prepared.json")
+    run(place, corpus(60))
+    assert [path.name for path in outside.rglob("*")] == ["train", "src.ids"]
+    assert (outside / "train" / "src.ids").read_text() == "mine"
+    (tmp_path / "link").symlink_to(outside)
+    with pytest.raises(StorageError, match="is a symbolic link"):
+        run(tmp_path / "link", corpus(60))
 
 
 def test_an_interrupted_preparation_is_not_complete(tmp_path):

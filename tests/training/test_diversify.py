@@ -229,7 +229,7 @@ def test_foreign_files_and_teachers_of_other_text_are_not_overwritten(
 def test_a_failed_first_write_does_not_claim_the_directory(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
-    aside = tmp_path / "more/pairs/made.json.writing"
+    aside = tmp_path / "more/pairs/.0123456789abcdef.writing"
     aside.parent.mkdir(parents=True)
     aside.write_text("{")
     assert run_diversify(
@@ -255,7 +255,9 @@ def test_a_directory_that_cannot_be_written_is_reported_and_no_partial_pairs_are
     place, order = tmp_path / "more", {"forward": small_config(max_updates=1)}
     run_diversify(place, FileSource(*corpus), order, lines)
     before = files_of(place / "pairs")
-    (place / "pairs/train.tgt.writing").mkdir()
+    (place / "pairs/train.tgt").unlink()
+    (place / "pairs/train.tgt").mkdir()
     with pytest.raises(StorageError, match=r"train.src and .*train.tgt: cannot be written: .*name another --run"):
         diversify(place, FileSource(*corpus), order, lines)
     assert (place / "pairs/train.src").read_bytes() == before["train.src"]
+    assert {path.name for path in (place / "pairs").iterdir()} == before.keys()

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from glassformer.errors import CheckpointError, RunError, StorageError, Tokenize
 from glassformer.run_directory import RunDirectory
 from glassformer.training.averaging import average_run
 from glassformer.training.data import FileSource
-from glassformer.training.run_log import TrainProgress
+from glassformer.training.run_log import RunLog, TrainProgress
 from glassformer.training.train import train
 
 MakeConfig = Callable[..., RunConfig]
@@ -37,7 +38,7 @@ def damage(checkpoint: Path) -> None:
 
 
 def updates(series: Path) -> list[int]:
-    return [int(checkpoint.name.removeprefix("update-")) for checkpoint in checkpoints(series)]
+    return sorted(int(checkpoint.name.removeprefix("update-")) for checkpoint in series.glob("update-*"))
 
 
 def validation_loss(run: Path, update: int) -> float:
@@ -141,15 +142,40 @@ def test_a_final_model_is_used_until_resumed_training_finds_a_better_one(
 
 
 def test_leftovers_of_a_killed_process_do_not_prevent_a_save(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+    corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
-    run = tmp_path / "run"
-    leftovers = [run / "latest" / f".update-00000010.{pid}.tmp" for pid in (os.getpid(), 1)]
+    run = trained
+    leftovers = [
+        run / "latest" / f".update-00000030.{pid}.{kind}" for pid in (os.getpid(), 1) for kind in ("tmp", "old")
+    ]
     for leftover in leftovers:
         leftover.mkdir(parents=True)
         (leftover / "model.safetensors").write_bytes(b"half")
-    train(run, FileSource(*corpus), small_config(), Lines())
+    train(run, FileSource(*corpus), small_config(max_updates=30), Lines())
     assert not any(leftover.exists() for leftover in leftovers)
+
+
+def test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run, lines = trained, Lines()
+    for series in ("latest", "final"):
+        newest = checkpoints(run / series)[-1]
+        newest.rename(newest.with_name(f".{newest.name}.0123456789abcdef.tmp"))
+    assert Translator.load(run).translate(["abc"])  # reads it where it is, and changes nothing
+    assert updates(run / "final") == []
+    train(run, FileSource(*corpus), small_config(max_updates=30), lines)
+    assert any(line.startswith("Resuming after update 20") for line in lines.lines)
+
+
+def test_a_model_that_stands_in_for_a_lost_final_one_is_told(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(trained / "final")
+    Translator.load(trained)
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"warning: {trained}/final: holds no model that can be used")
+    assert said.endswith(f"{trained}/best/update-00000020 stands in for it.")
 
 
 @pytest.mark.parametrize(
@@ -218,6 +244,35 @@ def test_text_that_is_prepared_again_is_encoded_with_the_tokenizers_of_the_run(
     assert len(Translator.load(run).translate(["abc"])) == 1
 
 
+def last_weights(run: Path) -> bytes:
+    return (checkpoints(run / "latest")[-1] / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["train/src.ids", "mix/train/tgt.offsets", "valid/tgt.lengths"])
+def test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, name: str
+) -> None:
+    source, text = FileSource(*corpus), TextConfig(tokenizer="unigram", vocab_size=60)
+
+    def train_until(max_updates: int, run: Path) -> Lines:
+        config = replace(small_config(max_updates=max_updates, cooldown=0, mix=0.2), text=text)
+        lines = Lines()
+        train(run, source, config, lines, mix=source)
+        return lines
+
+    whole, damaged = tmp_path / "whole", tmp_path / "damaged"
+    train_until(10, whole)
+    shutil.copytree(whole, damaged)
+    file = damaged / "text" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    lines = train_until(20, damaged).lines
+    train_until(20, whole)
+    assert any(f"{file}: does not match its SHA-256 sum" in line for line in lines)
+    assert last_weights(damaged) == last_weights(whole)
+
+
 def test_a_run_with_another_tokenizer_does_not_resume(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
@@ -226,20 +281,57 @@ def test_a_run_with_another_tokenizer_does_not_resume(
     shutil.rmtree(run / "text")
     file = run / "tokenizer.src.json"
     file.write_text(file.read_text().replace('"a"', '"z"'))
-    with pytest.raises(TokenizerError, match="its src_tokenizer is not the one that"):
+    with pytest.raises(TokenizerError, match=r"tokenizer.src.json: is not the tokenizer that .* Put the original"):
         train(run, source, small_config(max_updates=20, cooldown=0), Lines())
 
 
-def test_a_log_on_a_full_disk_is_reported_in_one_line(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+def test_a_log_that_cannot_grow_is_reported_in_one_line(tmp_path: Path) -> None:
+    run, before = RunDirectory(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    with RunLog(run, Lines(), tensorboard=False) as log:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        try:
+            with pytest.raises(
+                StorageError, match=r"its log cannot be written: File too large.*the same command again"
+            ):
+                log.log("x" * 200)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "another"])
+def test_a_damaged_tokenizer_is_noticed_at_the_start_and_its_copy_is_named(
+    corpus: Corpus, small_config: MakeConfig, trained: Path, damage: str
 ) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("/dev/full, a disk that is always full, is not here")
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "train.log").symlink_to("/dev/full")
-    with pytest.raises(StorageError, match=r"its log cannot be written: No space left.*run the same command again"):
-        train(run, FileSource(*corpus), small_config(), Lines())
+    file = trained / "tokenizer.tgt.json"
+    content = file.read_text()
+    file.unlink()
+    if damage != "missing":
+        file.write_text(content[:100] if damage == "cut" else content.replace('"a"', '"z"'))
+    lines = Lines()
+    copy = trained / "text/tgt.tokenizer.json"
+    for use in (lambda: train(trained, FileSource(*corpus), small_config(), lines), lambda: Translator.load(trained)):
+        with pytest.raises(TokenizerError, match=rf"tokenizer.tgt.json: .* An intact copy remains: cp {copy} {file}"):
+            use()
+    assert not lines.lines
+    shutil.copy(copy, file)
+    train(trained, FileSource(*corpus), small_config(max_updates=30), Lines())
+
+
+def test_another_model_in_config_is_refused_and_other_options_of_decoding_are_not(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    file = trained / "config.json"
+    before = json.loads(file.read_text())
+    before["config"]["decode"]["beam"] = 3
+    file.write_text(json.dumps(before))
+    assert Translator.load(trained).config.beam == 3
+    before["config"]["model"] |= {"activation": "gelu", "norm": "post"}
+    file.write_text(json.dumps(before))
+    config = RunDirectory(trained).read_config()[0]
+    changed = r"model.activation: 'gelu', expected 'relu'"
+    for use in (lambda: train(trained, FileSource(*corpus), config, Lines()), lambda: Translator.load(trained)):
+        with pytest.raises(CheckpointError, match=changed):
+            use()
 
 
 def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(
