@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 MANIFEST = "manifest.json"
 STATE = "state.json"
+_TENSORS = ".safetensors"
+_NUMBERS = ("F32", "F16", "BF16", "F64")
 _NAME = "update-"
 _UNFINISHED, _OUTDATED = ".tmp", ".old"  # what the hidden names of checkpoints being written and deleted end with
 _TRIES = 20  # to read a checkpoint of a run that trains
@@ -139,10 +141,7 @@ def verify_checkpoint(checkpoint: Path) -> None:
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
     """What ``state.json`` holds, verified by the manifest; the other files are not read."""
-    sums = _read_sums(checkpoint)
-    if STATE not in sums:
-        raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: it does not name {STATE}.")
-    _verify_file(checkpoint / STATE, *sums[STATE])
+    _verify_file(checkpoint / STATE, *_read_sums(checkpoint)[STATE])
     return read_json(checkpoint / STATE)
 
 
@@ -155,9 +154,12 @@ def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
             "Use the version of glassformer that wrote it."
         )
     try:
-        return {name: (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
+        sums = {name: (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: {error!r} is missing or invalid.") from error
+    if STATE not in sums or not any(name.endswith(_TENSORS) for name in sums):
+        raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: it does not name {STATE} and a file of weights.")
+    return sums
 
 
 def _verify_file(path: Path, size: int, expected: str) -> None:
@@ -285,11 +287,41 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
     """The tensors of ``<name>.safetensors``, on the CPU."""
     from safetensors.torch import load_file
 
-    path = checkpoint / f"{name}.safetensors"
+    path = checkpoint / f"{name}{_TENSORS}"
     try:
+        require_regular_file(path)
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+
+
+def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ``CheckpointError`` unless ``<name>.safetensors`` has numbers of these names and shapes, and no others.
+
+    Only the header of the file is read, so that nothing is allocated for weights that do not fit.
+    """
+    from safetensors import safe_open
+
+    path = checkpoint / f"{name}{_TENSORS}"
+    try:
+        require_regular_file(path)
+        with safe_open(path, framework="pt") as file:
+            found = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118 - the file is no mapping
+            forms = {key: (tuple(one.get_shape()), one.get_dtype()) for key, one in found.items()}
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+    if odd := sorted(shapes.keys() ^ forms.keys()):
+        raise CheckpointError(
+            f"{path}: does not fit the configuration: {len(odd)} weights differ, the first is {odd[0]}. "
+            "Load it with its own config.json."
+        )
+    for key, (shape, kind) in forms.items():
+        if shape != shapes[key]:
+            raise CheckpointError(
+                f"{path}: {key} is {shape}, the configuration says {shapes[key]}. Load it with its own config.json."
+            )
+        if kind not in _NUMBERS:
+            raise CheckpointError(f"{path}: {key} holds {kind}, expected one of {', '.join(_NUMBERS)}.")
 
 
 def weights_of(model: "nn.Module") -> "dict[str, Tensor]":

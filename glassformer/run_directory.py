@@ -25,6 +25,7 @@ from glassformer.checkpoint import (
     MANIFEST,
     STATE,
     adopt_leftovers,
+    check_shapes,
     checkpoints,
     load_weights,
     newest_valid,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from glassformer.model.transformer import Transformer
 
+_MOST_TABLE_BYTES = 2**28
 WEIGHTS = "model"
 MIX = "mix"  # the directory of the other text, in that of the text
 PROBE = ".writable"
@@ -275,6 +277,7 @@ class RunDirectory:
         self.check_state(config, checkpoint, read_json(checkpoint / STATE))
         src_tokenizer, tgt_tokenizer = self.read_tokenizers()
         place = pick_device(device)
+        _check_size(config.model, self.config_file, checkpoint)
         model = Transformer(config.model)
         load_weights(model, read_tensors(checkpoint, WEIGHTS), checkpoint)
         return LoadedRun(config, model.to(place).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
@@ -325,6 +328,30 @@ class RunDirectory:
             file.write(str(os.getpid()))
             file.flush()
             yield
+
+
+def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
+    """Raise ``CheckpointError`` for a model whose weights the checkpoint does not hold, or with enormous tables.
+
+    A model takes memory for its weights, which the checkpoint's file holds too, and for its tables of positions. This
+    looks at a model without values, before any is made.
+    """
+    import torch
+
+    from glassformer.model.transformer import Transformer
+
+    try:
+        with torch.device("meta"):
+            model = Transformer(config)
+    except (RuntimeError, OverflowError) as error:
+        raise CheckpointError(f"{where}: describes no model that can be made: {error}.") from error
+    check_shapes(checkpoint, WEIGHTS, {name: tuple(weight.shape) for name, weight in model.named_parameters()})
+    tables = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
+    if tables > _MOST_TABLE_BYTES:
+        raise CheckpointError(
+            f"{where}: model.max_length: found {config.max_length:,}, whose tables of positions take "
+            f"{tables / 1e9:.1f} GB, expected at most {_MOST_TABLE_BYTES / 1e9:.1f} GB. Lower it."
+        )
 
 
 def load_run(path: Path, device: str = "auto") -> LoadedRun:

@@ -6,6 +6,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from types import NoneType
 from typing import Self
 
 import numpy as np
@@ -36,6 +37,15 @@ OPTIMIZER, RANDOM = "optimizer", "random"  # the names of the files
 _ADDED = {"cooldown_from", "cooldown_to", "cooldown_cause", "best_loss", "best_loss_update"}
 
 
+# What JSON may have for a counter of each type; those that are None at first are numbers later.
+_KINDS: dict[type, tuple[type, ...]] = {
+    int: (int,),
+    float: (int, float),
+    str: (str,),
+    NoneType: (int, float, NoneType),
+}
+
+
 @dataclass(frozen=True)
 class TrainState:
     """Counters of a training. ``position`` counts the batches of the epoch so far; a higher ``best`` is better.
@@ -64,12 +74,13 @@ class TrainState:
     @classmethod
     def read(cls, checkpoint: Path) -> Self:
         """The counters saved with a checkpoint; an old one may lack some."""
-        values = read_json(checkpoint / "state.json").get("counters", {})
-        known = {field.name for field in fields(cls)}
-        if values.keys() | _ADDED != known:
-            raise CheckpointError(
-                f"{checkpoint}/state.json: found counters {sorted(values)}, expected {sorted(known)}."
-            )
+        values, where = read_json(checkpoint / "state.json").get("counters"), f"{checkpoint}/state.json: counters"
+        kinds = {field.name: type(field.default) for field in fields(cls)}
+        if not isinstance(values, dict) or values.keys() | _ADDED != kinds.keys():
+            raise CheckpointError(f"{where}: found {values!r:.200}, expected values for {', '.join(kinds)}.")
+        for name, value in values.items():
+            if not isinstance(value, _KINDS[kinds[name]]) or isinstance(value, bool):
+                raise CheckpointError(f"{where}: {name}: found {value!r:.100}, expected {kinds[name].__name__}.")
         return replace(cls(), **values)
 
 

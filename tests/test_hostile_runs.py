@@ -1,0 +1,135 @@
+"""Model directories that somebody crafted: each is refused in words, before memory is taken for it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from glassformer import Translator
+from glassformer.bundled import BUNDLED
+from glassformer.checkpoint import MANIFEST, checkpoints
+from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.files import sha256
+from glassformer.training.checkpointing import TrainState
+
+MOST_MEMORY_MB = 1500  # PyTorch itself takes some 300
+
+
+@pytest.fixture
+def crafted(tmp_path: Path) -> Path:
+    """A copy of the bundled model, which a test may spoil."""
+    return Path(shutil.copytree(BUNDLED, tmp_path / "run"))
+
+
+def final_of(run: Path) -> Path:
+    return checkpoints(run / "final")[-1]
+
+
+def reseal(run: Path) -> None:
+    """Write a manifest that fits whatever the files hold now."""
+    final = final_of(run)
+    files = [path for path in final.iterdir() if path.name != MANIFEST]
+    sums = {path.name: {"sha256": sha256(path), "size": path.stat().st_size} for path in files}
+    manifest = json.loads((final / MANIFEST).read_text())
+    (final / MANIFEST).write_text(json.dumps({**manifest, "files": sums}))
+
+
+def change_config(run: Path, **model: Any) -> None:
+    """Other settings of the model, in config.json and, resealed, in the checkpoint's state."""
+    document = json.loads((run / "config.json").read_text())
+    document["config"]["model"] |= model
+    (run / "config.json").write_text(json.dumps(document))
+    state = json.loads((final_of(run) / "state.json").read_text())
+    if "model" in state:
+        state["model"] |= model
+        (final_of(run) / "state.json").write_text(json.dumps(state))
+        reseal(run)
+
+
+def change_weights(run: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
+    file = final_of(run) / "model.safetensors"
+    weights = load_file(file)
+    change(weights)
+    save_file(weights, file)
+    reseal(run)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"d_model": 2**20, "d_k": 2**16, "d_v": 2**16}, "the configuration says"),
+        ({"d_ff": 10**9}, "the configuration says"),
+        ({"n_encoder_layers": 900}, "weights differ"),
+        ({"max_length": 1_000_000, "d_ff": 256}, "tables of positions take"),
+        ({"positions": "learned", "max_length": 1_000_000}, "weights differ"),
+    ],
+    ids=str,
+)
+def test_a_configuration_of_another_size_is_refused_without_taking_its_memory(
+    settings: dict[str, Any], message: str, crafted: Path
+) -> None:
+    change_config(crafted, **settings)
+    program = (
+        "import resource, sys\nfrom glassformer import Translator\nfrom glassformer.errors import CheckpointError\n"
+        "try:\n    Translator.load(sys.argv[1])\nexcept CheckpointError as error:\n    print(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, crafted], capture_output=True, text=True, check=True)
+    said, memory_mb = done.stdout.strip().rsplit("\n", 1)
+    assert message in said
+    assert int(memory_mb) < MOST_MEMORY_MB
+
+
+def test_weights_that_are_no_floats_or_have_other_names_are_refused(crafted: Path) -> None:
+    name = "encoder.final_norm.gain"
+
+    def to_integers(weights: dict[str, torch.Tensor]) -> None:
+        weights[name] = weights[name].to(torch.int64)
+
+    change_weights(crafted, to_integers)
+    with pytest.raises(CheckpointError, match=f"{name} holds I64, expected one of F32"):
+        Translator.load(crafted)
+    change_weights(crafted, lambda weights: weights.update(more=torch.zeros(1)))
+    with pytest.raises(CheckpointError, match="1 weights differ, the first is more"):
+        Translator.load(crafted)
+
+
+def test_a_manifest_of_nothing_does_not_verify(crafted: Path) -> None:
+    manifest = final_of(crafted) / MANIFEST
+    for names in ([], ["state.json"], ["model.safetensors"]):
+        full = json.loads((BUNDLED / manifest.relative_to(crafted)).read_text())
+        full["files"] = {name: full["files"][name] for name in names}
+        manifest.write_text(json.dumps(full))
+        with pytest.raises(GlassformerError, match="no valid checkpoint"):
+            Translator.load(crafted)
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer.src.json", "final/*/model.safetensors", "final/*/manifest.json"]
+)
+def test_a_pipe_in_the_place_of_a_file_does_not_hang(name: str, crafted: Path) -> None:
+    (file,) = crafted.glob(name)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(GlassformerError):
+        Translator.load(crafted)
+
+
+@pytest.mark.parametrize(
+    "counters", [[], "x", {"update": "7"}, {"best": [1]}, {"cooldown_cause": 3}, {"epoch": True}]
+)
+def test_counters_of_wrong_types_are_refused(counters: Any, tmp_path: Path) -> None:
+    values = counters
+    if isinstance(counters, dict):
+        values = json.loads(json.dumps(TrainState().__dict__)) | counters
+    (tmp_path / "state.json").write_text(json.dumps({"counters": values}))
+    with pytest.raises(CheckpointError, match=r"state\.json: counters: .*found .*, expected"):
+        TrainState.read(tmp_path)
