@@ -280,6 +280,11 @@ class TrainConfig(Section):
     )
     stop_at: float = knob(0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never", low=0.0)
     average_last: int = knob(5, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1)
+    on_divergence: Literal["stop", "restart"] = knob(
+        "stop",
+        "when a loss or a gradient is not finite: end with an error, or go back to the last saved state with half "
+        "the learning rate, up to three times",
+    )
     log_every: int = knob(50, "updates between two lines of the log", low=1)
     save_minutes: float = knob(10.0, "most minutes between two saves of the state for resuming", low=0.01)
     tensorboard: bool = knob(False, "also write TensorBoard events (pip install 'glassformer[tensorboard]')")

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from glassformer import errors
 from glassformer.cli.main import app
-from glassformer.cli.options import INTERRUPTED, TERMINATED
+from glassformer.cli.options import INTERRUPTED, OUR_FAULT, TERMINATED
 from reference.markdown import code, page, prose, table
 
 VALUE_WORDS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
@@ -73,5 +73,6 @@ def exit_codes() -> Iterator[list[str]]:
         if number == base.exit_code:
             meanings = ["An unknown option, or a value that an option does not take.", *meanings]
         yield [code(number), " ".join(meanings)]
+    yield [code(OUR_FAULT), "A fault of glassformer itself; the message names a file with the details for a report."]
     yield [code(INTERRUPTED), "Interrupted (Ctrl-C). A training has saved its state: the same command continues."]
     yield [code(TERMINATED), "A training was ended by SIGTERM and has saved its state: the same command continues."]

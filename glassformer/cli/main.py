@@ -6,7 +6,11 @@ Libraries are imported where they are used, so that ``--help`` answers at once.
 import errno
 import io
 import os
+import secrets
 import sys
+import tempfile
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -17,7 +21,7 @@ from glassformer.bundled import CARD
 from glassformer.cli import options as opt
 from glassformer.cli.evaluate import evaluate, score
 from glassformer.cli.explain import diff, trace
-from glassformer.cli.options import INTERRUPTED
+from glassformer.cli.options import INTERRUPTED, OUR_FAULT
 from glassformer.cli.reproduce import reproduce
 from glassformer.cli.train import diversify, train
 from glassformer.cli.translate import translate
@@ -168,13 +172,28 @@ def _let_go_of_output() -> None:
 def main() -> None:
     """Run the command line; every error a person can cause is one line on standard error."""
     try:
-        _run()
+        _report_faults(_run)
     except SystemExit as end:
         if "TORCHELASTIC_RUN_ID" in os.environ:  # one of torchrun's processes
             from glassformer.world import exit_process
 
             exit_process(end.code)
         raise
+
+
+def _report_faults(run: Callable[[], None]) -> None:
+    """The last door: what nobody foresaw is our fault. Its traceback goes to a file, for the report of it."""
+    try:
+        run()
+    except Exception as error:
+        report = Path(tempfile.gettempdir()) / f"glassformer-{secrets.token_hex(4)}.txt"
+        try:
+            report.write_text(f"glassformer {__version__}, Python {sys.version}\n\n{traceback.format_exc()}")
+            where = f"with {report}, which has the details"
+        except OSError:
+            where = f"with these details:\n{traceback.format_exc()}"
+        kind = type(error).__name__
+        _fail(f"this is a fault of glassformer, not yours ({kind}: {error}). Please report it {where}.", OUR_FAULT)
 
 
 def _run() -> None:

@@ -14,6 +14,7 @@ from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig, flag
 from glassformer.errors import RunError
 
+OUR_FAULT = 70
 INTERRUPTED = 130
 TERMINATED = 143
 

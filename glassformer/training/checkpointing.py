@@ -34,7 +34,7 @@ from glassformer.world import ALONE, World
 
 OPTIMIZER, RANDOM = "optimizer", "random"  # the names of the files
 # The counters that checkpoints of earlier versions may lack.
-_ADDED = {"cooldown_from", "cooldown_to", "cooldown_cause", "best_loss", "best_loss_update"}
+_ADDED = {"cooldown_from", "cooldown_to", "cooldown_cause", "best_loss", "best_loss_update", "restarts"}
 
 
 # What JSON may have for a counter of each type; those that are None at first are numbers later.
@@ -52,6 +52,7 @@ class TrainState:
 
     ``best`` is the best value of ``train.metric``, ``best_loss`` the lowest loss, each with its update;
     ``stale_validations`` counts those in a row that improved neither.
+    ``restarts`` counts how often the training went back after it had diverged.
     ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown starts and ends, 0 before it has
     started; ``cooldown_cause`` is the limit that it leads to.
     """
@@ -70,6 +71,7 @@ class TrainState:
     cooldown_from: int = 0
     cooldown_to: int = 0
     cooldown_cause: str = ""
+    restarts: int = 0
 
     @classmethod
     def read(cls, checkpoint: Path) -> Self:

@@ -1,5 +1,10 @@
-"""Displays of a training: a live panel in a terminal, plain lines anywhere else."""
+"""Displays of a training: a live panel in a terminal, plain lines anywhere else.
 
+A reader of the plain lines may leave, as ``head -1`` does: the training goes on, and train.log has it all.
+"""
+
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,8 +37,11 @@ class PlainDisplay(Display):
         self._console = console
 
     def log(self, line: str) -> None:
-        """Print a line of text."""
-        self._console.print(Text(line), soft_wrap=True)
+        """Print a line of text, while somebody reads it."""
+        try:
+            self._console.print(Text(line), soft_wrap=True)
+        except BrokenPipeError:  # the rest goes nowhere, also what other parts of the command print
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
         """Print a line every ten seconds."""

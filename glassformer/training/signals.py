@@ -1,5 +1,6 @@
 """SIGINT and SIGTERM make a training save and stop; a second signal stops it immediately."""
 
+import os
 import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -28,9 +29,18 @@ class StopSignals:
     ) -> None:
         self._restore()
 
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self.received = signal.Signals(number)
-        self._restore()
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is None:
+            self.received = signal.Signals(number)
+            return
+        # The second one does what it did before. The handlers stay in their places until then: Python complains of a
+        # signal that arrives while its handler is being taken away.
+        before = self._before.get(signal.Signals(number), signal.SIG_DFL)
+        if callable(before):
+            before(number, frame)
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

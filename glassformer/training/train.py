@@ -29,7 +29,7 @@ from glassformer.world import ALONE, World
 MAY_CHANGE = {
     "train.max_updates", "train.max_minutes", "train.stop_at", "train.patience", "train.log_every",
     "train.tensorboard", "train.device", "train.sharding", "train.save_minutes", "train.average_last",
-    "text.workers",
+    "train.on_divergence", "text.workers",
 }  # fmt: skip
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best

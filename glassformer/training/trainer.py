@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from glassformer.checkpoint import weights_of
 from glassformer.config import RunConfig
 from glassformer.errors import DivergedError
 from glassformer.model.transformer import Transformer
@@ -45,6 +46,7 @@ from glassformer.world import ALONE, World
 
 # An epoch of a small corpus takes seconds: without train.validate_every, validations are at least this far apart.
 MIN_UPDATES_BETWEEN_VALIDATIONS = 50
+MOST_RESTARTS = 3
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,7 @@ class Trainer:
         if self.device.type == "cuda" and self.device.index is not None:
             torch.cuda.set_device(self.device)  # its generator is saved and restored
         keep_freed_memory()
-        torch.manual_seed(config.train.seed)
-        self.model = Transformer(config.model).train()
-        if init is not None:
-            self.model.load_state_dict(init.run.model.state_dict())
+        self.model = self._new_model()
         if config.train.freeze:
             freeze(self.model, config.train.freeze, display.log)
         self.strategy = make_strategy(world, self.model, config.train, self.device)
@@ -123,20 +122,36 @@ class Trainer:
         self.checkpoints = CheckpointManager(run, config, text, display.log, self.strategy)
         self.state = self.checkpoints.resume(self.optimizer)
         self._cancel_stale_cooldown()
-        self.stream = BatchStream(
-            text.train,
-            config.train,
-            self.state.epoch,
-            self.state.position,
-            world=world,
-            bpe_dropout=BpeDropoutSampler.from_config(config, text),
-            mix=None if mix is None else mix.train,
-        )
+        self.stream = self._open_stream()
         self._began = time.monotonic() - self.state.elapsed_s
         self._elapsed_s = self._saved_s = self.state.elapsed_s  # in the clock of the first process
         self._saved_update = self.state.update
         self._warned = False
         self._means = RunningMeans()
+
+    def _new_model(self) -> Transformer:
+        """A model with the first weights: those of ``init``, or drawn by the seed."""
+        torch.manual_seed(self.config.train.seed)
+        model = Transformer(self.config.model).train()
+        if self.init is not None:
+            model.load_state_dict(self.init.run.model.state_dict())
+        return model
+
+    def _initialise(self) -> None:
+        """Put the first weights back."""
+        self.strategy.load(weights_of(self._new_model()), self.run.path)
+
+    def _open_stream(self) -> BatchStream:
+        """The batches from the position of the state on."""
+        return BatchStream(
+            self.text.train,
+            self.config.train,
+            self.state.epoch,
+            self.state.position,
+            world=self.world,
+            bpe_dropout=BpeDropoutSampler.from_config(self.config, self.text),
+            mix=None if self.mix is None else self.mix.train,
+        )
 
     def fit(self) -> str:
         """Make updates until a limit, patience or a signal stops the training, and save; returns the reason."""
@@ -145,17 +160,39 @@ class Trainer:
                 self._validate()  # shows what the model can do before it learns
                 self._measure_mix()
             while (reason := self._stop_reason(signals)) is None:
-                self._start_cooldown()
-                self._report(self._update())
-                if self._validation_due():
-                    self._validate()
-                elif self._elapsed_s - self._saved_s > 60 * self.config.train.save_minutes:
-                    self._save()
+                try:
+                    self._step()
+                except DivergedError as error:
+                    self._restart(error)
             if not reason.startswith("stopped") and self.state.validated_update != self.state.update:
                 self._validate()
             if self._saved_update != self.state.update:
                 self._save()
         return reason
+
+    def _step(self) -> None:
+        """One update, and what is due after it: a validation, or saving."""
+        self._start_cooldown()
+        self._report(self._update())
+        if self._validation_due():
+            self._validate()
+        elif self._elapsed_s - self._saved_s > 60 * self.config.train.save_minutes:
+            self._save()
+
+    def _restart(self, error: DivergedError) -> None:
+        """Go back to the last saved state with half the learning rate; raises ``error`` if that is not wanted."""
+        restarts = self.state.restarts + 1
+        if self.config.train.on_divergence == "stop" or restarts > MOST_RESTARTS:
+            raise error
+        self.display.log(f"{error} train.on_divergence = restart: restart {restarts} of at most {MOST_RESTARTS}.")
+        self.optimizer = new_optimizer(self.model, self.config.train)
+        if self._saved_update == 0:
+            self._initialise()
+        self.state = replace(self.checkpoints.resume(self.optimizer), restarts=restarts)
+        self._cancel_stale_cooldown()
+        self.stream = self._open_stream()
+        self._save()
+        self.display.log(f"Going on after update {self.state.update} with the learning rate times {0.5**restarts:g}.")
 
     def finish(self) -> Validation:
         """Save the final model: of the candidates, the one that is best on the validation text."""
@@ -200,6 +237,7 @@ class Trainer:
         self._check_finite(sums.loss, norm)
         number = self.state.update + 1
         rate = learning_rate(number, settings, self.config.model.d_model) * cooldown_factor(self.state, number)
+        rate *= 0.5**self.state.restarts
         adam_step(self.model, self.optimizer, rate)
         self.state = replace(
             self.state,
@@ -217,7 +255,8 @@ class Trainer:
         raise DivergedError(
             f"update {self.state.update + 1}: the loss is {loss}, the gradient norm {norm}, expected finite numbers. "
             f"No update was made; the checkpoint of update {self._saved_update} is unharmed. "
-            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
+            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run; or "
+            "set train.on_divergence=restart."
         )
 
     def _stop_reason(self, signals: StopSignals) -> str | None:

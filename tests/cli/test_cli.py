@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -591,3 +592,59 @@ def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[
     assert "seed 5 - seed 6" in done.out
     found = sorted(path.name for path in (tmp_path / "evidence").iterdir())
     assert found == ["report.json", "seed-5.metrics.jsonl", "seed-6.metrics.jsonl"]
+
+
+def test_a_training_goes_on_when_the_reader_of_its_lines_leaves(files: tuple[Path, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "glassformer", "train", "--src", files[0], "--tgt", files[1], "--run", run]
+    limits = ["--max-updates", "30", "--set", "train.log_every=1", "--set", "train.validate_every=10"]
+    words = shlex.join(map(str, [*command, *SMALL, *limits]))
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {words} | head -1"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 1
+    log = (run / "train.log").read_text()
+    assert "update 30 " in log
+    assert "Training ended: reached train.max_updates = 30." in log
+    assert (run / "final").is_dir()
+
+
+def test_what_nobody_foresaw_is_said_to_be_our_fault_with_the_details_in_a_file(
+    call: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: RunDirectory) -> None:
+        raise ZeroDivisionError("nobody foresaw this")
+
+    monkeypatch.setattr(RunDirectory, "read_config", fail)
+    result = call("translate", "A", "--run", "anywhere")
+    assert result.code == 70
+    assert "Traceback" not in result.err
+    said = result.err.partition("this is a fault of glassformer, not yours (ZeroDivisionError: nobody foresaw this).")
+    assert said[1]
+    report = Path(said[2].partition("report it with ")[2].partition(", which")[0])
+    assert "nobody foresaw this" in report.read_text()
+    report.unlink()
+
+
+def test_a_second_signal_of_the_other_kind_ends_a_training_at_once(files: tuple[Path, Path], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "glassformer", "train", "--src", files[0], "--tgt", files[1]]
+    for first, second in ((signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)):
+        run = tmp_path / first.name
+        process = subprocess.Popen(
+            [*command, "--run", run, *SMALL, "--set", "train.log_every=1"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("update 2 "):
+            pass
+        process.send_signal(first)
+        process.send_signal(second)
+        _, errors = process.communicate(timeout=60)
+        assert "race condition" not in errors
+        assert "Traceback" not in errors
+        assert process.returncode != 0

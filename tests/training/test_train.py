@@ -25,6 +25,7 @@ from glassformer.training.loss import smoothed_loss
 from glassformer.training.run_log import TrainProgress
 from glassformer.training.schedule import learning_rate
 from glassformer.training.train import train
+from glassformer.training.trainer import Trainer
 
 MakeConfig = Callable[..., RunConfig]
 Corpus = tuple[Path, Path]
@@ -130,6 +131,39 @@ def test_a_validation_that_is_not_finite_stops_before_anything_is_saved(
     with pytest.raises(DivergedError, match="the validation loss is nan"):
         train(run, FileSource(*corpus), config, lines)
     assert not checkpoints(run / "latest") + checkpoints(run / "best")
+
+
+def test_a_training_that_diverges_may_go_back_with_half_the_rate_three_times(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
+) -> None:
+    explosive = {**EXPLOSIVE, "on_divergence": "restart", "validate_every": 100}
+    with pytest.raises(DivergedError, match="No update was made"):
+        train(tmp_path / "run", FileSource(*corpus), small_config(**explosive), lines)
+    said = [line for line in lines.lines if "restart" in line and "of at most 3" in line]
+    assert [f"restart {number} of" in line for number, line in enumerate(said, 1)] == [True] * 3
+    assert [line for line in lines.lines if line.startswith("Going on")][-1].endswith(
+        "the learning rate times 0.125."
+    )
+
+
+def test_after_a_restart_the_weights_are_those_that_were_saved(
+    corpus: Corpus, small_config: MakeConfig, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverge_once(self: Trainer, loss: float, norm: float) -> None:
+        if self.state.update == 23 and self.state.restarts == 0:
+            raise DivergedError("update 24: as if the loss were not finite.")
+
+    monkeypatch.setattr(Trainer, "_check_finite", diverge_once)
+    lines, config = Lines(), small_config(max_updates=30, on_divergence="restart")
+    assert train(trained, FileSource(*corpus), config, lines).updates == 30
+    updates = [one.update for one in lines.updates]
+    assert updates == [21, 22, 23, *range(21, 31)]
+    rates = [one.learning_rate for one in lines.updates]
+    assert rates[3:6] == pytest.approx([rate / 2 for rate in rates[:3]])
+    again = Lines()
+    train(trained, FileSource(*corpus), small_config(max_updates=32, on_divergence="restart"), again)
+    curve = learning_rate(31, config.train, config.model.d_model)
+    assert again.updates[0].learning_rate <= curve / 2  # a later start remembers the restart
 
 
 @pytest.mark.parametrize(("cooldown", "updates"), [(0, 8), (0.25, 8 + 2)])
