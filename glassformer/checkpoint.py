@@ -288,7 +288,9 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
     path = checkpoint / f"{name}.safetensors"
     try:
         return load_file(path)
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, RuntimeError) as error:
+        if path.exists() and isinstance(error, RuntimeError):  # such as too little memory
+            raise
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
 
 

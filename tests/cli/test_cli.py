@@ -591,3 +591,20 @@ def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[
     assert "seed 5 - seed 6" in done.out
     found = sorted(path.name for path in (tmp_path / "evidence").iterdir())
     assert found == ["report.json", "seed-5.metrics.jsonl", "seed-6.metrics.jsonl"]
+
+
+@pytest.mark.parametrize("command", ["train", "diversify", "reproduce", "demo"])
+def test_an_empty_name_of_a_run_is_not_the_current_directory(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = {
+        "train": ["--task", "dates"],
+        "diversify": ["pairs.tsv"],
+        "reproduce": ["multi30k-en-de"],
+        "demo": [],
+    }
+    result = call(command, *arguments[command], "--run", "")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "--run: found an empty name, expected a directory" in result.err
+    assert not list(tmp_path.iterdir())
