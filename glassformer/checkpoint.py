@@ -291,7 +291,9 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
     try:
         require_regular_file(path)
         return load_file(path)
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, RuntimeError) as error:
+        if path.exists() and isinstance(error, RuntimeError):  # such as too little memory
+            raise
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
 
 

@@ -94,3 +94,9 @@ def write_durably(path: Path) -> Iterator[TextIO]:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Delete what killed processes left of ``write_durably``; only for the one process that writes there."""
+    for path in directory.glob(f".*{WRITING}"):
+        remove(path)

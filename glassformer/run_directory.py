@@ -38,7 +38,7 @@ from glassformer.checkpoint import (
 )
 from glassformer.config import ModelConfig, RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
-from glassformer.files import WRITING, make_directory, open_to_append, sha256, write_durably
+from glassformer.files import WRITING, make_directory, open_to_append, remove_unfinished, sha256, write_durably
 from glassformer.text.prepare import PREPARED_NAMES
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
@@ -254,8 +254,9 @@ class RunDirectory:
             return
 
     def adopt_leftovers(self) -> None:
-        """Clear up in every series after a process that was killed while saving; for who has locked the run."""
+        """Clear up after a process that was killed while it wrote; only for the process that has locked the run."""
         try:
+            remove_unfinished(self.path)
             for series in self.series:
                 adopt_leftovers(series)
         except OSError as error:

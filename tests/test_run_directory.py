@@ -11,6 +11,9 @@ from glassformer.bundled import BUNDLED
 from glassformer.config import ModelConfig, RunConfig
 from glassformer.errors import ConfigError, RunError, StorageError, TokenizerError
 from glassformer.run_directory import RunDirectory, pick_device
+from glassformer.training.data import TaskSource
+from glassformer.training.run_log import Display, RunLog
+from glassformer.training.train import train
 
 
 @pytest.fixture
@@ -74,3 +77,79 @@ def test_a_run_is_made_where_checkpoints_can_be_read_again(tmp_path: Path) -> No
 def test_a_device_whose_module_is_not_there_is_not_available() -> None:
     with pytest.raises(ConfigError, match="'privateuseone' is not available here"):
         pick_device("privateuseone")
+
+
+def contents(place: Path) -> dict[str, str | None]:
+    return {
+        str(path.relative_to(place)): None if path.is_dir() or path.is_symlink() else path.read_text()
+        for path in sorted(place.rglob("*"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (["thesis.tex"], "holds 'thesis.tex', which no training wrote"),
+        (["a", "b", "c", "d"], "holds 'a', 'b', 'c' and more, which"),
+        ([".lock", "text/my-book.txt"], "holds 'text/my-book.txt', which"),
+        (["train.log", "metrics.jsonl"], "holds 'metrics.jsonl', 'train.log', which"),  # of another program: no lock
+        (["final/update-00000001/model.safetensors", "tokenizer.src.json"], "holds checkpoints but no config.json"),
+    ],
+)
+def test_a_directory_that_no_training_wrote_is_refused_before_a_byte_is_written(
+    tmp_path: Path, files: list[str], said: str
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("dear to me")
+    before = contents(tmp_path)
+    with pytest.raises(RunError, match=said):
+        train(tmp_path, TaskSource.load("dates"), RunConfig(model=ModelConfig.tiny()), Display())
+    assert contents(tmp_path) == before
+
+
+OWN = ["config.json", "tokenizer.tgt.json", ".lock", ".writable", "metrics.jsonl", "train.log", "text", "tensorboard"]
+
+
+@pytest.mark.parametrize("name", [*OWN, "latest", "history", "best", "best-loss", "final"])
+def test_a_link_in_a_run_is_refused_before_a_byte_is_written(tmp_path: Path, name: str) -> None:
+    outside, run = tmp_path / "outside", tmp_path / "run"
+    outside.mkdir()
+    run.mkdir()
+    (outside / "mine").write_text("dear to me")
+    (run / name).symlink_to(outside if "." not in name else outside / "mine")
+    before = contents(tmp_path)
+    with pytest.raises(RunError, match=f"run/{name}: is a symbolic link, expected a part of the run itself"):
+        train(run, TaskSource.load("dates"), RunConfig(model=ModelConfig.tiny()), Display())
+    assert contents(tmp_path) == before
+
+
+def test_no_writer_follows_a_link_that_appears_later(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("dear to me")
+    for name in (".lock", "train.log", ".writable", "config.json"):
+        (tmp_path / name).symlink_to(mine)
+    run = RunDirectory(tmp_path)
+    with pytest.raises(StorageError, match=r"\.lock: cannot be written: is a symbolic link"), run.lock():
+        pass
+    with pytest.raises(StorageError, match="its log cannot be written: is a symbolic link"):
+        RunLog(run, Display(), tensorboard=False)
+    run.create()
+    run.write_config(RunConfig(model=ModelConfig.tiny()), {})
+    assert mine.read_text() == "dear to me"
+    assert not (tmp_path / "config.json").is_symlink()
+
+
+def test_a_lock_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".lock")
+    run = RunDirectory(tmp_path)
+    with pytest.raises(StorageError, match=r"\.lock: cannot be written: is not a regular file"), run.lock():
+        pass
+
+
+def test_a_run_as_a_whole_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
+    run = RunDirectory(tmp_path / "run")
+    run.check_writable()
+    run.create()

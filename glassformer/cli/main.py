@@ -134,7 +134,9 @@ def average(
 
 @app.command()
 def demo(
-    run: Annotated[Path, typer.Option(metavar="DIR", help="Where to train")] = Path("runs/demo"),
+    run: Annotated[Path, typer.Option(metavar="DIR", help="Where to train", parser=opt.new_directory)] = Path(
+        "runs/demo"
+    ),
     max_minutes: Annotated[float, typer.Option(help="Longest training")] = 1.8,
 ) -> None:
     """See all of it in two minutes: the bundled English-German model, then one that is trained on dates here.

@@ -12,11 +12,19 @@ import typer
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig, flag
-from glassformer.errors import RunError
+from glassformer.errors import ConfigError, RunError
 
 OUR_FAULT = 70
 INTERRUPTED = 130
 TERMINATED = 143
+
+
+def new_directory(name: str) -> Path:
+    """The directory of that name, to write to; an empty name, such as that of an unset variable, is refused."""
+    if name == "":
+        raise ConfigError("--run: found an empty name, expected a directory. For the current one, write --run .")
+    return Path(name)
+
 
 Run = Annotated[
     Path | None,
@@ -39,7 +47,13 @@ Runs = Annotated[
 ]
 NewRun = Annotated[
     Path | None,
-    typer.Option("--run", metavar="DIR", help="Where to train; an existing run continues.", show_default=False),
+    typer.Option(
+        "--run",
+        metavar="DIR",
+        help="Where to train; an existing run continues.",
+        show_default=False,
+        parser=new_directory,
+    ),
 ]
 TrainedRun = Annotated[
     Path | None,

@@ -25,7 +25,11 @@ def reproduce(
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where to train, with a directory for each seed; default: runs/RECIPE"),
+        typer.Option(
+            metavar="DIR",
+            help="Where to train, with a directory for each seed; default: runs/RECIPE",
+            parser=opt.new_directory,
+        ),
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="N,N,...", help="The seeds to train with")] = "1,2,3",
     report: Annotated[

@@ -92,7 +92,13 @@ def diversify(
     valid_tgt: ValidTgt = None,
     run: Annotated[
         Path | None,
-        typer.Option("--run", metavar="DIR", help="Where to train the teachers and to write.", show_default=False),
+        typer.Option(
+            "--run",
+            metavar="DIR",
+            help="Where to train the teachers and to write.",
+            show_default=False,
+            parser=opt.new_directory,
+        ),
     ] = None,
     config: Config = None,
     model: Model = None,

@@ -24,6 +24,7 @@ from glassformer.files import (
     make_directory,
     refuse_link,
     remove,
+    remove_unfinished,
     require_regular_file,
     sha256,
     sync,
@@ -247,6 +248,7 @@ def _build(
     make_directory(directory)
     for left in ("prepared.json", "train", "valid", "valid.jsonl"):
         remove(directory / left)
+    remove_unfinished(directory)
     sync(directory)
     workers = config.workers or available_cores()
     counting = _with_progress("pairs read", pairs(), None, on_progress)

@@ -19,7 +19,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from glassformer.config import DecodeConfig, RunConfig, TextConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError, RunError, StorageError
-from glassformer.files import WRITING
+from glassformer.files import WRITING, open_to_append, remove_unfinished
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.corpus import Pair, is_validation, to_line, write_pairs, write_texts
 from glassformer.text.filtering import CorpusStats, count_chunk
@@ -91,8 +90,10 @@ def diversify(
     if not teachers or (unknown := sorted(teachers.keys() - SOURCE_SIDE.keys())):
         raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
     directory = RunDirectory(place)
+    directory.refuse_links()
     directory.create()
     with directory.lock():
+        remove_unfinished(place / "pairs")
         text = _split_validation(source, next(iter(teachers.values())).text, place)
         original, translated, outcomes = list(text.pairs()), [], {}
         for direction, config in teachers.items():
@@ -160,7 +161,7 @@ def _translate(run: Path, pairs: Sequence[Pair], side: int, config: RunConfig, d
         display.log(f"It translates its side of {len(left):,} pairs.")
         with Translator.load(run, device=config.train.device) as translator:
             stream = translator.translate_stream(left, config.decode, chunk=_TEXTS_PER_CHUNK, start=len(done))
-            _write_texts(file, done, map(_complete_text, _report_progress(stream, len(left), display)))
+            _append_texts(file, done, map(_complete_text, _report_progress(stream, len(left), display)))
         done = _read_texts(file)
     translations = dict(zip(texts, done, strict=True))
     if side == 0:
@@ -191,15 +192,19 @@ def _report_progress(translations: Iterator[Translation], total: int, display: D
 def _read_texts(path: Path) -> list[str]:
     """The complete lines of a file that may have been cut short; none of a missing or damaged one."""
     try:
-        return [str(json.loads(line)) for line in path.read_text(encoding="ascii").split("\n")[:-1]]
-    except (OSError, ValueError):
+        lines = path.read_text(encoding="ascii").split("\n")[:-1]
+        texts = [str(json.loads(line)) for line in lines]
+    except (OSError, ValueError, RecursionError):
         return []
+    return texts if list(map(json.dumps, texts)) == lines else []
 
 
-def _write_texts(path: Path, done: Sequence[str], more: Iterator[str]) -> None:
+def _append_texts(path: Path, done: Sequence[str], more: Iterator[str]) -> None:
+    """Write ``more`` behind the lines of ``done``, which stay; what follows them was cut short and is dropped."""
     try:
-        with path.open("w", encoding="ascii") as stream:
-            stream.writelines(f"{json.dumps(text)}\n" for text in chain(done, more))
+        with open_to_append(path) as stream:
+            stream.truncate(sum(len(json.dumps(text)) + 1 for text in done))
+            stream.writelines(f"{json.dumps(text)}\n" for text in more)
     except OSError as error:
         raise StorageError(
             f"{path}: cannot be written: {error.strerror or error}. Free some space; the same command resumes."

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -100,10 +100,11 @@ class RunLog(Display):
 
     def __init__(self, run: RunDirectory, display: Display, *, tensorboard: bool) -> None:
         self._display, self._path = display, run.path
-        with self._storage_errors():
-            self._metrics = open_to_append(run.metrics_file)
-            self._lines = open_to_append(run.log_file)
+        with self._storage_errors(), ExitStack() as opened:
+            self._metrics = opened.enter_context(open_to_append(run.metrics_file))
+            self._lines = opened.enter_context(open_to_append(run.log_file))
             self._events = _event_writer(run.path / "tensorboard") if tensorboard else None
+            opened.pop_all()
 
     def __enter__(self) -> Self:
         return self

@@ -648,3 +648,20 @@ def test_a_second_signal_of_the_other_kind_ends_a_training_at_once(files: tuple[
         assert "race condition" not in errors
         assert "Traceback" not in errors
         assert process.returncode != 0
+
+
+@pytest.mark.parametrize("command", ["train", "diversify", "reproduce", "demo"])
+def test_an_empty_name_of_a_run_is_not_the_current_directory(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = {
+        "train": ["--task", "dates"],
+        "diversify": ["pairs.tsv"],
+        "reproduce": ["multi30k-en-de"],
+        "demo": [],
+    }
+    result = call(command, *arguments[command], "--run", "")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "--run: found an empty name, expected a directory" in result.err
+    assert not list(tmp_path.iterdir())

@@ -343,3 +343,24 @@ def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(
     train(run / "chrf", source, small_config(max_updates=2, metric="chrf"), Lines())
     with pytest.raises(RunError, match="valid_translations: 200, now 3"):
         train(run / "chrf", source, small_config(max_updates=2, metric="chrf", valid_translations=3), Lines())
+
+
+@pytest.mark.parametrize("config", [None, b"", b'{"config": {'])
+def test_what_a_start_leaves_that_did_not_come_far_is_begun_anew(
+    corpus: Corpus, small_config: MakeConfig, trained: Path, config: bytes | None
+) -> None:
+    run, weights, lines = trained, last_weights(trained), Lines()
+    for series in ("latest", "history", "best", "best-loss", "final"):
+        shutil.rmtree(run / series)
+    (run / "config.json").unlink()
+    if config is not None:  # cut short by an earlier version that did not sync it
+        (run / "config.json").write_bytes(config)
+    (run / "text" / "prepared.json").unlink()
+    (run / "tokenizer.src.json").write_bytes(b"")
+    leftovers = [run / ".0123456789abcdef.writing", run / "text" / ".0123456789abcdef.writing"]
+    for leftover in leftovers:
+        leftover.write_bytes(b"half")
+    train(run, FileSource(*corpus), small_config(), lines)
+    assert last_weights(run) == weights
+    assert not any(leftover.exists() for leftover in leftovers)
+    assert any("the training begins anew" in line for line in lines.lines) == (config is not None)
