@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ from typing import TextIO
 WRITING = ".writing"  # what the name of a file that is being written ends with
 # Not every system has these flags.
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
+
+
+_LOCKED_BYTE = 2**30
 
 
 def require_regular_file(path: Path) -> None:
@@ -40,7 +44,9 @@ def sha256(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Force a file, or the entries of a directory, to disk."""
+    """Force a file, or the entries of a directory, to disk; Windows has no way to do that for a directory."""
+    if sys.platform == "win32" and path.is_dir():
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -73,6 +79,19 @@ def open_to_append(path: Path) -> TextIO:
         os.close(handle)
         raise OSError(errno.EINVAL, "is not a regular file")
     return os.fdopen(handle, "a+", encoding="utf-8")
+
+
+def lock_file(file: TextIO) -> None:
+    """Lock an open file until it is closed or the process ends; ``OSError`` if another process has locked it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        file.seek(_LOCKED_BYTE)  # beyond what it holds, which others may read
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ latest/  history/  best/  best-loss/  final/
                             loss; to use
 """
 
-import fcntl
 import json
 import os
 import sys
@@ -38,7 +37,15 @@ from glassformer.checkpoint import (
 )
 from glassformer.config import ModelConfig, RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
-from glassformer.files import WRITING, make_directory, open_to_append, remove_unfinished, sha256, write_durably
+from glassformer.files import (
+    WRITING,
+    lock_file,
+    make_directory,
+    open_to_append,
+    remove_unfinished,
+    sha256,
+    write_durably,
+)
 from glassformer.text.prepare import PREPARED_NAMES
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
@@ -318,7 +325,7 @@ class RunDirectory:
             raise StorageError(f"{path}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
         with opened as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(file)
             except OSError as error:
                 file.seek(0)
                 raise RunError(

@@ -198,8 +198,22 @@ def _report_faults(run: Callable[[], None]) -> None:
         _fail(f"this is a fault of glassformer, not yours ({kind}: {error}). Please report it {where}.", OUR_FAULT)
 
 
+def _share_the_machine() -> None:
+    """No more threads than cores for this process, and threads that soon sleep while they wait for one another.
+
+    By default PyTorch's threads keep a core busy while they wait. Beside other programs they then wait for cores that
+    they themselves take up: a command took ten times as long. This has to be said before PyTorch is loaded.
+    """
+    from glassformer.text.workers import available_cores
+
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    os.environ.setdefault("OMP_NUM_THREADS", str(available_cores()))
+
+
 def _run() -> None:
     _open_streams()
+    _share_the_machine()
     try:
         app()
     except PeerError as error:

@@ -5,7 +5,6 @@ share the weights in memory, except those that a precision converts. Under ``tor
 the texts, a chunk for each process at a time, so that a file may be of any size, and collects the translations.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -25,6 +24,7 @@ from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, WorkerError
 from glassformer.model import Transformer
 from glassformer.model.linears import Precision
+from glassformer.text.workers import available_cores
 from glassformer.trace import is_tracing
 from glassformer.world import World
 
@@ -40,14 +40,16 @@ class WorkerPool(TorchEngine):
     def __init__(self, models: Sequence[Transformer], precision: Precision | None, workers: int) -> None:
         """Raises ``ConfigError`` for less than one worker, or a precision that is not available here."""
         if workers < 1:
-            raise ConfigError(f"workers: found {workers}, expected 1 or more. Here {cores()} would use every core.")
+            raise ConfigError(
+                f"workers: found {workers}, expected 1 or more. Here {available_cores()} would use every core."
+            )
         super().__init__(models, precision)
         self.workers = workers
         self._executor = ProcessPoolExecutor(
             workers,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_start_worker,
-            initargs=(list(models), precision, max(1, cores() // workers)),
+            initargs=(list(models), precision, max(1, available_cores() // workers)),
         )
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
@@ -80,11 +82,6 @@ class WorkerPool(TorchEngine):
     def close(self) -> None:
         """End the processes after their current jobs."""
         self._executor.shutdown(cancel_futures=True)
-
-
-def cores() -> int:
-    """The processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _engines: list[TorchEngine] = []  # in a worker process its engine; empty elsewhere

@@ -1,5 +1,6 @@
 """A function over the chunks of a stream, in several processes; the results come in the order of the chunks."""
 
+import math
 import os
 import signal
 from collections import deque
@@ -9,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from typing import Any, TypeVar
 
 from glassformer.errors import TextError
@@ -22,8 +24,25 @@ _CHUNKS_PER_WORKER = 2  # enough that no process waits, few enough to hold in me
 
 
 def available_cores() -> int:
-    """The cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may use: those of the machine, as far as its affinity and its container allow."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota(Path("/sys/fs/cgroup"))
+    return own if quota is None else max(1, min(own, math.ceil(quota)))
+
+
+def cpu_quota(directory: Path) -> float | None:
+    """How many cores a control group may keep busy, version 2 or 1 of its files; None without a limit."""
+    try:
+        quota, period = (directory / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota, period = ((directory / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        except OSError:
+            return None
+    try:
+        return int(quota) / int(period) if int(quota) > 0 else None
+    except (ValueError, ZeroDivisionError):  # max
+        return None
 
 
 def map_chunks(function: Callable[[Chunk], Result], chunks: Iterator[Chunk], workers: int) -> Iterator[Result]:
