@@ -8,6 +8,7 @@ a power cut. No writer follows a symbolic link: what is written to a run stays i
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -115,7 +116,13 @@ def write_durably(path: Path) -> Iterator[TextIO]:
     sync(path.parent)
 
 
+def is_unfinished(name: str) -> bool:
+    """Whether a file has a name that ``write_durably`` gives to what it has not finished."""
+    return re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(WRITING)}", name) is not None
+
+
 def remove_unfinished(directory: Path) -> None:
     """Delete what killed processes left of ``write_durably``; only for the one process that writes there."""
     for path in directory.glob(f".*{WRITING}"):
-        remove(path)
+        if is_unfinished(path.name):
+            remove(path)

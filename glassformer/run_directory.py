@@ -39,6 +39,7 @@ from glassformer.config import ModelConfig, RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.files import (
     WRITING,
+    is_unfinished,
     lock_file,
     make_directory,
     open_to_append,
@@ -136,17 +137,22 @@ class RunDirectory:
 
     def _foreign_names(self) -> list[str]:
         """The entries that are not left by a training that was killed before it wrote config.json."""
-        names = {path.name for path in self.path.iterdir() if not path.name.endswith(WRITING)}
-        text = {path.name for path in self.text.iterdir()} if self.text.is_dir() else set()
+        names = _finished_names(self.path)
+        text = _finished_names(self.text) if self.text.is_dir() else set()
         foreign = sorted(names - _WRITTEN_AT_START - {series.name for series in self.series})
-        foreign += sorted(f"text/{name}" for name in text - PREPARED_NAMES - {MIX} if not name.endswith(WRITING))
+        foreign += sorted(f"text/{name}" for name in text - PREPARED_NAMES - {MIX})
         if ".lock" in names or names <= {PROBE}:
             return foreign
         return foreign or sorted(names)  # the lock is the first file of a training
 
     def refuse_links(self) -> None:
         """Raise ``RunError`` if something in the run is a symbolic link, through which a writer would leave it."""
-        own = (self.config_file, *self.series, *(self.path / name for name in sorted(_WRITTEN_AT_START)))
+        own = (
+            self.config_file,
+            self.text / MIX,
+            *self.series,
+            *(self.path / name for name in sorted(_WRITTEN_AT_START)),
+        )
         for path in own:
             if path.is_symlink():
                 raise RunError(
@@ -301,7 +307,7 @@ class RunDirectory:
             if found is not None:
                 warn(
                     f"{preferred}: holds no model that can be used: the training has not ended, or it was lost. "
-                    f"{found} stands in for it."
+                    f"The newest of {series} stands in for it."
                 )
                 return found
         raise RunError(
@@ -368,6 +374,12 @@ def load_run(path: Path, device: str = "auto") -> LoadedRun:
         return RunDirectory(path).load(device)
     verify_checkpoint(path)
     return RunDirectory(path.resolve().parent.parent).load(device, checkpoint=path)
+
+
+def _finished_names(directory: Path) -> set[str]:
+    """The entries of a directory, without the files that a writer was killed over, of this version or an earlier."""
+    earlier = {f"{name}{WRITING}" for name in ("config.json", "prepared.json")}
+    return {path.name for path in directory.iterdir() if not is_unfinished(path.name)} - earlier
 
 
 def _once(warn: Callable[[str], None]) -> Callable[[str], None]:

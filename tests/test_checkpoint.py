@@ -53,7 +53,7 @@ def test_a_checkpoint_that_is_a_link_is_replaced_and_its_target_left_alone(tmp_p
     (outside / "mine").write_text("dear to me")
     for update in (1, 2):
         (series / f"update-{update:08d}").symlink_to(outside)
-    prune(save_checkpoint(series, 2, {}, {}), keep=1)
+    prune(save_checkpoint(series, 2, {"model": {}}, {}), keep=1)
     verify_checkpoint(series / "update-00000002")
     assert [path.name for path in series.iterdir()] == ["update-00000002"]
     assert (outside / "mine").read_text() == "dear to me"

@@ -90,6 +90,7 @@ def contents(place: Path) -> dict[str, str | None]:
     ("files", "said"),
     [
         (["thesis.tex"], "holds 'thesis.tex', which no training wrote"),
+        ([".notes.writing"], "holds '.notes.writing', which no training wrote"),
         (["a", "b", "c", "d"], "holds 'a', 'b', 'c' and more, which"),
         ([".lock", "text/my-book.txt"], "holds 'text/my-book.txt', which"),
         (["train.log", "metrics.jsonl"], "holds 'metrics.jsonl', 'train.log', which"),  # of another program: no lock

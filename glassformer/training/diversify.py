@@ -27,7 +27,7 @@ from glassformer.config import DecodeConfig, RunConfig, TextConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError, RunError, StorageError
-from glassformer.files import WRITING, open_to_append, remove_unfinished
+from glassformer.files import is_unfinished, open_to_append, remove_unfinished
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.corpus import Pair, is_validation, to_line, write_pairs, write_texts
 from glassformer.text.filtering import CorpusStats, count_chunk
@@ -134,7 +134,7 @@ def _claim_directory(place: Path, made: dict[str, Any]) -> None:
     except (OSError, ValueError):
         before = None
     names = {path.name for path in pairs.iterdir()} if pairs.is_dir() else set()
-    if before is None and any(name != "made.json" and not name.endswith(WRITING) for name in names):
+    if before is None and any(name != "made.json" and not is_unfinished(name) for name in names):
         raise RunError(f"{pairs}: found files that `glassformer diversify` did not write. Name another --run.")
     if before != made and any(RunDirectory(place / direction).exists for direction in SOURCE_SIDE):
         raise RunError(

@@ -34,7 +34,7 @@ MAY_CHANGE = {
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
 _LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")
-_LEAST_PAIRS, _FEW_PAIRS = 3, 1000
+_LEAST_PAIRS, _FEW_PAIRS = 2, 1000
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
@@ -251,8 +251,8 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display) -> None
     """Warn of a text that is too small to learn a language from; refuse one that teaches nothing."""
     if pairs < _LEAST_PAIRS:
         raise TextError(
-            f"The training text holds {pairs:,} usable pairs, expected at least {_LEAST_PAIRS}, and better "
-            "thousands. Collect more."
+            f"The training text holds {pairs:,} usable pair beside the validation text, expected at least "
+            f"{_LEAST_PAIRS}, and better thousands. Collect more."
         )
     if pairs < _FEW_PAIRS and settings.metric != "exact_match":
         log.log(

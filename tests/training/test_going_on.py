@@ -175,7 +175,7 @@ def test_a_model_that_stands_in_for_a_lost_final_one_is_told(
     Translator.load(trained)
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith(f"warning: {trained}/final: holds no model that can be used")
-    assert said.endswith(f"{trained}/best/update-00000020 stands in for it.")
+    assert said.endswith(f"The newest of {trained}/best stands in for it.")
 
 
 @pytest.mark.parametrize(
