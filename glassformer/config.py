@@ -17,20 +17,28 @@ from glassformer.settings import Section, knob
 class ModelConfig(Section):
     """The Transformer's shape and choices. The defaults are the paper's base model (table 3)."""
 
-    src_vocab: int = knob(37_000, "entries of the source vocabulary; training sets it from the tokenizer", low=4)
-    tgt_vocab: int = knob(37_000, "entries of the target vocabulary; training sets it from the tokenizer", low=4)
-    d_model: int = knob(512, "width of every token's vector", symbol="d_model", low=1)
-    n_heads: int = knob(8, "attention heads", symbol="h", low=1)
-    d_k: int = knob(0, "width of a query and a key in one head; 0 means d_model / n_heads", symbol="d_k", low=0)
-    d_v: int = knob(0, "width of a value in one head; 0 means d_k", symbol="d_v", low=0)
-    d_ff: int = knob(2048, "inner width of the feed-forward network", symbol="d_ff", low=1)
+    src_vocab: int = knob(
+        37_000, "entries of the source vocabulary; training sets it from the tokenizer", low=4, high=1_000_000
+    )
+    tgt_vocab: int = knob(
+        37_000, "entries of the target vocabulary; training sets it from the tokenizer", low=4, high=1_000_000
+    )
+    d_model: int = knob(512, "width of every token's vector", symbol="d_model", low=1, high=65_536)
+    n_heads: int = knob(8, "attention heads", symbol="h", low=1, high=4096)
+    d_k: int = knob(
+        0, "width of a query and a key in one head; 0 means d_model / n_heads", symbol="d_k", low=0, high=65_536
+    )
+    d_v: int = knob(0, "width of a value in one head; 0 means d_k", symbol="d_v", low=0, high=65_536)
+    d_ff: int = knob(2048, "inner width of the feed-forward network", symbol="d_ff", low=1, high=1_000_000)
     n_encoder_layers: int = knob(6, "encoder layers", symbol="N", low=1, high=1000)
     n_decoder_layers: int = knob(6, "decoder layers", symbol="N", low=1, high=1000)
     max_length: int = knob(1024, "most positions that a source or a target may have", low=2, high=1_000_000)
     positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi"] = knob(
         "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, RoPE, or ALiBi"
     )
-    relative_clip: int = knob(16, "distance beyond which relative positions look alike", symbol="k", low=1)
+    relative_clip: int = knob(
+        16, "distance beyond which relative positions look alike", symbol="k", low=1, high=1_000_000
+    )
     norm: Literal["post", "pre"] = knob("post", "layer norm after the residual sum (paper) or before the sublayer")
     norm_eps: float = knob(1e-5, "added to the variance in layer norm", symbol="ε", low=1e-12, high=1.0)
     activation: Literal["relu", "gelu", "swish"] = knob("relu", "between the two feed-forward maps; paper: relu")
@@ -43,9 +51,9 @@ class ModelConfig(Section):
     dropout: float = knob(
         0.1, "dropout on embeddings and on each sublayer's output", symbol="P_drop", low=0.0, high=0.99
     )
-    pad_id: int = knob(0, "the id of padding", low=0)
-    bos_id: int = knob(1, "the id that starts a target", low=0)
-    eos_id: int = knob(2, "the id that ends a source and a target", low=0)
+    pad_id: int = knob(0, "the id of padding", low=0, high=999_999)
+    bos_id: int = knob(1, "the id that starts a target", low=0, high=999_999)
+    eos_id: int = knob(2, "the id that ends a source and a target", low=0, high=999_999)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -172,21 +180,30 @@ class TextConfig(Section):
     )
     vocab_size: int = knob(
         0, "entries of a trained vocabulary, control tokens included; 0 means min(8000, max(512, pairs / 6))",
-        low=0,
+        low=0, high=1_000_000,
     )  # fmt: skip
     joint: bool = knob(True, "one tokenizer for both sides, or one for each")
     tokenizer_pairs: int = knob(
-        1_000_000, "most pairs that train a tokenizer, drawn at random from a larger corpus; 0 means all", low=0
+        1_000_000,
+        "most pairs that train a tokenizer, drawn at random from a larger corpus; 0 means all",
+        low=0,
+        high=10**9,
     )
     lowercase: bool = knob(False, "lower-case all text before it is split")
-    max_tokens: int = knob(256, "pairs with more tokens on a side, or more than the model takes, are left out", low=1)
+    max_tokens: int = knob(
+        256, "pairs with more tokens on a side, or more than the model takes, are left out", low=1, high=1_000_000
+    )
     max_ratio: float = knob(
         9.0,
         "pairs whose longer side has more than this many times the tokens of the shorter, plus 10, are left out",
         low=1.0,
+        high=1e6,
     )
     valid_pairs: int = knob(
-        0, "pairs split off for validation when none are given; 0 means a twentieth, from 1 to 1000", low=0
+        0,
+        "pairs split off for validation when none are given; 0 means a twentieth, from 1 to 1000",
+        low=0,
+        high=10**8,
     )
     bpe_dropout: float = knob(
         0.0,
@@ -211,14 +228,20 @@ class TrainConfig(Section):
 
     seed: int = knob(1, "seed of weights, dropout and order", low=0, high=2**63 - 1)
     batch_tokens: int = knob(
-        2048, "most cells in one batch: rows times the longer side; paper: about 25,000 tokens a side", low=1
+        2048,
+        "most cells in one batch: rows times the longer side; paper: about 25,000 tokens a side",
+        low=1,
+        high=10**8,
     )
     bucket: int = knob(
-        2, "lengths within this many tokens share batches: 1 pads least, more mixes sentences better", low=1
+        2,
+        "lengths within this many tokens share batches: 1 pads least, more mixes sentences better",
+        low=1,
+        high=1_000_000,
     )
-    accumulate: int = knob(1, "batches whose gradients make one update, in each process", low=1)
-    max_updates: int = knob(100_000, "updates after which training ends; paper: 100,000", low=1)
-    max_minutes: float = knob(0.0, "minutes of training after which it ends; 0 means no limit", low=0.0)
+    accumulate: int = knob(1, "batches whose gradients make one update, in each process", low=1, high=10_000)
+    max_updates: int = knob(100_000, "updates after which training ends; paper: 100,000", low=1, high=10**9)
+    max_minutes: float = knob(0.0, "minutes of training after which it ends; 0 means no limit", low=0.0, high=1e7)
     schedule: Literal["noam", "inverse_sqrt"] = knob(
         "noam",
         "the paper's equation 3, whose peak follows from d_model and warmup; or the same curve up to peak_rate",
@@ -226,7 +249,7 @@ class TrainConfig(Section):
     peak_rate: float = knob(0.0, "highest learning rate of inverse_sqrt; 0 with noam", low=0.0)
     warmup: int = knob(
         0, "updates of linear warm-up; 0 means 4000, as in the paper, with norm post, and 500 with norm pre",
-        symbol="warmup_steps", low=0,
+        symbol="warmup_steps", low=0, high=10**9,
     )  # fmt: skip
     cooldown: float = knob(
         0.25,
@@ -267,26 +290,27 @@ class TrainConfig(Section):
         "chrf", "what decides which checkpoint is best and which model is kept; tasks with one answer set exact_match"
     )
     validate_every: int = knob(
-        0, "updates between validations; 0 means once an epoch, but not within 50 updates", low=0
+        0, "updates between validations; 0 means once an epoch, but not within 50 updates", low=0, high=10**9
     )
     valid_translations: int = knob(
-        200, "validation sentences translated for BLEU, chrF and exact match; 0 means all", low=0
+        200, "validation sentences translated for BLEU, chrF and exact match; 0 means all", low=0, high=10**9
     )
     patience: int = knob(
         10,
         "validations without a better metric or loss before the cooldown begins, or, with none, training ends; 0 "
         "means never",
         low=0,
+        high=10**9,
     )
     stop_at: float = knob(0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never", low=0.0)
-    average_last: int = knob(5, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1)
+    average_last: int = knob(5, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1, high=1000)
     on_divergence: Literal["stop", "restart"] = knob(
         "stop",
         "when a loss or a gradient is not finite: end with an error, or go back to the last saved state with half "
         "the learning rate, up to three times",
     )
-    log_every: int = knob(50, "updates between two lines of the log", low=1)
-    save_minutes: float = knob(10.0, "most minutes between two saves of the state for resuming", low=0.01)
+    log_every: int = knob(50, "updates between two lines of the log", low=1, high=10**9)
+    save_minutes: float = knob(10.0, "most minutes between two saves of the state for resuming", low=0.01, high=1e7)
     tensorboard: bool = knob(False, "also write TensorBoard events (pip install 'glassformer[tensorboard]')")
 
     def __post_init__(self) -> None:
@@ -319,13 +343,19 @@ class DecodeConfig(Section):
     n_best: int = knob(
         1, "translations returned for each source, best first; at most beam", low=1, high=1000, acts_in="search"
     )
-    min_length: int = knob(0, "fewest tokens that an output has before its end", low=0, acts_in="search")
+    min_length: int = knob(
+        0, "fewest tokens that an output has before its end", low=0, high=1_000_000, acts_in="search"
+    )
     repetition_penalty: float = knob(
         1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
         symbol="θ", low=1.0, high=100.0, acts_in="search",
     )  # fmt: skip
     no_repeat_ngram: int = knob(
-        0, "no sequence of this many tokens occurs twice in an output; 0 allows all", low=0, acts_in="search"
+        0,
+        "no sequence of this many tokens occurs twice in an output; 0 allows all",
+        low=0,
+        high=1_000_000,
+        acts_in="search",
     )
     coverage_penalty: float = knob(
         0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
@@ -356,7 +386,14 @@ class DecodeConfig(Section):
         1.0, "divides the logits before sampling; below 1 prefers probable tokens", symbol="T",
         low=1e-4, high=100.0, acts_in="sampling",
     )  # fmt: skip
-    top_k: int = knob(0, "sample from the k most probable tokens; 0 means all", symbol="k", low=0, acts_in="sampling")
+    top_k: int = knob(
+        0,
+        "sample from the k most probable tokens; 0 means all",
+        symbol="k",
+        low=0,
+        high=1_000_000,
+        acts_in="sampling",
+    )
     top_p: float = knob(
         1.0, "sample from the smallest set of tokens with this much probability", symbol="p",
         low=0.0, high=1.0, acts_in="sampling",
@@ -377,7 +414,9 @@ class DecodeConfig(Section):
     split_sentences: bool = knob(
         False, "translate each sentence of a text separately and join the translations", acts_in="batching"
     )
-    batch_tokens: int = knob(4096, "source tokens in one batch, padding and beam included", low=1, acts_in="batching")
+    batch_tokens: int = knob(
+        4096, "source tokens in one batch, padding and beam included", low=1, high=10**8, acts_in="batching"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,6 +15,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import TextIO
 
@@ -40,7 +41,7 @@ def refuse_link(path: Path) -> None:
 
 def sha256(path: Path) -> str:
     """The SHA-256 sum of a file, in hexadecimal."""
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -69,6 +70,18 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def open_to_read(path: Path) -> BufferedReader:
+    """The bytes of a regular file; ``OSError`` at once for a pipe or a device, which might never end."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | _NO_WAIT)
+    kind = os.fstat(handle).st_mode
+    if stat.S_ISREG(kind):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(errno.EINVAL, "is a pipe or a device, not a regular file")
 
 
 def open_to_append(path: Path) -> TextIO:

@@ -60,7 +60,7 @@ def test_a_value_of_the_wrong_type_is_named_with_its_knob(section, knob, wrong):
         (ModelConfig, {"attention_bias": 1}, "model.attention_bias: found 1 (int), expected bool."),
         (ModelConfig, {"norm": "Post"}, "model.norm: found 'Post', expected one of 'post', 'pre'."),
         (ModelConfig, {"dropout": 1.0}, "model.dropout: found 1.0, expected a value from 0.0 to 0.99."),
-        (ModelConfig, {"d_model": 0}, "model.d_model: found 0, expected a value at least 1."),
+        (ModelConfig, {"d_model": 0}, "model.d_model: found 0, expected a value from 1 to 65536."),
         (ModelConfig, {"dropout": math.nan}, "model.dropout: found nan, expected a finite number."),
         (TrainConfig, {"peak_rate": math.nan}, "train.peak_rate: found nan, expected a finite number."),
         (TrainConfig, {"bucket": 10**400}, "train.bucket: found a whole number beyond 2^63, expected a smaller one."),

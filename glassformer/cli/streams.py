@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from rich import console
 
@@ -38,14 +38,16 @@ def read_file(path: Path) -> Iterator[str]:
 
 def count_lines(path: Path) -> int:
     """The number of lines that ``read_file`` yields."""
-    from glassformer.text.lines import open_text
+    from glassformer.text.lines import limited_lines, open_text
 
     with open_text(path) as stream:
-        return sum(1 for _ in stream)
+        return sum(1 for _ in limited_lines(stream, str(path)))
 
 
-def _lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(stream, start=1):
+def _lines(stream: IO[bytes], name: str) -> Iterator[str]:
+    from glassformer.text.lines import limited_lines
+
+    for number, line in enumerate(limited_lines(stream, name), start=1):
         text, codec = line.rstrip(b"\n").removesuffix(b"\r"), "utf-8-sig" if number == 1 else "utf-8"
         try:
             yield text.decode(codec)

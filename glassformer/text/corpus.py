@@ -102,7 +102,10 @@ def fingerprint(paths: Sequence[Path]) -> str:
         try:
             total.update(bytes.fromhex(sha256(path)))
         except OSError as error:
-            raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected a file of text.") from error
+            raise TextError(
+                f"{path}: cannot be read: {error.strerror or error}. Expected a file of text, which can be read "
+                "twice; it may be gzip. Name the file itself."
+            ) from error
     return total.hexdigest()
 
 

@@ -17,7 +17,8 @@ from glassformer.errors import StorageError, TokenizerError
 from glassformer.files import require_regular_file, write_durably
 from glassformer.text.derivation import Derivation
 from glassformer.text.lines import without_surrogates
-from glassformer.text.tokenizer_kinds import CONTROL_TOKENS, Deriver, train_library
+from glassformer.text.tokenizer_kinds import BYTE_VALUES, CONTROL_TOKENS, Deriver, train_library
+from glassformer.text.tokenizer_shapes import LARGEST_FILE, check_shape
 
 __all__ = ["BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"]
 
@@ -36,14 +37,14 @@ class Tokenizer:
     def __init__(self, text: str) -> None:
         """From the JSON of the ``tokenizers`` library; raises ``TokenizerError`` if it was not trained here."""
         try:
-            self._library = Library.from_str(text)
-        except Exception as error:  # the library raises bare Exceptions
-            raise TokenizerError(f"is not a tokenizer in Hugging Face JSON: {error}. {_ADVICE}") from error
+            self._kind = check_shape(text)
+        except TokenizerError as error:
+            raise TokenizerError(f"{error} {_ADVICE}") from error
+        self._library = _from_json(text)
         # The text itself: when the library writes what it read, floats may change in their last digit.
         self._json = text
         # Not stored in the JSON.
         self._library.encode_special_tokens = True
-        self._kind = _kind(text)
         self._show = byte_label if self._kind == "bpe" else label
         self._check_control_tokens()
 
@@ -76,7 +77,8 @@ class Tokenizer:
         """Read what ``save`` wrote; raises ``TokenizerError`` naming the file."""
         try:
             require_regular_file(path)
-            return cls(path.read_text(encoding="utf-8"))
+            with path.open(encoding="utf-8") as file:
+                return cls(file.read(LARGEST_FILE + 1))  # one more is refused
         except OSError as error:
             raise TokenizerError(
                 f"{path}: cannot be read: {error.strerror}. Expected a tokenizer's JSON file."
@@ -178,43 +180,23 @@ class Tokenizer:
         return numbers
 
 
+def _from_json(text: str) -> Library:
+    try:
+        return Library.from_str(text)
+    except BaseException as error:  # the library raises bare Exceptions and, where it panics, bare BaseExceptions
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerError(f"is not a tokenizer in Hugging Face JSON: {error}. {_ADVICE}") from error
+
+
 def _start_flags(word_ids: Sequence[int | None]) -> list[int]:
     """1 where a number differs from the one before it, else 0."""
     return [int(number != before) for before, number in zip([-1, *word_ids], word_ids, strict=False)]
 
 
-def _kind(text: str) -> str:
-    """The kind of a tokenizer's JSON, by its model and its pre-tokenizer."""
-    parts = json.loads(text)
-    model, pre_tokenizer = ((parts.get(name) or {}).get("type") for name in ("model", "pre_tokenizer"))
-    kinds: dict[tuple[str | None, str | None], str] = {
-        ("BPE", "ByteLevel"): "bpe",
-        ("WordPiece", "BertPreTokenizer"): "wordpiece",
-        ("Unigram", "Sequence"): "unigram",
-        ("WordLevel", "Whitespace"): "words",
-        ("WordLevel", "Split"): "characters",
-    }
-    if (model, pre_tokenizer) not in kinds:
-        raise TokenizerError(
-            f"is a {model} model with a {pre_tokenizer} pre-tokenizer, "
-            f"expected one of {', '.join(kinds.values())}. {_ADVICE}"
-        )
-    return kinds[model, pre_tokenizer]
-
-
-def _byte_values() -> dict[str, int]:
-    """The alphabet of byte-level BPE: the byte that each character stands for (Radford et al. 2019)."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [value for value in range(256) if value not in printable]
-    return {chr(value): value for value in printable} | {chr(256 + rank): value for rank, value in enumerate(others)}
-
-
-_BYTE_VALUES = _byte_values()
-
-
 def byte_label(entry: str) -> str:
     """The label of a byte-level entry: ▁the for ``Ġthe``, ⟨E3⟩ for a byte that is only a part of a character."""
-    raw = bytes(_BYTE_VALUES[character] for character in entry)
+    raw = bytes(BYTE_VALUES[character] for character in entry)
     return label(raw.decode("utf-8", "surrogateescape"))
 
 

@@ -38,6 +38,16 @@ Show = Callable[[str], str]
 """Gives the readable label of an entry of the vocabulary."""
 
 
+def _byte_values() -> dict[str, int]:
+    """The alphabet of byte-level BPE: the byte that each character stands for (Radford et al. 2019)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [value for value in range(256) if value not in printable]
+    return {chr(value): value for value in printable} | {chr(256 + rank): value for rank, value in enumerate(others)}
+
+
+BYTE_VALUES = _byte_values()
+
+
 class _Kind(NamedTuple):
     """The parts of a tokenizer; ``trainer`` makes one that is given the size of the vocabulary."""
 
@@ -86,6 +96,16 @@ _KINDS: dict[str, _Kind] = {
 KINDS = tuple(_KINDS)
 
 
+def new_library(kind: str, lowercase: bool) -> Library:
+    """A tokenizer of the library that has not been trained yet."""
+    parts = _KINDS[kind]
+    library = Library(parts.model())
+    library.pre_tokenizer, library.decoder = parts.pre_tokenizer, parts.decoder
+    lower = [normalizers.Lowercase()] if lowercase else []
+    library.normalizer = normalizers.Sequence([*lower, normalizers.NFC()])
+    return library
+
+
 def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Library:
     """A trained tokenizer of the library, with the control tokens as ids 0 to 3.
 
@@ -98,12 +118,8 @@ def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: b
     smallest = len(CONTROL_TOKENS) + (256 if kind == "bpe" else 1)
     if vocab_size < smallest:
         raise _too_small(kind, vocab_size, f"at least {smallest}")
-    parts = _KINDS[kind]
-    library = Library(parts.model())
-    library.pre_tokenizer, library.decoder = parts.pre_tokenizer, parts.decoder
-    lower = [normalizers.Lowercase()] if lowercase else []
-    library.normalizer = normalizers.Sequence([*lower, normalizers.NFC()])
-    trainer = parts.trainer(vocab_size=vocab_size, special_tokens=list(CONTROL_TOKENS), show_progress=False)
+    library = new_library(kind, lowercase)
+    trainer = _KINDS[kind].trainer(vocab_size=vocab_size, special_tokens=list(CONTROL_TOKENS), show_progress=False)
     pieces = _Pieces(texts)
     try:
         library.train_from_iterator(pieces, trainer=trainer)

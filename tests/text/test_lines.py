@@ -50,6 +50,15 @@ def test_utf_16_is_named(tmp_path, encoding):
         lines_of(tmp_path, "höre\n".encode(encoding))
 
 
+@pytest.mark.parametrize("encoding", ["utf-32", "utf-32-le", "utf-32-be"])
+def test_utf_32_is_named(tmp_path, encoding):
+    with pytest.raises(TextError, match=r"a\.txt:1:\d+: .*UTF-32"):
+        lines_of(tmp_path, "höre\n".encode(encoding))
+    marked = "\ufeffhöre\n".encode(encoding)
+    with pytest.raises(TextError, match=r"the file is UTF-32, expected UTF-8.*iconv -f UTF-32"):
+        lines_of(tmp_path, marked)
+
+
 def test_latin_1_is_named_with_its_position(tmp_path):
     with pytest.raises(TextError, match=r"a\.txt:2:6: found byte 0xFC.*'ü'.*WINDOWS-1252"):
         lines_of(tmp_path, "gut\nhin für\n".encode("latin-1"))
@@ -85,7 +94,7 @@ def test_permission_denied(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.open", refuse)
+    monkeypatch.setattr("glassformer.text.lines.open_to_read", refuse)
     with pytest.raises(TextError, match=r"a\.txt: .*Permission denied"):
         list(read_lines(tmp_path / "a.txt"))
 

@@ -1,3 +1,5 @@
+import json
+import math
 import random
 import time
 import unicodedata
@@ -10,6 +12,7 @@ from tokenizers import Tokenizer as Library
 from glassformer.config import TextConfig
 from glassformer.errors import StorageError, TokenizerError
 from glassformer.text import BOS_ID, CONTROL_TOKENS, EOS_ID, PAD_ID, UNK_ID, Tokenizer
+from glassformer.text.tokenizer import _from_json
 
 KINDS = TextConfig.choices("tokenizer")
 SENTENCES = [
@@ -225,12 +228,110 @@ def test_a_path_that_cannot_be_written_is_named(tokenizers, tmp_path):
         tokenizers["bpe"].save(tmp_path / "gone" / "t.json")
 
 
-def test_a_tokenizer_that_finds_control_tokens_in_text_is_refused(tokenizers, tmp_path):
-    tokenizers["unigram"].save(tmp_path / "t.json")
-    library = Library.from_file(str(tmp_path / "t.json"))
+def test_a_tokenizer_that_finds_control_tokens_in_text_is_refused(tokenizers):
+    parts = json.loads(tokenizers["unigram"].json)
     # The same vocabulary without the split that keeps "</s>" from being found whole.
-    from tokenizers import pre_tokenizers
+    parts["pre_tokenizer"]["pretokenizers"].pop()
+    with pytest.raises(TokenizerError, match=r"pre_tokenizer\.pretokenizers: found "):
+        Tokenizer(json.dumps(parts))
 
-    library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(prepend_scheme="never")])
-    with pytest.raises(TokenizerError, match="control token"):
-        Tokenizer(library.to_str())
+
+def _a_chain(*normalizers: dict) -> dict:
+    return {"type": "Sequence", "normalizers": [*normalizers, {"type": "NFC"}]}
+
+
+DOUBLING = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+HOSTILE_PARTS = {
+    "doubling": {"normalizer": _a_chain(*[DOUBLING] * 34)},
+    "prepend": {"normalizer": _a_chain({"type": "Prepend", "prepend": "x" * 10**7})},
+    "panic": {"normalizer": _a_chain({"type": "Precompiled", "precompiled_charsmap": "AAAA"})},
+    "panic alone": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+    "lower twice": {"normalizer": _a_chain({"type": "Lowercase"}, {"type": "Lowercase"})},
+    "truncation": {
+        "truncation": {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}
+    },
+    "padding": {
+        "padding": {
+            "strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+            "pad_type_id": 0, "pad_token": "<pad>",
+        }
+    },
+    "regex": {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated"}},
+    "strip": {"decoder": {"type": "Strip", "content": "a", "start": 10**9, "stop": 10**9}},
+    "template": {
+        "post_processor": {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}}
+    },
+    "more tokens": {
+        "added_tokens": [
+            {"id": 4, "content": "a", "single_word": False, "lstrip": True, "rstrip": True, "normalized": False,
+             "special": True}
+        ]
+    },
+    "no normalizer": {"normalizer": None},
+    "no model": {"model": None},
+    "texts": dict.fromkeys(["normalizer", "pre_tokenizer", "decoder", "added_tokens"], "x"),
+    "lists": {name: [[]] for name in ("normalizer", "pre_tokenizer", "model")},
+    "another version": {"version": "9"},
+    "unknown": {"more": {"type": "Replace"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", HOSTILE_PARTS)
+def test_parts_that_no_training_writes_are_refused(tokenizers, kind, name):
+    parts = json.loads(tokenizers[kind].json) | HOSTILE_PARTS[name]
+    with pytest.raises(TokenizerError, match="expected") as refusal:
+        Tokenizer(json.dumps(parts))
+    assert len(str(refusal.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("bpe", {"dropout": 0.9}),
+        ("bpe", {"merges": [["a", "nowhere"]]}),
+        ("bpe", {"merges": "ab"}),
+        ("bpe", {"vocab": {}}),
+        ("bpe", {"vocab": {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "日": 4}}),
+        ("bpe", {"unk_token": "a"}),
+        ("bpe", {"vocab": {"<pad>": 10**18}}),
+        ("wordpiece", {"max_input_chars_per_word": 10**12}),
+        ("wordpiece", {"max_input_chars_per_word": True}),
+        ("wordpiece", {"continuing_subword_prefix": "x" * 10**6}),
+        ("unigram", {"unk_id": 10**9}),
+        ("unigram", {"unk_id": None}),
+        ("unigram", {"vocab": [["<pad>", 0.0]]}),
+        ("unigram", {"vocab": [["<pad>", math.nan]]}),
+        ("unigram", {"vocab": [["<pad>", 0.0], ["<s>", 0.0], ["</s>", 0.0], ["<unk>", 0.0], ["x" * 10**6, -1.0]]}),
+        ("words", {"vocab": ["<pad>"]}),
+        ("words", {"unk_token": "</s>"}),
+        ("characters", {"vocab": {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "a": -1}}),
+    ],
+    ids=str,
+)
+def test_models_that_no_training_writes_are_refused(tokenizers, kind, changes):
+    parts = json.loads(tokenizers[kind].json)
+    parts["model"] |= changes
+    with pytest.raises(TokenizerError, match=r"model.*: found .*, expected"):
+        Tokenizer(json.dumps(parts))
+
+
+def test_a_part_that_is_there_twice_is_refused(tokenizers):
+    doubled = json.dumps({"normalizer": _a_chain(*[DOUBLING] * 34)})[:-1] + "," + tokenizers["bpe"].json[1:]
+    with pytest.raises(TokenizerError, match="twice"):
+        Tokenizer(doubled)
+
+
+def test_a_file_that_is_too_large_or_too_deep_is_refused(tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 10**6)
+    with (tmp_path / "large.json").open("wb") as file:
+        file.truncate(10**12)  # a hole: it takes no space on the disk
+    for name in ("deep.json", "large.json"):
+        with pytest.raises(TokenizerError, match=rf"{name}: .* Use one that"):
+            Tokenizer.load(tmp_path / name)
+
+
+def test_a_panic_of_the_library_is_an_error_of_the_tokenizer(tokenizers):
+    parts = json.loads(tokenizers["bpe"].json) | HOSTILE_PARTS["panic"]
+    with pytest.raises(TokenizerError, match="Precompiled"):
+        _from_json(json.dumps(parts))

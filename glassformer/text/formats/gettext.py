@@ -11,23 +11,37 @@ from babel.messages.catalog import Catalog
 
 from glassformer.errors import TextError
 from glassformer.text.formats.segment import Edit, Part, Segment, join_parts, line_number
-from glassformer.text.lines import open_text
+from glassformer.text.lines import read_bytes
 
 _KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=")')
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_MOST_PLURALS = 100  # Arabic has 6
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
 def read_po(path: Path) -> Iterator[tuple[str, str]]:
     """The translated messages of a catalog, without fuzzy and obsolete ones; ``TextError`` if it is damaged."""
-    with open_text(path) as stream:
-        yield from _messages(_parse(stream.read(), path))
+    yield from _messages(_parse(read_bytes(path), path))
+
+
+class _Catalog(Catalog):
+    """A catalog that refuses to make room for a billion plural forms."""
+
+    @property
+    def num_plurals(self) -> int:
+        """The number of plural forms that the catalog declares, or that its language has."""
+        number = int(super().num_plurals)
+        if not 0 < number <= _MOST_PLURALS:
+            raise ValueError(f"found nplurals={number}, expected 1 to {_MOST_PLURALS} plural forms")
+        return number
 
 
 def _parse(content: bytes, path: Path) -> Catalog:
     try:
-        return pofile.read_po(BytesIO(content), abort_invalid=True)
+        catalog = _Catalog()
+        pofile.PoFileParser(catalog, abort_invalid=True).parse(BytesIO(content))
+        return catalog
     except pofile.PoFileError as error:
         raise TextError(f"{path}:{error.lineno + 1}: is not a gettext catalog: {error}.") from error
     except (ValueError, LookupError, AttributeError, TypeError) as error:
@@ -36,11 +50,11 @@ def _parse(content: bytes, path: Path) -> Catalog:
 
 def read_mo(path: Path) -> Iterator[tuple[str, str]]:
     """The messages of a compiled catalog; ``TextError`` if it is damaged."""
-    with open_text(path) as stream:
-        try:
-            catalog = mofile.read_mo(stream)
-        except (ValueError, LookupError, AttributeError, TypeError, struct.error, OSError) as error:
-            raise TextError(f"{path}: is not a compiled gettext catalog: {error}. Run msgfmt again.") from error
+    content = read_bytes(path)
+    try:
+        catalog = mofile.read_mo(BytesIO(content))
+    except (ValueError, LookupError, AttributeError, TypeError, struct.error, OSError) as error:
+        raise TextError(f"{path}: is not a compiled gettext catalog: {error}. Run msgfmt again.") from error
     yield from _messages(catalog)
 
 

@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from glassformer.errors import TextError
+from glassformer.files import open_to_read
 from glassformer.text.formats.segment import Edit, Part, Segment, join_parts, line_number
-from glassformer.text.lines import read_lines, read_whole, without_surrogates
+from glassformer.text.lines import LARGEST_WHOLE, read_lines, read_whole, without_surrogates
 
 DELIMITERS = ",;\t|"
 # Names of columns, by which a first row is known to be a header.
@@ -265,11 +267,15 @@ def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
             "save it as CSV."
         ) from error
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             file.read(1)
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
     try:
+        with ZipFile(path) as packed:
+            size = sum(part.file_size for part in packed.infolist())
+        if size > LARGEST_WHOLE:
+            raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
         sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
         rows = [["" if cell is None else str(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
     except Exception as error:  # openpyxl lets through whatever its parsers raise

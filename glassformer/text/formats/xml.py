@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import IO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
 from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number
-from glassformer.text.lines import open_text, read_whole
+from glassformer.text.lines import LONGEST_LINE, open_text, read_whole
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a text whose content is to be translated; that of the others is code.
@@ -25,7 +26,7 @@ def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
     """
     with open_text(path) as stream:
         try:
-            yield from _units(iterparse(stream, events=("start", "end")))
+            yield from _units(_LimitedUnits(stream, path))
         except ParseError as error:
             line, column = error.position
             raise TextError(f"{path}:{line}:{column + 1}: is not well-formed TMX: {error}.") from error
@@ -33,9 +34,27 @@ def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
             raise TextError(f"{path}: is not readable TMX: {error}. Save it as UTF-8.") from error
 
 
-def _units(events: Iterator[tuple[str, Element]]) -> Iterator[tuple[str, str]]:
+class _LimitedUnits:
+    """A stream of XML, of which no more than ``LONGEST_LINE`` bytes may be read between two units."""
+
+    def __init__(self, stream: IO[bytes], path: Path) -> None:
+        self._stream, self._path, self.since_unit = stream, path, 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes; ``TextError`` if the unit is too long."""
+        found = self._stream.read(size)
+        self.since_unit += len(found)
+        if self.since_unit > LONGEST_LINE:
+            raise TextError(
+                f"{self._path}: found {LONGEST_LINE:,} bytes without the end of a <tu>, expected units of sentences "
+                "or paragraphs. Break them up."
+            )
+        return found
+
+
+def _units(stream: _LimitedUnits) -> Iterator[tuple[str, str]]:
     parent, srclang, languages = None, "", None
-    for event, element in events:
+    for event, element in iterparse(stream, events=("start", "end")):
         name = _local_name(element)
         if event == "start":
             if name == "body":
@@ -43,6 +62,7 @@ def _units(events: Iterator[tuple[str, Element]]) -> Iterator[tuple[str, str]]:
             elif name == "header":
                 srclang = element.get("srclang", "")
         elif name == "tu":
+            stream.since_unit = 0
             segments = _segments(element)
             languages = languages or _choose_languages(segments, srclang)
             if languages is not None:

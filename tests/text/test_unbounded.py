@@ -1,0 +1,152 @@
+"""Inputs without an end, or much larger than they look: each is refused in words, soon and with little memory."""
+
+import gzip
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli.streams import read_stdin
+from glassformer.config import RunConfig
+from glassformer.errors import ConfigError, TextError
+from glassformer.settings import Section
+from glassformer.text import Tokenizer, read_lines
+from glassformer.text.corpus import fingerprint, read_pairs
+from glassformer.text.lines import LONGEST_LINE, read_whole
+
+MOST_MEMORY_MB = 200
+ENDINGS = [".tsv", ".csv", ".jsonl", ".po", ".mo", ".tmx", ".xliff", ".xlsx"]
+
+
+@pytest.fixture(scope="module")
+def bomb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A gzip file of some 300 kB that holds 300 MB of one letter."""
+    path = tmp_path_factory.mktemp("bomb") / "letters.gz"
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(b"<tmx><body><tu><tuv><seg>")
+        for _ in range(300):
+            stream.write(b"a" * 10**6)
+    return path
+
+
+def memory_mb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+@pytest.mark.parametrize("ending", [".txt", ".tsv", ".jsonl", ".tmx"])
+def test_a_line_without_an_end_is_refused_before_it_is_read(bomb: Path, tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a{ending}.gz"
+    path.symlink_to(bomb)
+    before = memory_mb()
+    with pytest.raises(TextError, match=r"10,000,000 bytes.*expected"):
+        list(read_lines(path) if ending == ".txt" else read_pairs(path))
+    assert memory_mb() - before < MOST_MEMORY_MB
+
+
+def test_standard_input_without_a_line_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/zero").open() as endless:
+        monkeypatch.setattr(sys, "stdin", endless)
+        with pytest.raises(TextError, match=r"standard input:1: the line is longer than 10,000,000 bytes"):
+            list(read_stdin())
+
+
+def test_the_longest_line_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a" * (LONGEST_LINE - 1) + b"\nb\n")
+    assert [len(line) for line in read_lines(tmp_path / "a")] == [LONGEST_LINE - 1, 1]
+
+
+def test_a_file_that_is_read_as_a_whole_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.text.lines.LARGEST_WHOLE", 10)
+    for ending in (".csv", ".po", ".mo", ".xliff"):
+        (tmp_path / f"a{ending}").write_bytes(b"0123456789a")
+        with pytest.raises(TextError, match="larger than 10 bytes"):
+            list(read_pairs(tmp_path / f"a{ending}"))
+
+
+def test_a_workbook_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    with (
+        zipfile.ZipFile(tmp_path / "a.xlsx", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed,
+        packed.open("xl/workbook.xml", "w", force_zip64=True) as part,
+    ):
+        for _ in range(501):
+            part.write(b" " * 10**6)
+    with pytest.raises(TextError, match="501,000,000 bytes"):
+        list(read_pairs(tmp_path / "a.xlsx"))
+
+
+@pytest.fixture(params=["/dev/zero", "a pipe that nobody writes to", "a pipe"])
+def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    if request.param == "/dev/zero":
+        yield Path("/dev/zero")
+        return
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    if request.param != "a pipe":
+        yield path
+        return
+    with subprocess.Popen([sys.executable, "-c", f"open({str(path)!r}, 'w').write('a\\n')"]) as writer:
+        yield path
+        writer.kill()
+
+
+def test_a_pipe_or_a_device_is_refused_at_once(endless: Path, tmp_path: Path) -> None:
+    for read in (lambda path: list(read_lines(path)), read_whole, lambda path: fingerprint([path])):
+        with pytest.raises(TextError, match="is a pipe or a device, not a regular file"):
+            read(endless)
+    for ending in ENDINGS:
+        if ending == ".xlsx":
+            pytest.importorskip("openpyxl")
+        link = tmp_path / f"a{ending}"
+        link.symlink_to(endless)
+        with pytest.raises(TextError, match="is a pipe or a device, not a regular file"):
+            list(read_pairs(link))
+
+
+def test_text_of_a_process_substitution_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(gzip.compress(b"one\n" * 10))
+    train = f"'{sys.executable}' -m glassformer train --src <(zcat < a) --tgt <(zcat < a) --run run"
+    done = subprocess.run(["bash", "-c", train], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "is a pipe or a device" in done.stderr
+    assert "may be gzip. Name the file itself" in done.stderr
+
+
+@pytest.mark.parametrize("count", ["1000000000", '1000"\n"000000', "-5", "0"])
+def test_a_catalog_of_a_billion_plural_forms_is_refused(tmp_path: Path, count: str) -> None:
+    header = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals='
+    header += f'{count}; plural=0;\\n"\n'
+    message = '\nmsgid "a"\nmsgid_plural "b"\nmsgstr[0] "c"\nmsgstr[1] "d"\n'
+    (tmp_path / "a.po").write_text(header + message)
+    with pytest.raises(TextError, match=r"found nplurals=-?\d+, expected 1 to 100"):
+        list(read_pairs(tmp_path / "a.po"))
+
+
+def _numbers() -> Iterator[tuple[str, str]]:
+    for section in fields(RunConfig):
+        kind = section.default_factory  # type: ignore[misc]  # each has one
+        assert isinstance(kind, type)
+        assert issubclass(kind, Section)
+        for setting in fields(kind):
+            if type(setting.default) is int:
+                yield section.name, setting.name
+
+
+@pytest.mark.parametrize(("section", "name"), list(_numbers()))
+def test_every_number_has_a_highest_value(section: str, name: str) -> None:
+    if name == "seed":
+        return
+    with pytest.raises(ConfigError, match=rf"{section}\.{name}: found {2**62}, expected a value from \d+ to \d+"):
+        RunConfig.from_mapping({section: {name: 2**62}})
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "words", "characters"])
+def test_the_largest_vocabulary_that_may_be_asked_for_can_be_trained(kind: str) -> None:
+    largest = 1_000_000
+    assert Tokenizer.train(kind, ["one two three four five six seven"] * 3, largest).size < 1000
