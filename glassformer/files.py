@@ -74,13 +74,10 @@ def remove(path: Path) -> None:
 
 def open_to_read(path: Path) -> BufferedReader:
     """The bytes of a regular file; ``OSError`` at once for a pipe or a device, which might never end."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | _NO_WAIT)
-    kind = os.fstat(handle).st_mode
-    if stat.S_ISREG(kind):
-        return os.fdopen(handle, "rb")
-    os.close(handle)
-    if stat.S_ISDIR(kind):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT))  # noqa: SIM115
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
     raise OSError(errno.EINVAL, "is a pipe or a device, not a regular file")
 
 

@@ -32,7 +32,7 @@ def read_file(path: Path) -> Iterator[str]:
     """The same for a file, plain or gzip."""
     from glassformer.text.lines import open_text
 
-    with open_text(path) as stream:
+    with open_text(path, once=True) as stream:
         yield from _lines(stream, str(path))
 
 

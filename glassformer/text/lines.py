@@ -25,13 +25,14 @@ _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
 
 
 @contextmanager
-def open_text(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a regular file, decompressed if they are gzip, whatever its name; ``TextError`` if unreadable."""
+def open_text(path: Path, *, once: bool = False) -> Iterator[IO[bytes]]:
+    """The bytes of a regular file, decompressed if they are gzip, whatever its name; ``TextError`` if unreadable.
+
+    What is read only ``once`` may be a pipe.
+    """
     try:
-        with open_to_read(path) as packed:
-            start = packed.read(2)
-            packed.seek(0)
-            if start == _GZIP_MAGIC:
+        with path.open("rb") if once else open_to_read(path) as packed:
+            if packed.peek(2)[:2] == _GZIP_MAGIC:
                 with BufferedReader(gzip.GzipFile(fileobj=packed)) as unpacked:
                     yield unpacked
             else:
