@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -213,7 +214,8 @@ def test_an_error_of_one_process_ends_all_with_one_line(
     corpus: Corpus, make: MakeConfig, tmp_path: Path, place: str
 ) -> None:
     run = tmp_path / "run"
-    run.mkdir()
+    torchrun(2, *command(corpus, run, make(validate_every=2, max_updates=2)))
+    shutil.rmtree(run / place)
     (run / place).write_text("where the first process wants to save")
     code, _, err = end(start(2, *command(corpus, run, make(validate_every=2, max_updates=4))))
     told = [line for line in err.splitlines() if line.startswith("error:")]
