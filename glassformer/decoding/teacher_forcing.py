@@ -4,6 +4,7 @@ It gives the log-probability of each id, or the attention with which the model w
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from glassformer.decoding.steps import mean_log_probs, pad_ids, token_log_probs
 from glassformer.model import Transformer
-from glassformer.trace import tracing
+from glassformer.trace.taps import capture
 
 
 def forced_token_log_probs(
@@ -35,9 +36,11 @@ def forced_attention(
 ) -> list[Float[Tensor, "layers heads tgt src"]]:
     """The cross-attention weights of each source's output, without the padding of either, on the CPU."""
     out_ids = pad_ids(outputs, model.config.pad_id, src_ids.device)
-    with tracing(model, only="decoder.layers.*.cross_attention.weights") as trace:
+    with ExitStack() as stack:
+        attentions = [layer.get_submodule("cross_attention") for layer in model.decoder.layers]
+        captured = [stack.enter_context(capture(attention, "weights")) for attention in attentions]
         model(src_ids, _shift_right(out_ids, model))
-    weights = torch.stack([step.value for step in trace], dim=1).cpu()
+    weights = torch.stack([layer for (layer,) in captured], dim=1).detach().cpu()
     src_lengths = (src_ids != model.config.pad_id).sum(dim=1).tolist()
     # Clones, because a view would keep the whole batch in memory.
     return [

@@ -131,6 +131,7 @@ class Trace:
         steps = [self._mapping(step) for step in self.steps]
         text = json.dumps({"format": FORMAT, "version": VERSION, "steps": steps}, indent=1)
         (place / _INDEX).write_text(text + "\n", encoding="utf-8")
+        (place / _VALUES).chmod((place / _INDEX).stat().st_mode)  # the library lets nobody else read it
 
     def _mapping(self, step: Step) -> dict[str, Any]:
         return {

@@ -183,8 +183,14 @@ def tracing(
     ``only`` is a glob over the addresses to store; the others are checked but not stored. ``gradients`` stores the
     gradient of each stored tap that a backward pass reaches, inside or after the block. ``shown=False`` omits
     values from which nothing is computed: the inner values of norms, probabilities, what a search or an update
-    notes. A compiled model has no taps: trace the model itself, not the result of ``torch.compile``.
+    notes. A compiled model has no taps: trace the model itself, not the result of ``torch.compile``. Raises
+    ``TraceError`` inside another block that records, which would miss what happens here.
     """
+    if _recorder.get() is not None:
+        raise TraceError(
+            "tracing: found one block inside another, expected one at a time: the outer one would not record what "
+            "the inner one does. Record all in the outer block, or end it before the next one begins."
+        )
     recorder = _Recorder(model, edits or {}, only, gradients=gradients, shown=shown)
     weights = EditedWeights(model, recorder.edits)
     recorder.used_edits |= weights.used

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import glassformer.model
 from glassformer.axes import LEGEND
 from glassformer.config import ModelConfig
+from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.errors import TraceError
 from glassformer.model import Transformer
 from glassformer.model.attention import MultiHeadAttention
@@ -491,14 +492,24 @@ class TestOneContextAlone:
             thread.join(timeout=30)
         assert len(trace) == 0
 
-    def test_a_block_inside_a_block_takes_over_and_gives_back(self, small_model, src_ids, tgt_ids):
+    def test_a_block_inside_a_block_is_refused_and_the_outer_one_goes_on(self, small_model, src_ids, tgt_ids):
         model = small_model()
         with tracing(model) as outer:
-            with tracing(model) as inner:
-                model(src_ids, tgt_ids)
-            assert len(outer) == 0
+            with pytest.raises(TraceError, match="found one block inside another"), tracing(model):
+                pass
             model(src_ids, tgt_ids)
-        assert len(inner) == len(outer) > 0
+        with tracing(model) as alone:
+            model(src_ids, tgt_ids)
+        assert len(outer) == len(alone) > 0
+
+    def test_a_pass_for_its_attention_is_recorded_like_any_other(self, small_model, src_ids):
+        model = small_model()
+        outputs = [[5, 6, 2]] * len(src_ids)
+        with tracing(model, only="*.cross_attention.weights") as trace:
+            traced = forced_attention(model, src_ids, outputs)
+        assert len(trace) == len(model.decoder.layers)
+        for one, other in zip(traced, forced_attention(model, src_ids, outputs), strict=True):
+            assert torch.equal(one, other)
 
     def test_nothing_is_left_on_the_model(self, small_model, src_ids, tgt_ids):
         model = small_model()
