@@ -51,7 +51,12 @@ def while_training(minutes: float) -> dict[str, Any]:
     """Memory by the minute of a training."""
     sampler = Sampler()
     with tempfile.TemporaryDirectory() as scratch:
-        overrides = [f"train.max_minutes={minutes}", "train.max_updates=1000000", "train.patience=0", "train.stop_at=0"]
+        overrides = [
+            f"train.max_minutes={minutes}",
+            "train.max_updates=1000000",
+            "train.patience=0",
+            "train.stop_at=0",
+        ]
         request = TrainRequest.make(run=Path(scratch, "run"), data={"task": "dates"}, overrides=overrides)
         outcome = train(request.run, request.source, request.config, sampler)
     summary = summarise(sampler.samples, "mib_per_hour", 60)

@@ -25,8 +25,6 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "training"), str(HERE.parents[1])]
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import glassformer.explain.walk_kinds  # noqa: E402 - what commands import, before they are forked
-import glassformer.training.train  # noqa: E402, F401
 from any_text import try_any_text  # noqa: E402
 from damage import damage_files, fill_disks, limit_files  # noqa: E402
 from hostile_runs import odd_options, use_hostile_runs  # noqa: E402
@@ -40,6 +38,8 @@ from interruptions import (  # noqa: E402
 )
 from laboratory import Clock, Laboratory, Tally, write_tallies  # noqa: E402
 
+import glassformer.explain.walk_kinds  # noqa: E402 - what commands import, before they are forked
+import glassformer.training.train  # noqa: E402, F401
 from glassformer.reproduction.machine import machine  # noqa: E402
 
 EXAMPLES, WHOLE_MINUTES = 2000, 20
@@ -65,7 +65,7 @@ def start(name: str, options: argparse.Namespace, laboratory: Laboratory, place:
         laboratory.move(place / name)
         write_tallies(place / f"{name}.json", make(laboratory, Clock(seconds)))
         status = 0
-    except BaseException:  # noqa: BLE001 - a child of a fork must not return
+    except BaseException:
         import traceback
 
         traceback.print_exc()

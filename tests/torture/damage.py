@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from laboratory import Clock, Ended, Laboratory, Tally, evenly, limit_file_size
@@ -158,8 +159,9 @@ def _write_to_full(laboratory: Laboratory, disk: SmallDisk) -> Iterator[tuple[st
     for name in ("config.json", "tokenizer.src.json", "tokenizer.tgt.json"):
         shutil.copy(laboratory.run / name, run / name)
     mine.write_text("dear to me\n")
-    used = sum(-(-path.stat().st_size // 4096) * 4 + 4 for path in disk.place.rglob("*"))
-    disk.resize(used)
+    with suppress(OSError), (disk.place / "filler").open("wb", buffering=0) as stream:
+        while True:
+            stream.write(bytes(4096))
     text = laboratory.place / "long.txt"
     text.write_text("bad cafe\n" * 2000)
     commands = {
@@ -184,7 +186,7 @@ def limit_files(laboratory: Laboratory, clock: Clock) -> list[Tally]:
     largest = max(path.stat().st_size for path in laboratory.whole.rglob("*") if path.is_file())
     for number in clock.while_time(itertools.chain.from_iterable(evenly(60) for _ in itertools.count())):
         shutil.rmtree(run, ignore_errors=True)
-        size = largest * number // 60
+        size = 1 + largest * number // 60
         limited = laboratory.command(*laboratory.train(run), prepare=limit_file_size(size))
         wrong = None if limited.status in {0, 5} else f"status {limited.status}"
         ended, other = laboratory.finish(run)

@@ -138,7 +138,14 @@ def outside(path: Path) -> Path:
 def generated(laboratory: Laboratory) -> Iterator[tuple[str, Callable[[Path], object]]]:
     """One to three values of a JSON file become others, and checkpoints are sealed again."""
     random = laboratory.random
-    names = ["config.json", "state.json", MANIFEST, "tokenizer.src.json", "text/prepared.json", "text/train/encoded.json"]
+    names = [
+        "config.json",
+        "state.json",
+        MANIFEST,
+        "tokenizer.src.json",
+        "text/prepared.json",
+        "text/train/encoded.json",
+    ]
     for _ in range(GENERATED):
         name = random.choice(names)
         source = sealed(laboratory.run)[-1] / name if name in {"state.json", MANIFEST} else laboratory.run / name

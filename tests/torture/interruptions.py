@@ -17,7 +17,14 @@ from power_cut import Disk, Trainer
 
 from glassformer.config import RunConfig
 
-GENTLE = {0, 130, 143, -signal.SIGINT, -signal.SIGTERM}  # how a command may end after SIGINT and SIGTERM
+GENTLE = {
+    0,
+    130,
+    143,
+    -signal.SIGINT,
+    -signal.SIGTERM,
+    -signal.SIGINT % 256,
+}  # how a command may end after SIGINT and SIGTERM
 SECOND_SIGNAL_S = 0.3
 
 
@@ -99,9 +106,13 @@ def send_signals(laboratory: Laboratory, clock: Clock) -> list[Tally]:
         wrong = None if stopped.status in GENTLE else f"status {stopped.status}"
         if train:
             ended, other = laboratory.finish(run)
-            stopped = stopped if stopped.has_traceback or stopped.hung else ended._replace(err=stopped.err + ended.err)
+            stopped = (
+                stopped if stopped.has_traceback or stopped.hung else ended._replace(err=stopped.err + ended.err)
+            )
             wrong = wrong or other
-        what = f"{words[0]}: {first.name}{f' and {second.name} after {gap_s:.3f} s' if twice else ''} at {delay_s:.2f} s"
+        what = (
+            f"{words[0]}: {first.name}{f' and {second.name} after {gap_s:.3f} s' if twice else ''} at {delay_s:.2f} s"
+        )
         (training if train else others).count(what, stopped, silent=wrong)
     return [training, others]
 

@@ -3,6 +3,7 @@
 A fork of a process that has PyTorch loaded starts at once, so that thousands of commands take minutes.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -27,11 +28,15 @@ from glassformer.cli.main import main as glassformer
 
 LONGEST_S = 120  # a command that takes longer hangs
 MOST_MEMORY_MB = 3000  # and one that takes more has no end either
+MOST_OUTPUT = 2**20  # bytes that a pipe holds
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 EXAMPLES_KEPT = 5
 TEXTS = ["abc", "fade", "bad cafe", ""]
 UPDATES, MORE_UPDATES = 4, 8
 # What a command says when it goes on in spite of damage.
-REMARK = re.compile(r"warning|skipped|damaged|missing|does not match|anew|stands in|again with|made again", re.IGNORECASE)
+REMARK = re.compile(
+    r"warning|skipped|damaged|missing|does not match|anew|stands in|again with|made again", re.IGNORECASE
+)
 
 
 class Ended(NamedTuple):
@@ -147,7 +152,9 @@ class Laboratory:
         """The command that trains in ``run``."""
         settings = {section: {**values} for section, values in SETTINGS.items()}
         settings["train"] |= {"max_updates": updates, "cooldown": 0.0, "average_last": 2}
-        changes = [f"{section}.{key}={value}" for section, values in settings.items() for key, value in values.items()]
+        changes = [
+            f"{section}.{key}={value}" for section, values in settings.items() for key, value in values.items()
+        ]
         return ["train", "--src", str(self.src), "--tgt", str(self.tgt), "--run", str(run),
                 *(word for change in changes for word in ("--set", change))]  # fmt: skip
 
@@ -189,7 +196,7 @@ class Laboratory:
 
 
 class Command:
-    """A command in a process of its own."""
+    """A command in a process of its own. What it prints goes to pipes, which no limit of files concerns."""
 
     def __init__(
         self,
@@ -197,29 +204,35 @@ class Command:
         place: Path,
         *,
         prepare: Callable[[], None] | None = None,
-        stdin: bytes = b"",
         stdout: int | Path | None = None,
     ) -> None:
         """``prepare`` is called in the process first; ``stdout`` is a descriptor or a file instead of what is kept."""
-        self._files = [place / f".{name}-{os.getpid()}-{time.monotonic_ns()}" for name in ("in", "out", "err")]
-        self._files[0].write_bytes(stdin)
+        self._pipes = [os.pipe() for _ in range(2)]
+        for _, end in self._pipes:
+            fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, MOST_OUTPUT)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         self.pid = os.fork()
         if self.pid == 0:
             self._carry_out(words, place, prepare, stdout)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for _, end in self._pipes:
+            os.close(end)
 
     def _carry_out(self, words: Sequence[str], place: Path, prepare, stdout: int | Path | None) -> None:
         status = 1
         try:
             os.chdir(place)
-            writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            sources = [os.open(self._files[0], os.O_RDONLY), *(os.open(file, writing) for file in self._files[1:])]
+            out, err = (end for _, end in self._pipes)
             if stdout is not None:
-                sources[1] = os.open(stdout, writing) if isinstance(stdout, Path) else stdout
-            for number, source in enumerate(sources):
+                writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                out = os.open(stdout, writing) if isinstance(stdout, Path) else stdout
+            for number, source in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
                 os.dup2(source, number)
-            sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115, PTH123
+            sys.stdin, sys.stdout, sys.stderr = (
+                os.fdopen(number, mode, encoding="utf-8", closefd=False) for number, mode in enumerate("rww")
+            )
             if prepare is not None:
                 prepare()
             sys.argv = ["glassformer", *words]
@@ -238,18 +251,28 @@ class Command:
         os.close(handle)
         _, status, usage = os.wait4(self.pid, 0)
         hung = hung or usage.ru_maxrss > 1024 * MOST_MEMORY_MB
-        out, err = (file.read_text(encoding="utf-8", errors="replace") for file in self._files[1:])
-        for file in self._files:
-            file.unlink()
+        out, err = (self._read(end) for end, _ in self._pipes)
         return Ended(os.waitstatus_to_exitcode(status), out, err, hung)
+
+    @staticmethod
+    def _read(end: int) -> str:
+        os.set_blocking(end, False)  # a process that the command left behind may hold the other end
+        with open(end, "rb") as stream:
+            return (stream.read() or b"").decode(errors="replace")
 
 
 def carry_out() -> int:
-    """The exit status of the command line that sys.argv says."""
+    """The exit status of the command line that sys.argv says; only it meets signals, as in a process of its own."""
     try:
-        glassformer()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+        try:
+            glassformer()
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:  # before the command began, where Python has not yet called it either
+        status = -signal.SIGINT % 256
     else:
         status = 0
     try:
