@@ -4,11 +4,11 @@
                                     [--corpora tatoeba multi30k] [--jobs 2] [--runs build/small_data] [--json FILE]
 
 DIR holds tatoeba/en-de-large.tsv.gz (a pair a line) and multi30k/{train,test_2016_flickr}.{en,de}.gz. Each training
-has one thread and 4, 10 or 25 minutes for 2,000, 5,000 or 20,000 pairs, drawn by the seed: minutes of its own processor time, so that other work on the machine costs it nothing. The test
-set is test_2016_flickr, or 1,000 pairs of Tatoeba whose sentences, and those that differ from them in case and
-punctuation only, are in no training. Trainings and the scores of what they kept (beam 4) run through the command line,
-as a user would run it. Each model that might have been kept is scored on the test set too, by greedy search, as
-training judges them on the validation text.
+has one thread and 4, 10 or 25 minutes for 2,000, 5,000 or 20,000 pairs, drawn by the seed: minutes of its own
+processor time, so that other work on the machine costs it nothing. The test set is test_2016_flickr, or 1,000 pairs
+of Tatoeba whose sentences, and those that differ from them in case and punctuation only, are in no training.
+Trainings, and the scores of what they kept (beam 4), run through the command line, as a user would run it. Each model
+that might have been kept is scored on the test set too, by greedy search, as training judges them on validation text.
 
 Stop it when you like: the same command goes on where it stopped. A cell that is in the JSON is not measured again.
 The data of Multi30k is licensed for non-commercial research: weights trained on it must not be distributed.
