@@ -130,7 +130,7 @@ def _by_length(examples: Sequence[Example]) -> str:
             numbers = (len(inside), shares.exact, shares.near, len(inside) - shares.exact - shares.near)
             rows.append(f"<tr><td>{words}</td>" + "".join(f'<td class="n">{n:,}</td>' for n in numbers) + "</tr>")
     head = "".join(
-        f'<th class="n">{name}</th>' for name in ("sentences", "exactly right", "1 or 2 words wrong", "more wrong")
+        f'<th class="n">{name}</th>' for name in ("sentences", "exactly right", "but for 1 or 2 words", "more wrong")
     )
     return f"<table><tr><th>words of the source</th>{head}</tr>{''.join(rows)}</table>"
 
