@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,8 @@ def test_the_page_leads_from_a_memory_to_a_filled_catalog(tmp_path: Path) -> Non
     assert "23 texts filled, 1 of them from the memory" in said[3]
     assert (tmp_path / "runs" / "mine" / "report.html").is_file()
     before, after = (
-        pofile.read_po((tmp_path / name).open("rb"), abort_invalid=True) for name in ("app.po", "app.de.po")
+        pofile.read_po(BytesIO((tmp_path / name).read_bytes()), abort_invalid=True)
+        for name in ("app.po", "app.de.po")
     )
     assert [message.id for message in before] == [message.id for message in after]
     messages = [message for message in after if message.id]
