@@ -66,7 +66,7 @@ class _Backwards:
         if attention.w_o.bias is not None:
             self.add(f"{path}.w_o.bias", attention.w_o.bias)
         heads = self.recorded(f"{path}.heads_by_position")
-        weights = attention.w_o.weight.detach().double().unflatten(1, heads.shape)
+        weights = attention.w_o.weight.detach().double().reshape(-1, *heads.shape)
         for head in reversed(range(len(heads))):
             self.add(path, weights[:, head] @ heads[head], head)
 
@@ -124,7 +124,7 @@ def occlusion(
     seen = torch.cat([torch.ones(1, n_src, dtype=torch.bool), ~torch.eye(n_src, dtype=torch.bool)])[:, None, None]
     with torch.no_grad(), evaluating(model), tracing(model, {"src_mask": lambda mask: mask & seen}, only="src_mask"):
         logits = model(src_ids.expand(n_src + 1, -1), tgt_in_ids.expand(n_src + 1, -1))
-    log_probs = logits[:, -1].log_softmax(-1)[:, token_id]
+    log_probs: Tensor = logits[:, -1].log_softmax(-1)[:, token_id]
     return log_probs[0] - log_probs[1:]
 
 
