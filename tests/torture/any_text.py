@@ -1,9 +1,11 @@
 """Any text and any bytes: hypothesis looks for what a reader, a tokenizer or a translation does not survive."""
 
 import gzip
+import io
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +152,9 @@ def try_any_text(laboratory: Laboratory, clock: Clock, examples: int) -> list[Ta
         }  # fmt: skip
         tally = Tally(f"hypothesis: {len(cases)} readers, tokenizers and translations")
         for name, (check, strategy) in cases.items():
-            _search(name, check, strategy, tally, laboratory.seed, examples)
+            with redirect_stderr(io.StringIO()):  # one warning for each byte that is no text
+                _search(name, check, strategy, tally, laboratory.seed, examples)
+        tally.fault += f", {examples:,} examples each"
     return [tally]
 
 

@@ -21,6 +21,9 @@ _ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
 _ENCODING = re.compile(r"""<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
 
 
+MOST_NESTED = 200  # elements within one another, of a file that is translated in its own form
+
+
 def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
     """The units of a translation memory that have both languages of the first unit with two languages.
 
@@ -107,10 +110,18 @@ def _same_language(tag: str, other: str) -> bool:
 
 def _plain_text(element: Element) -> str:
     """The text of a segment, without the formatting codes in <bpt>, <ept>, <ph> and <it>."""
-    inner = [element.text or ""]
-    for child in element:
-        inner.append(_plain_text(child) if _local_name(child) in ("hi", "mrk") else "")
-        inner.append(child.tail or "")
+    inner, open_elements = [element.text or ""], [(element, iter(element))]
+    while open_elements:  # a loop, because a file may nest them deeper than Python calls
+        current, children = open_elements[-1]
+        child = next(children, None)
+        if child is None:
+            open_elements.pop()
+            inner.append((current.tail or "") if open_elements else "")
+        elif _local_name(child) in ("hi", "mrk"):
+            inner.append(child.text or "")
+            open_elements.append((child, iter(child)))
+        else:
+            inner.append(child.tail or "")
     return "".join(inner)
 
 
@@ -168,6 +179,11 @@ def parse_xml(text: str, path: Path) -> Node:
     stack = [root]
 
     def start(name: str, attributes: dict[str, str]) -> None:
+        if len(stack) > MOST_NESTED:
+            raise TextError(
+                f"{path}:{parser.CurrentLineNumber}: nests elements more than {MOST_NESTED} deep, expected a "
+                "document of a translator. Flatten it."
+            )
         node = Node(name.rpartition(":")[2], attributes, place(parser.CurrentByteIndex))
         node.inner = text.index(">", _after_attributes(text, node.start)) + 1
         stack[-1].children.append(node)
