@@ -112,6 +112,8 @@ HOLES: list[tuple[str, list[tuple[str, str]]]] = [
         ("tests/text/test_lines.py", "test_utf_32_is_named"),
         ("tests/training/test_diversify.py", "test_translations_from_before_a_stop_are_reused"),
         (CLI, "test_help_for_a_reader_that_has_left_is_no_error"),
+        (CHECKPOINT, "test_all_files_of_a_checkpoint_have_the_mode_of_an_ordinary_file"),
+        ("tests/trace/test_taps.py", "test_a_block_inside_a_block_is_refused_and_the_outer_one_goes_on"),
         ("tests/test_files.py", "test_what_is_replaced_keeps_its_permissions_and_an_error_keeps_it")]),
     ("More threads than cores", [
         (WORKERS, "test_a_process_that_is_held_to_one_core_uses_one_thread"),
