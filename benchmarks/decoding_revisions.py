@@ -1,12 +1,14 @@
 """Decoding and training today beside an earlier commit, taking turns; each cell's ratio is printed.
 
-    python benchmarks/decoding_revisions.py 94bd01d [--rounds 5] [--cells small-greedy ...] [--updates 40]
+    python benchmarks/decoding_revisions.py 94bd01d [--rounds 5] [--cells small-greedy ...] [--turns 20]
                                             [--json FILE]
 
 Each commit is checked out into a directory of its own and measures itself with its own scripts, with random weights,
-one thread in each of two processes. Uncommitted changes do not count: "today" is HEAD. The training is one of
-``tiny`` on the task ``dates``, in one thread, as `glassformer train` does it; measured is the time of each update
-but the first ten.
+one thread in each of two processes. Uncommitted changes do not count: "today" is HEAD.
+
+With --turns, two further processes for each commit load once and then take turns: one trains ``tiny`` on the task
+``dates`` as `glassformer train` does it, some updates a turn, one translates sentences with the bundled model. These
+are seconds of processor time of one thread, which other programs disturb less than the clock.
 """
 
 import argparse
@@ -17,13 +19,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import pairwise
+from contextlib import ExitStack
 from pathlib import Path
 
 from decoding import CELLS
 from machine import machine, ratio
 
-WARM_UP = 10  # updates
+from glassformer import DecodeConfig, Translator
+from glassformer.training.arguments import TrainRequest
+from glassformer.training.run_log import Display, TrainProgress
+from glassformer.training.train import train
+
+KINDS = ("training", "greedy", "beam 4")
+UPDATES, TEXTS_TIMES, WARM_UP = 4, 4, 2  # updates of a turn, repetitions of its eight texts, turns
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -47,35 +55,81 @@ def seconds_of(
     return {f"{cell} {arm}": seconds for cell in cells for arm, seconds in measured[cell]["seconds"].items()}
 
 
-def updates_of(tree: Path, updates: int) -> list[float]:
-    """Seconds of each update of a training with the package in ``tree``, measured in a process of its own."""
-    command = [sys.executable, str(Path(__file__).resolve()), "HEAD", "--time-training", "--updates", str(updates)]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tree, env=environment)
-    return list(json.loads(done.stdout))
+def serve(kind: str) -> None:
+    """In a process of a commit: do one turn for each line of standard input, and print its seconds."""
+    if kind == "training":
+        serve_training()
+    texts = [
+        f"The {word} is in the {place}." for word in ("dog", "book", "child", "water") for place in ("house", "car")
+    ]
+    translator, options = Translator.load(), DecodeConfig(beam=4 if kind == "beam 4" else 1)
+    while sys.stdin.readline():
+        start = time.process_time()
+        translator.translate(texts * TEXTS_TIMES, options)
+        print(time.process_time() - start, flush=True)
 
 
-def time_training(updates: int) -> list[float]:
-    """Seconds of each update of a training in this process."""
-    from glassformer.training.arguments import TrainRequest
-    from glassformer.training.run_log import Display, TrainProgress
-    from glassformer.training.train import train
+def serve_training() -> None:
+    """The same for a training: its display waits for the next turn after some updates."""
 
-    class Clock(Display):
-        """When each update ended."""
-
-        def __init__(self) -> None:
-            self.ends: list[float] = []
+    class Turns(Display):
+        """Waits for its turn."""
 
         def on_update(self, progress: TrainProgress, *, due: bool) -> None:
-            self.ends.append(time.perf_counter())
+            if progress.update % UPDATES == 0:
+                if progress.update > UPDATES:
+                    print(time.process_time() - self.start, flush=True)
+                if not sys.stdin.readline():
+                    os._exit(0)
+                self.start = time.process_time()
 
-    clock = Clock()
-    limits = [f"train.max_updates={updates}", f"train.validate_every={updates}", "train.metric=loss"]
+    limits = ["train.max_updates=1000000", "train.validate_every=1000000", "train.save_minutes=1000"]
     with tempfile.TemporaryDirectory() as scratch:
         request = TrainRequest.make(run=Path(scratch, "run"), data={"task": "dates"}, overrides=limits)
-        train(request.run, request.source, request.config, clock)
-    return [end - start for start, end in pairwise(clock.ends[WARM_UP - 1 :])]
+        train(request.run, request.source, request.config, Turns())
+
+
+def take_turns(trees: dict[str, Path], turns: int) -> dict[str, dict[str, list[float]]]:
+    """Seconds of each kind of work of each commit, the first turns left out."""
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in trees}
+    for kind in KINDS:
+        with ExitStack() as open_processes:
+            processes = {
+                name: open_processes.enter_context(
+                    subprocess.Popen(
+                        [sys.executable, str(Path(__file__).resolve()), "HEAD", "--serve", kind], cwd=tree, text=True,
+                        env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    )
+                )
+                for name, tree in trees.items()
+            }  # fmt: skip
+            for turn in range(turns + WARM_UP):
+                for name in sorted(processes, reverse=turn % 2 == 1):
+                    seconds = one_turn(processes[name])
+                    if turn >= WARM_UP:
+                        found[name].setdefault(kind, []).append(seconds)
+            for process in processes.values():
+                assert process.stdin is not None
+                process.stdin.close()
+    return found
+
+
+def one_turn(process: "subprocess.Popen[str]") -> float:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return float(process.stdout.readline())
+
+
+def print_ratios(seconds: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:
+    """How many times as fast each cell is today."""
+    cells = [cell for cell in seconds["today"] if cell in seconds["earlier"]]
+    ratios = {cell: ratio(seconds["today"][cell], seconds["earlier"][cell]) for cell in cells}
+    for cell, row in ratios.items():
+        print(f"{cell:34} {row['median']:5.2f} times as fast   95 % {row['low']:.2f} to {row['high']:.2f}")
+    return ratios
 
 
 def main() -> None:
@@ -85,12 +139,12 @@ def main() -> None:
     parser.add_argument("--cells", nargs="*", choices=CELLS, default=CELLS)
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--single-sentences", type=int, default=20)
-    parser.add_argument("--updates", type=int, default=40, help="of the training; 0 leaves it out")
-    parser.add_argument("--time-training", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--turns", type=int, default=0, help="of training and of translating with the bundled model")
+    parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    if options.time_training:
-        print(json.dumps(time_training(options.updates)))
+    if options.serve:
+        serve(options.serve)
         return
     random.seed(1)
     commits = {"today": git("rev-parse", "HEAD"), "earlier": git("rev-parse", options.earlier)}
@@ -104,17 +158,15 @@ def main() -> None:
                 for name, tree in trees.items():
                     report, counts = Path(scratch, "report.json"), (options.sentences, options.single_sentences)
                     measured = seconds_of(tree, options.cells, *counts, report) if options.cells else {}
-                    if options.updates:
-                        measured["training tiny"] = updates_of(tree, options.updates)
                     for cell, values in measured.items():
                         seconds[name].setdefault(cell, []).extend(values)
+            if options.turns:
+                for name, measured in take_turns(trees, options.turns).items():
+                    seconds[name] |= measured
         finally:
             for tree in trees.values():
                 git("worktree", "remove", "--force", str(tree))
-    cells = [cell for cell in seconds["today"] if cell in seconds["earlier"]]
-    ratios = {cell: ratio(seconds["today"][cell], seconds["earlier"][cell]) for cell in cells}
-    for cell, row in ratios.items():
-        print(f"{cell:34} {row['median']:5.2f} times as fast   95 % {row['low']:.2f} to {row['high']:.2f}")
+    ratios = print_ratios(seconds)
     result = {"machine": machine(), "commits": commits, "ratios": ratios, "seconds": seconds}
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
