@@ -23,7 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "training"), str(HERE.parents[1])]
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # threads do not survive a fork
 
 from any_text import try_any_text  # noqa: E402
 from damage import damage_files, fill_disks, limit_files  # noqa: E402
