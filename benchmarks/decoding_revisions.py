@@ -18,20 +18,14 @@ import random
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
 from decoding import CELLS
 from machine import machine, ratio
+from turns import KINDS
 
-from glassformer import DecodeConfig, Translator
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.run_log import Display, TrainProgress
-from glassformer.training.train import train
-
-KINDS = ("training", "greedy", "beam 4")
-UPDATES, TEXTS_TIMES, WARM_UP = 4, 4, 2  # updates of a turn, repetitions of its eight texts, turns
+WARM_UP = 2  # turns
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -55,40 +49,6 @@ def seconds_of(
     return {f"{cell} {arm}": seconds for cell in cells for arm, seconds in measured[cell]["seconds"].items()}
 
 
-def serve(kind: str) -> None:
-    """In a process of a commit: do one turn for each line of standard input, and print its seconds."""
-    if kind == "training":
-        serve_training()
-    texts = [
-        f"The {word} is in the {place}." for word in ("dog", "book", "child", "water") for place in ("house", "car")
-    ]
-    translator, options = Translator.load(), DecodeConfig(beam=4 if kind == "beam 4" else 1)
-    while sys.stdin.readline():
-        start = time.process_time()
-        translator.translate(texts * TEXTS_TIMES, options)
-        print(time.process_time() - start, flush=True)
-
-
-def serve_training() -> None:
-    """The same for a training: its display waits for the next turn after some updates."""
-
-    class Turns(Display):
-        """Waits for its turn."""
-
-        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
-            if progress.update % UPDATES == 0:
-                if progress.update > UPDATES:
-                    print(time.process_time() - self.start, flush=True)
-                if not sys.stdin.readline():
-                    os._exit(0)
-                self.start = time.process_time()
-
-    limits = ["train.max_updates=1000000", "train.validate_every=1000000", "train.save_minutes=1000"]
-    with tempfile.TemporaryDirectory() as scratch:
-        request = TrainRequest.make(run=Path(scratch, "run"), data={"task": "dates"}, overrides=limits)
-        train(request.run, request.source, request.config, Turns())
-
-
 def take_turns(trees: dict[str, Path], turns: int) -> dict[str, dict[str, list[float]]]:
     """Seconds of each kind of work of each commit, the first turns left out."""
     found: dict[str, dict[str, list[float]]] = {name: {} for name in trees}
@@ -97,7 +57,7 @@ def take_turns(trees: dict[str, Path], turns: int) -> dict[str, dict[str, list[f
             processes = {
                 name: open_processes.enter_context(
                     subprocess.Popen(
-                        [sys.executable, str(Path(__file__).resolve()), "HEAD", "--serve", kind], cwd=tree, text=True,
+                        [sys.executable, str(Path(__file__).with_name("turns.py")), kind], cwd=tree, text=True,
                         env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     )
@@ -140,12 +100,8 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--single-sentences", type=int, default=20)
     parser.add_argument("--turns", type=int, default=0, help="of training and of translating with the bundled model")
-    parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    if options.serve:
-        serve(options.serve)
-        return
     random.seed(1)
     commits = {"today": git("rev-parse", "HEAD"), "earlier": git("rev-parse", options.earlier)}
     seconds: dict[str, dict[str, list[float]]] = {"today": {}, "earlier": {}}
