@@ -130,6 +130,11 @@ HOLES: list[tuple[str, list[tuple[str, str]]]] = [
 ]  # fmt: skip
 
 
+def was_measured() -> bool:
+    """Whether there are figures; without any there is no page."""
+    return all((RESULTS / name).exists() for name in ("torture.json", "memory.json"))
+
+
 def reliability_page() -> str:
     return page(
         "What survives",
