@@ -17,6 +17,7 @@ from glassformer.errors import StorageError, TokenizerError
 from glassformer.files import require_regular_file, write_durably
 from glassformer.text.derivation import Derivation
 from glassformer.text.lines import without_surrogates
+from glassformer.text.sentencepiece import UNREACHABLE
 from glassformer.text.tokenizer_kinds import BYTE_VALUES, CONTROL_TOKENS, Deriver, train_library
 from glassformer.text.tokenizer_shapes import LARGEST_FILE, check_shape
 
@@ -167,7 +168,8 @@ class Tokenizer:
     def _label(self, number: int) -> str:
         if number < len(CONTROL_TOKENS):
             return CONTROL_TOKENS[number]
-        return self._show(self._library.id_to_token(number) or "")
+        entry = self._library.id_to_token(number) or ""
+        return self._show(entry.removeprefix(UNREACHABLE) if self._kind == "unigram" else entry)
 
     def _check_ids(self, ids: Iterable[int]) -> list[int]:
         numbers = [int(number) for number in ids]
