@@ -13,7 +13,6 @@ eos are finished; the best ``beam`` of the others stay live. A sentence is done 
 
 That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
 the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
-Differs from the paper, which does not say when its search ends.
 
 Filters, constraints and groups change which candidates are considered and in which order (``beam``), and nothing of
 the above. Sums are of processed log-probabilities; log_prob is the model's own.

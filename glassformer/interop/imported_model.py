@@ -1,9 +1,9 @@
 """A model of another program as a run of ours: its weights, ids and tokenizers in our order.
 
 Two exact permutations do it. The width: others keep all sines of the position table before all cosines, the paper
-interleaves them, so that every axis of d_model is permuted. The ids: ours begin with <pad>, <s>, </s> and <unk>. A model
-whose targets start with another token, such as its padding, gets an <s> with that token's row. Differs from the paper:
-nothing in the model; what is added to the vocabulary has an output bias so low that its probability is exactly 0.
+interleaves them, so that every axis of d_model is permuted. The ids: ours begin with <pad>, <s>, </s> and <unk>. A
+model whose targets start with another token, such as its padding, gets an <s> with that token's row. What is added to
+the vocabulary has an output bias so low that its probability is exactly 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,6 +63,8 @@ class Vocabulary:
     unk: int
     extra: tuple[str, ...] = ()
     """Pieces that the tokenizer knows and the vocabulary does not: they are read as <unk>."""
+    adds_pad: bool = False
+    """Whether the other program has no padding among its entries."""
 
     @property
     def adds_start(self) -> bool:
@@ -84,7 +86,11 @@ class Vocabulary:
     def added(self) -> list[int]:
         """The ids of ours that no output of the other program may have."""
         rows = self.rows()
-        return [*([1] if self.adds_start else []), *range(len(rows) - len(self.extra), len(rows))]
+        return [
+            *([0] if self.adds_pad else []),
+            *([1] if self.adds_start else []),
+            *range(len(rows) - len(self.extra), len(rows)),
+        ]
 
     @classmethod
     def check(cls, entries: Sequence[str], where: str, **parts: int | None) -> None:
@@ -121,7 +127,8 @@ class ImportedModel:
         src, tgt = self.tokenizers
         run.write_tokenizers(src, tgt)
         state = {
-            "counters": {"update": 0}, "torch": torch.__version__, "model": self.config.model.to_mapping(),
+            "counters": {"update": 0, "epoch": 0}, "torch": torch.__version__,
+            "model": self.config.model.to_mapping(),
             "src_tokenizer": src.digest, "tgt_tokenizer": tgt.digest,
         }  # fmt: skip
         save_checkpoint(run.final, 0, {WEIGHTS: self.weights}, state)

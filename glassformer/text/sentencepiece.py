@@ -1,8 +1,8 @@
 """SentencePiece's unigram models as tokenizers of ours: an .spm file in, the JSON of the ``tokenizers`` library out.
 
 Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer; its few fields are read here, so that
-neither ``sentencepiece`` nor ``protobuf`` is needed. Which id a piece has is not its place in the .spm but its place in
-the vocabulary of a model: other programs keep it in ``vocab.json`` or ``vocab.yml``.
+neither ``sentencepiece`` nor ``protobuf`` is needed. Which id a piece has is not its place in the .spm but its place
+in the vocabulary of a model: other programs keep it in ``vocab.json`` or ``vocab.yml``.
 """
 
 import base64
@@ -47,7 +47,9 @@ class SentencePieceModel:
             with open_to_read(path) as file:
                 return cls.from_bytes(file.read(LARGEST_SPM + 1))
         except OSError as error:
-            raise TokenizerError(f"{path}: cannot be read: {error.strerror}. Expected a SentencePiece model.") from error
+            raise TokenizerError(
+                f"{path}: cannot be read: {error.strerror}. Expected a SentencePiece model."
+            ) from error
         except TokenizerError as error:
             raise TokenizerError(f"{path}: {error}") from error
 
@@ -62,6 +64,8 @@ class SentencePieceModel:
             trainer, normalizer = (dict(_fields(dict(fields).get(number, b""))) for number in (2, 3))
         except (ValueError, IndexError, TypeError, struct.error) as error:
             raise TokenizerError(f"is not a SentencePiece model, or is cut short: {error}.") from error
+        if not {2, 3} <= dict(fields).keys():
+            raise TokenizerError("is not a SentencePiece model, or is cut short: it has no settings of its training.")
         _check_kind(pieces, trainer, normalizer)
         scores = {text: score for text, score, kind in pieces if kind == _NORMAL}
         if not scores:
@@ -134,7 +138,9 @@ def _check_kind(pieces: list[tuple[str, float, int]], trainer: dict[int, Any], n
     """Raise ``TokenizerError`` for what the JSON cannot express."""
     kind = trainer.get(3, _UNIGRAM)
     if kind != _UNIGRAM:
-        raise TokenizerError(f"is a SentencePiece model of type {_MODEL_TYPES.get(kind, kind)!r}, expected 'unigram'.")
+        raise TokenizerError(
+            f"is a SentencePiece model of type {_MODEL_TYPES.get(kind, kind)!r}, expected 'unigram'."
+        )
     for name, wrong in (
         ("byte_fallback", trainer.get(35, 0) or any(kind == _BYTE for *_, kind in pieces)),
         ("treat_whitespace_as_suffix", trainer.get(24, 0)),

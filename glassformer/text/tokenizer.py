@@ -117,6 +117,10 @@ class Tokenizer:
         """SHA-256 of the JSON, in hexadecimal: equal digests mean equal ids."""
         return hashlib.sha256(self._json.encode("utf-8")).hexdigest()
 
+    def entries(self) -> list[str]:
+        """The entries of the vocabulary in the order of their ids, as the library has them."""
+        return [str(self._library.id_to_token(number)) for number in range(self.size)]
+
     def to_ids(self, text: str) -> list[int]:
         """The ids of ``text``, without <s> and </s>; a lone surrogate counts as U+FFFD."""
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)

@@ -109,7 +109,9 @@ def _imported_parts(parts: dict[str, Any]) -> dict[str, Any]:
     steps = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
     charsmap = next((step["precompiled_charsmap"] for step in steps if "precompiled_charsmap" in step), "")
     if not isinstance(charsmap, str) or len(charsmap) > LARGEST_CHARSMAP:
-        raise TokenizerError(f"normalizer: found no charsmap of at most {LARGEST_CHARSMAP:,} characters, expected one.")
+        raise TokenizerError(
+            f"normalizer: found no charsmap of at most {LARGEST_CHARSMAP:,} characters, expected one."
+        )
     expected = library_parts(charsmap, any(step.get("type") == "Strip" for step in steps))
     expected["model"] = _without_contents(expected["model"])
     return expected

@@ -10,8 +10,8 @@ import math
 import torch
 from torch import Tensor
 
-from glassformer.explain.tap_entries.candidates import candidate_ranking, is_eos
 from glassformer.config import DecodeConfig
+from glassformer.explain.tap_entries.candidates import candidate_ranking, is_eos
 from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry
 from glassformer.explain.tap_entries.scope import (
     Scope,
