@@ -3,6 +3,7 @@
 config.json                 every effective setting, and where the text came from
 tokenizer.src.json, .tgt.json
 metrics.jsonl, train.log    what the training logged
+report.html                 what it came to, on one page
 text/                       the encoded pairs, memory-mapped
 latest/  history/  best/  best-loss/  final/
                             series of checkpoints: to resume; to average; the best so far, by train.metric and by
@@ -101,6 +102,7 @@ class RunDirectory:
         self.text = path / "text"
         self.metrics_file = path / "metrics.jsonl"
         self.log_file = path / "train.log"
+        self.report_file = path / "report.html"
         self.latest, self.history = path / "latest", path / "history"
         self.best, self.best_loss, self.final = path / "best", path / "best-loss", path / "final"
         self.series = (self.latest, self.history, self.best, self.best_loss, self.final)

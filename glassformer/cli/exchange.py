@@ -45,7 +45,8 @@ def import_model(
 
 def export(
     to: Annotated[
-        Literal["transformers", "marian", "ctranslate2"], typer.Option("--to", help="The program to write it for")
+        Literal["transformers", "marian", "ctranslate2"],
+        typer.Option("--to", metavar="PROGRAM", help="For which: transformers, marian or ctranslate2"),
     ],
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The new directory", parser=opt.new_directory, show_default=False)

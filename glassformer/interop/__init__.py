@@ -1,1 +1,1 @@
-"""Models of other programs in and out: Hugging Face's transformers, Marian, CTranslate2."""
+"""Models and tokenizers of other tools, in and out."""

@@ -1,10 +1,9 @@
 """Where models of other programs are, and which program they are of: directories, archives, names on the hub."""
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 
-from glassformer.errors import ConfigError, RunError
+from glassformer.errors import RunError
 from glassformer.interop.imported_model import ImportedModel
 from glassformer.run_directory import RunDirectory, load_run
 
@@ -47,11 +46,7 @@ def export_model(place: Path, to: str, out: Path, quantization: str | None = Non
         from glassformer.interop.marian_export import export_marian
 
         return export_marian(run, out)
-    try:
-        ctranslate2 = importlib.import_module("glassformer.interop.ctranslate2")
-    except ImportError as error:
-        raise ConfigError(
-            "--to ctranslate2: the package ctranslate2 is not installed. Install it: pip install 'glassformer[fast]'"
-        ) from error
-    ctranslate2.export_ctranslate2(place, out, quantization)
+    from glassformer.interop.ctranslate2 import export_ctranslate2
+
+    export_ctranslate2(run, out, quantization)
     return []

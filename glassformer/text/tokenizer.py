@@ -119,7 +119,7 @@ class Tokenizer:
 
     def entries(self) -> list[str]:
         """The entries of the vocabulary in the order of their ids, as the library has them."""
-        return [str(self._library.id_to_token(number)) for number in range(self.size)]
+        return [self.entry(number) for number in range(self.size)]
 
     def to_ids(self, text: str) -> list[int]:
         """The ids of ``text``, without <s> and </s>; a lone surrogate counts as U+FFFD."""
@@ -172,8 +172,12 @@ class Tokenizer:
     def _label(self, number: int) -> str:
         if number < len(CONTROL_TOKENS):
             return CONTROL_TOKENS[number]
-        entry = self._library.id_to_token(number) or ""
+        entry = self.entry(number)
         return self._show(entry.removeprefix(UNREACHABLE) if self._kind == "unigram" else entry)
+
+    def entry(self, number: int) -> str:
+        """The entry of the vocabulary with this id as the JSON has it, such as ``Ġthe``; empty if there is none."""
+        return self._library.id_to_token(number) or ""
 
     def _check_ids(self, ids: Iterable[int]) -> list[int]:
         numbers = [int(number) for number in ids]
