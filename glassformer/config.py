@@ -468,6 +468,11 @@ class DecodeConfig(Section):
         An option that only a search has turns sampling off, and a beam that is not given widens to n_best and
         beam_groups. Raises ``ConfigError`` for a value out of range, and for an option without effect.
         """
+        if not isinstance(changes, Mapping):
+            raise ConfigError(f"decode: found {type(changes).__name__}, expected a dict such as {{'beam': 5}}.")
+        for key, value in changes.items():
+            if not isinstance(value, int | float):
+                type(self).from_mapping({key: value})  # its type, before it is compared with numbers
         if "sample" not in changes and changes.keys() & _ONLY_IN_SEARCH.keys():
             changes = {**changes, "sample": False}
         without_effect = [
@@ -532,6 +537,10 @@ class RunConfig:
         sections: dict[str, type[Section]] = {
             "model": ModelConfig, "text": TextConfig, "train": TrainConfig, "decode": DecodeConfig,
         }  # fmt: skip
+        if not isinstance(values, Mapping):
+            raise ConfigError(
+                f"settings: found {type(values).__name__}, expected sections such as {{'model': {{}}}}."
+            )
         for key, value in values.items():
             if key not in sections:
                 raise ConfigError(
