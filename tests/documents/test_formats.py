@@ -253,6 +253,7 @@ def test_columns_are_taken_by_name_or_number() -> None:
         ("tmx", TMX.format('<tu><tuv xml:lang="en"><seg>a</seg></tuv></tu>'), "no unit has two languages"),
         ("xliff", '<!DOCTYPE x [<!ENTITY a "b">]><xliff/>', "declares entities"),
         ("xliff", '<?xml version="1.0" encoding="ISO-8859-1"?><xliff/>', "declares the encoding ISO-8859-1"),
+        ("xliff", "<a>" * 300 + "</a>" * 300, "nests more than 200 elements"),
         ("csv", '"abc,\nx,\n', r"file\.csv:1: a quotation mark is not closed"),
         ("csv", 'x,\n"a" b,\n', r"file\.csv:2: a quotation mark is not closed, or text follows"),
         ("md", "a\rb\n", r"file\.md:1: found a carriage return"),
