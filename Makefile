@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help demo check fix test slow docs learn notebooks bench
+.PHONY: help demo check fix test slow browser docs learn notebooks bench
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -17,10 +17,14 @@ demo: $(BIN)/.ready  ## set up, translate, train on dates for two minutes, look 
 	$(BIN)/glassformer demo
 
 test: $(BIN)/.ready  ## set up and run the tests
-	$(BIN)/pytest -m "not slow" --numprocesses auto --dist loadfile
+	$(BIN)/pytest -m "not slow and not browser" --numprocesses auto --dist loadfile
 
 slow: $(BIN)/.ready  ## the tests that train
-	$(BIN)/pytest -m slow --numprocesses auto
+	$(BIN)/pytest -m "slow and not browser" --numprocesses auto
+
+browser: $(BIN)/.ready  ## the tests of the page in a headless Chromium
+	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium
+	$(BIN)/pytest -m browser --numprocesses 0
 
 check: $(BIN)/.ready  ## format, lint and types
 	$(BIN)/ruff format --check .
