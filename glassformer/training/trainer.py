@@ -215,7 +215,7 @@ class Trainer:
         averaged = len(chosen.candidate.checkpoints)
         self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged if averaged > 1 else 0)
         self._measure_mix()
-        return chosen.validation
+        return self._measure() if settings.metric == "loss" else chosen.validation
 
     def _measure_candidate(self, candidate: Candidate, sentences: int) -> Validation:
         self._load(candidate)
@@ -279,8 +279,8 @@ class Trainer:
         if self.state != before:
             length = self.state.cooldown_to - self.state.update
             self.display.log(
-                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates the "
-                "learning rate falls to zero."
+                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates, the last "
+                "part of the training, the learning rate falls to zero, so that the weights come to rest."
             )
 
     def _validation_due(self) -> bool:

@@ -20,7 +20,8 @@ _IMPORT = re.compile(r'(?P<before>\b(?:from|import)\s+)"\./(?P<name>[\w-]+\.js)"
 _IMPORT_LINE = re.compile(r"^import\b.*?;\s*$", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULTILINE)
 _START = "page.js"
-_WORKER = ("tokenizer.js", "model.js", "search.js", "worker.js")
+_WORKER = ("weights.js", "model.js", "tokenizer.js", "search.js", "attribution.js", "worker.js")
+_SHARED = "weights.js"  # read by the page, too, to show weights
 
 
 def page_html(walk: WalkData, *, title: str = "glassformer", run: str = "", **living: Any) -> str:
@@ -85,6 +86,7 @@ def _read(name: str) -> str:
 def _import_map() -> str:
     """Each module under a bare name, since a module in a ``data:`` URL has no neighbours to be relative to."""
     names = sorted(entry.name for entry in _ASSETS.iterdir() if entry.name.endswith(".js"))
+    names = [name for name in names if name not in _WORKER or name == _SHARED]
     return json.dumps({"imports": {f"page/{name}": _data_url(_read(name)) for name in names}})
 
 
