@@ -1,6 +1,4 @@
-"""Copy a glassformer model to a Hugging Face MarianMT model and to a CTranslate2 model with the same weights.
-
-    python benchmarks/export.py --run DIR --out DIR          # writes a CTranslate2 directory
+"""Copy a glassformer model to a Hugging Face MarianMT model with the same weights.
 
 The MarianMT model exists in memory only: saving it drops its position table, and loading computes another one.
 
@@ -8,13 +6,9 @@ A setting that the target system does not support is refused by name. The positi
 sines and cosines stay interleaved as in the paper. Missing biases become zeros. bos starts the target, as it does
 here. Ids that no output may contain (pad, bos and any that the caller bans) get such a low bias that none is ever
 chosen.
-
-CTranslate2 tokens are ids written as decimal numbers: ["17", "5", "2"] is a possible input or output.
 """
 
-import argparse
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,7 +17,6 @@ from torch import Tensor, nn
 from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
-from glassformer.run_directory import RunDirectory
 
 BANNED = -1e4
 NORMS = {
@@ -104,94 +97,3 @@ def _marian_part(prefix: str, name: str, module: nn.Module) -> dict[str, Tensor]
 
 def _bias(linear: nn.Linear) -> Tensor:
     return torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
-
-
-def to_ctranslate2(model: Transformer, directory: Path, banned: Collection[int] = ()) -> Path:
-    """Write a CTranslate2 model in float32 to ``directory``; it can be quantized when loaded."""
-    from ctranslate2.converters import Converter
-
-    class FromGlassformer(Converter):
-        def _load(self) -> Any:
-            return _specification(model, banned)
-
-    return Path(FromGlassformer().convert(str(directory), force=True))
-
-
-def _specification(model: Transformer, banned: Collection[int]) -> Any:
-    from ctranslate2.specs import common_spec, transformer_spec
-
-    config = model.config
-    refuse(config, "CTranslate2", positions=["sinusoidal", "learned"], d_v=[config.d_k],
-           d_k=[config.d_model // config.n_heads])  # fmt: skip
-    activations = common_spec.Activation
-    shape = {
-        "pre_norm": config.norm == "pre",
-        "activation": {"relu": activations.RELU, "gelu": activations.GELU, "swish": activations.SWISH}[
-            config.activation
-        ],
-    }
-    specification = transformer_spec.TransformerSpec(
-        transformer_spec.TransformerEncoderSpec(config.n_encoder_layers, config.n_heads, **shape),
-        transformer_spec.TransformerDecoderSpec(config.n_decoder_layers, config.n_heads, **shape),
-    )
-    _fill_side(specification.encoder, specification.encoder.embeddings[0], model.src_embedding, model.encoder)
-    _fill_side(specification.decoder, specification.decoder.embeddings, model.tgt_embedding, model.decoder)
-    specification.decoder.projection.weight = _array(model.output_projection.linear.weight)
-    specification.decoder.projection.bias = _array(bias_of(model, banned))
-    specification.register_source_vocabulary([str(number) for number in range(config.src_vocab)])
-    specification.register_target_vocabulary([str(number) for number in range(config.tgt_vocab)])
-    settings = specification.config
-    settings.bos_token = settings.decoder_start_token = str(config.bos_id)
-    settings.eos_token, settings.unk_token = str(config.eos_id), "3"
-    settings.layer_norm_epsilon = config.norm_eps
-    return specification
-
-
-def _fill_side(side: Any, embeddings: Any, embedding: Any, stack: Any) -> None:
-    embeddings.weight = _array(embedding.tokens.weight)
-    side.scale_embeddings = embedding.scale != 1.0
-    side.position_encodings.encodings = _array(embedding.positions.table)
-    if stack.final_norm is not None:
-        _fill_norm(side.layer_norm, stack.final_norm)
-    for spec, layer in zip(side.layer, stack.layers, strict=True):
-        ours = layer.self_attention
-        _fill_linear(spec.self_attention.linear[0], ours.w_q, ours.w_k, ours.w_v)
-        _fill_linear(spec.self_attention.linear[1], ours.w_o)
-        _fill_norm(spec.self_attention.layer_norm, layer.self_attention_add_norm.norm)
-        if hasattr(layer, "cross_attention"):
-            ours = layer.cross_attention
-            _fill_linear(spec.attention.linear[0], ours.w_q)
-            _fill_linear(spec.attention.linear[1], ours.w_k, ours.w_v)
-            _fill_linear(spec.attention.linear[2], ours.w_o)
-            _fill_norm(spec.attention.layer_norm, layer.cross_attention_add_norm.norm)
-        _fill_linear(spec.ffn.linear_0, layer.feed_forward.w_1)
-        _fill_linear(spec.ffn.linear_1, layer.feed_forward.w_2)
-        _fill_norm(spec.ffn.layer_norm, layer.feed_forward_add_norm.norm)
-
-
-def _fill_linear(spec: Any, *linears: nn.Linear) -> None:
-    spec.weight = _array(torch.cat([linear.weight for linear in linears]))
-    if any(linear.bias is not None for linear in linears):
-        spec.bias = _array(torch.cat([_bias(linear) for linear in linears]))
-
-
-def _fill_norm(spec: Any, norm: Any) -> None:
-    spec.gamma, spec.beta = _array(norm.gain), _array(norm.bias)
-
-
-def _array(tensor: Tensor) -> Any:
-    return tensor.detach().float().contiguous().numpy()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", type=Path, required=True, help="a glassformer run")
-    parser.add_argument("--out", type=Path, required=True, help="the directory to write")
-    options = parser.parse_args()
-    model = RunDirectory(options.run).load("cpu").model
-    to_ctranslate2(model, options.out)
-    print(options.out)
-
-
-if __name__ == "__main__":
-    main()

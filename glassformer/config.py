@@ -171,6 +171,11 @@ def named_model(name: str) -> dict[str, Any]:
     return dict(NAMED_MODELS[name])
 
 
+def default_vocab_size(pairs: int) -> int:
+    """The entries of a vocabulary that is trained on so many pairs, if ``text.vocab_size`` does not say."""
+    return min(8000, max(512, pairs // 6))
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(Section):
     """From raw text to ids: the tokenizer, which pairs are kept, and what is set aside for validation."""

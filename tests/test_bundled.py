@@ -201,6 +201,7 @@ def test_the_wheel_and_the_source_distribution_hold_the_model(built: Path) -> No
         assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
 
 
+@pytest.mark.slow
 def test_what_the_wheel_holds_translates_on_a_fresh_machine(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

@@ -62,29 +62,31 @@ def change_weights(run: Path, change: Callable[[dict[str, torch.Tensor]], None])
     reseal(run)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"d_model": 2**16, "d_k": 2**14, "d_v": 2**14}, "the configuration says"),
-        ({"d_ff": 10**6}, "the configuration says"),
-        ({"n_encoder_layers": 900}, "weights differ"),
-        ({"max_length": 1_000_000, "d_ff": 256}, "tables of positions take"),
-        ({"positions": "learned", "max_length": 1_000_000}, "weights differ"),
-    ],
-    ids=str,
-)
-def test_a_configuration_of_another_size_is_refused_without_taking_its_memory(
-    settings: dict[str, Any], message: str, crafted: Path
-) -> None:
-    change_config(crafted, **settings)
+OTHER_SIZES: list[tuple[dict[str, Any], str]] = [
+    ({"d_model": 2**16, "d_k": 2**14, "d_v": 2**14}, "the configuration says"),
+    ({"d_ff": 10**6}, "the configuration says"),
+    ({"n_encoder_layers": 900}, "weights differ"),
+    ({"max_length": 1_000_000, "d_ff": 256}, "tables of positions take"),
+    ({"positions": "learned", "max_length": 1_000_000}, "weights differ"),
+]
+
+
+def test_configurations_of_other_sizes_are_refused_without_taking_their_memory(tmp_path: Path) -> None:
+    runs = [tmp_path / str(number) for number in range(len(OTHER_SIZES))]
+    for run, (settings, _) in zip(runs, OTHER_SIZES, strict=True):
+        shutil.copytree(BUNDLED, run)
+        change_config(run, **settings)
     program = (
         "import resource, sys\nfrom glassformer import Translator\nfrom glassformer.errors import CheckpointError\n"
-        "try:\n    Translator.load(sys.argv[1])\nexcept CheckpointError as error:\n    print(error)\n"
+        "for run in sys.argv[1:]:\n"
+        "    try:\n        Translator.load(run)\n"
+        "    except CheckpointError as error:\n        print(' '.join(str(error).split()))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )
-    done = subprocess.run([sys.executable, "-c", program, crafted], capture_output=True, text=True, check=True)
-    said, memory_mb = done.stdout.strip().rsplit("\n", 1)
-    assert message in said
+    done = subprocess.run([sys.executable, "-c", program, *runs], capture_output=True, text=True, check=True)
+    *messages, memory_mb = done.stdout.splitlines()
+    for message, (_, expected) in zip(messages, OTHER_SIZES, strict=True):
+        assert expected in message
     assert int(memory_mb) < MOST_MEMORY_MB
 
 

@@ -54,8 +54,16 @@ def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
 def _code(match: re.Match[str]) -> Code:
     raw = match[0]
     if match["tag"] is None or raw.endswith("/>") or raw.lower().startswith(_EMPTY_TAGS):
-        return Code(raw)
-    return Code(raw, "closes" if raw.startswith("</") else "opens")
+        return Code(raw, is_text=True)
+    return Code(raw, "closes" if raw.startswith("</") else "opens", is_text=True)
+
+
+def lost_codes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
+    """The codes and placeholders of the source that the output does not have."""
+    wanted, found = (
+        Counter(part.raw for part in find_codes(parts) if isinstance(part, Code)) for parts in (source, output)
+    )
+    return list((wanted - found).elements())
 
 
 @dataclass(frozen=True)
@@ -132,7 +140,7 @@ def _split_numbers(parts: Sequence[Part]) -> list[Part]:
             continue
         position = 0
         for match in _NUMBER.finditer(part):
-            found += [part[position : match.start()], Code(match[0])]
+            found += [part[position : match.start()], Code(match[0], is_text=True)]
             position = match.end()
         found.append(part[position:])
     return [part for part in found if part != ""]

@@ -4,6 +4,7 @@ Only the characters of the segments change; all others are written as they were 
 something is filled in and reported.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from glassformer.documents.placeholders import (
     Draft,
     Result,
     find_codes,
+    lost_codes,
     lost_numbers,
     make_draft,
     restore,
@@ -29,7 +31,7 @@ from glassformer.errors import StorageError, TextError
 from glassformer.files import write_durably
 from glassformer.text.formats.gettext import po_segments
 from glassformer.text.formats.markup import html_segments, markdown_segments
-from glassformer.text.formats.segment import Edit, Part, Segment, apply_edits, join_parts
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, apply_edits, join_parts
 from glassformer.text.formats.subtitles import subtitle_segments
 from glassformer.text.formats.tables import csv_segments, jsonl_segments
 from glassformer.text.formats.xml import tmx_segments, xliff_segments
@@ -99,8 +101,8 @@ FORMATS: dict[str, Finder] = {
     ".tmx": lambda text, path, options: tmx_segments(text, path, options.language),
     ".xlf": lambda text, path, _: xliff_segments(text, path),
     ".xliff": lambda text, path, _: xliff_segments(text, path),
-    ".csv": lambda text, path, options: csv_segments(text, options.column, options.into),
-    ".tsv": lambda text, path, options: csv_segments(text, options.column, options.into, tsv=True),
+    ".csv": lambda text, path, options: csv_segments(text, path, options.column, options.into),
+    ".tsv": lambda text, path, options: csv_segments(text, path, options.column, options.into, tsv=True),
     ".jsonl": lambda text, path, _: jsonl_segments(text, path),
     ".srt": lambda text, path, _: subtitle_segments(text, path),
     ".vtt": lambda text, path, _: subtitle_segments(text, path),
@@ -163,7 +165,7 @@ class FileTranslator:
             if known is None:
                 sentences[segment.text] = split_parts(find_codes(segment.parts))
             else:
-                exact[segment.text] = Result((known,))
+                exact[segment.text] = _from_memory(segment, known)
         waiting = {join_parts(parts): parts for each in sentences.values() for parts, _ in each}
         translated = self._translate_texts(waiting)
         results = exact | {source: _join(each, translated) for source, each in sentences.items()}
@@ -179,7 +181,7 @@ class FileTranslator:
 
     def _translate_texts(self, waiting: dict[str, tuple[Part, ...]]) -> dict[str, Result]:
         """Translate texts with codes; each attempt takes those that the one before did not keep whole."""
-        results: dict[str, Result] = {}
+        results = {source: Result(parts) for source, parts in waiting.items() if not _has_words(parts)}
         with_numbers: set[str] = set()  # texts whose numbers became codes, because the model did not keep them
         for attempt in range(ATTEMPTS):
             drafts = {
@@ -246,6 +248,20 @@ def _check_form(path: Path, before: list[Segment], after: list[Segment], results
             f"{path}: with its translations it would have another form: {left} texts where {expected} are expected. "
             "Nothing was written. Please report this file."
         )
+
+
+def _has_words(parts: Sequence[Part]) -> bool:
+    """Whether there is a letter outside the codes, and so something to translate."""
+    return any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts)
+
+
+def _from_memory(segment: Segment, known: str) -> Result:
+    """What a memory has, with the file's own codes in it; flagged if it lacks one."""
+    codes = {part.raw: part for part in segment.parts if isinstance(part, Code)}
+    pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
+    parts = tuple(codes.get(piece, piece) for piece in pieces if piece)
+    lost = lost_codes(segment.parts, parts)
+    return Result(parts, tuple(f"the memory's translation lacks {code}" for code in lost))
 
 
 def _join(sentences: Sequence[tuple[tuple[Part, ...], str]], translated: dict[str, Result]) -> Result:

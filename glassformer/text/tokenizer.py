@@ -167,7 +167,11 @@ class Tokenizer:
     def _label(self, number: int) -> str:
         if number < len(CONTROL_TOKENS):
             return CONTROL_TOKENS[number]
-        return self._show(self._library.id_to_token(number) or "")
+        return self._show(self.entry(number))
+
+    def entry(self, number: int) -> str:
+        """The entry of the vocabulary with this id as the JSON has it, such as ``Ġthe``; empty if there is none."""
+        return self._library.id_to_token(number) or ""
 
     def _check_ids(self, ids: Iterable[int]) -> list[int]:
         numbers = [int(number) for number in ids]

@@ -18,9 +18,12 @@ from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_pre
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
+from glassformer.training.defaults import describe_settings
+from glassformer.training.diagnosis import describe
 from glassformer.training.evaluation import Validation, tokenised_warning
 from glassformer.training.fine_tuning import InitialModel
-from glassformer.training.run_log import Display, RunLog
+from glassformer.training.report import make_report, read_metrics, write_report
+from glassformer.training.run_log import LEGEND, Display, RunLog
 from glassformer.training.schedule import cancel_stale_cooldown, stop_reason
 from glassformer.training.trainer import Trainer
 from glassformer.world import ALONE, World
@@ -81,6 +84,8 @@ def train(
         reason = trainer.fit()
         log.log(f"Training ended: {reason}.")
         final = None if reason.startswith("stopped") else trainer.finish()
+        if final is not None and world.is_first:
+            _report(run, text, final, log)
         state = trainer.state
         return Outcome(run_path, reason, state.update, state.elapsed_s, state.target_tokens, final)
 
@@ -262,6 +267,16 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display) -> None
         )
 
 
+def _report(run: RunDirectory, text: PreparedText, final: Validation, log: Display) -> None:
+    """Say in words what the training came to, and write report.html."""
+    records = read_metrics(run)
+    lines = describe(final.examples, records, len(text.train))
+    for line in lines:
+        log.log(line)
+    write_report(run, make_report(f"The training of {run.path.name}", lines, final.examples, records, text.counts))
+    log.log(f"All this on one page, with curves and more translations: {run.report_file}")
+
+
 def _flatten(config: RunConfig) -> dict[str, Any]:
     return {
         f"{section}.{key}": value for section, values in config.to_mapping().items() for key, value in values.items()
@@ -275,10 +290,12 @@ def _log_start(trainer: Trainer) -> None:
         f"Model: {n_weights:,} parameters on {trainer.device}{processes}. Text: {len(trainer.text.train):,} pairs in "
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
     )
+    trainer.display.log(describe_settings(trainer.config, len(trainer.text.train)))
     if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
         trainer.display.log(warning)
     if trainer.device.type == "cpu" and trainer.world.size == 1:
         _log_thread_advice(trainer)
+    trainer.display.log(LEGEND)
 
 
 def _log_thread_advice(trainer: Trainer) -> None:

@@ -219,7 +219,7 @@ class Trainer:
         self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged if averaged > 1 else 0)
         self._fit_confidence()
         self._measure_mix()
-        return chosen.validation
+        return self._measure() if settings.metric == "loss" else chosen.validation
 
     def _fit_confidence(self) -> None:
         """Fit the confidence of the final model's translations, in the first process."""
@@ -293,8 +293,8 @@ class Trainer:
         if self.state != before:
             length = self.state.cooldown_to - self.state.update
             self.display.log(
-                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates the "
-                "learning rate falls to zero."
+                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates, the last "
+                "part of the training, the learning rate falls to zero, so that the weights come to rest."
             )
 
     def _validation_due(self) -> bool:

@@ -46,6 +46,7 @@ def test_a_draw_is_the_same_whoever_draws(pooled, tokenizer):
     ]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_told_of(make_model, tokenizer):
     with Translator(make_model(vocab=14), tokenizer, tokenizer, OPTIONS, workers=2) as translator:
         translator.translate(TEXTS)

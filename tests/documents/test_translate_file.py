@@ -79,6 +79,26 @@ def test_what_cannot_be_read_or_written_is_said_and_nothing_is_changed(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good.txt", "in.docx", "in.txt", "terms.tsv"]
 
 
+def test_what_has_no_words_stays_as_it_is(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.md").write_text("# 1.5\n\n{name}: https://example.org\n\n`a | b`\n\nYes.\n")
+    report = FileTranslator(translator).translate(tmp_path / "in.md", tmp_path / "out.md")
+    *others, last = (tmp_path / "out.md").read_text().split("\n\n")
+    assert others == ["# 1.5", "{name}: https://example.org", "`a | b`"]
+    assert last != "Yes.\n"
+    assert report.flagged == []
+
+
+def test_a_memory_keeps_the_codes_of_the_file_or_says_which_it_lacks(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.html").write_text("<p>Open the <b>door</b>!</p><p>%s is &lt;here&gt;.</p>")
+    memory = Memory([Pair("Open the <b>door</b>!", "Mach die <b>Tür</b> auf!"), Pair("%s is <here>.", "<Hier>.")])
+    report = FileTranslator(translator, memory=memory).translate(tmp_path / "in.html", tmp_path / "out.html")
+    assert (tmp_path / "out.html").read_text() == "<p>Mach die <b>Tür</b> auf!</p><p>&lt;Hier&gt;.</p>"
+    assert report.from_memory == 2
+    assert [one.remark for one in report.flagged] == [
+        "the memory's translation lacks %s", "the memory's translation lacks <here>",
+    ]  # fmt: skip
+
+
 def test_an_empty_file_stays_empty(translator: Translator, tmp_path: Path) -> None:
     (tmp_path / "in.md").write_text("\n\n")
     report = FileTranslator(translator).translate(tmp_path / "in.md", tmp_path / "out.md")

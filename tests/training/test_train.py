@@ -55,7 +55,7 @@ def test_a_run_leaves_a_translator_metrics_and_no_pickle(
     assert [record["update"] for record in records if "loss" in record] == [5, 10, 15, 20]
     assert [record["update"] for record in records if "valid_loss" in record] == [10, 20]
     suffixes = {path.suffix for path in run.rglob("*") if path.is_file()}
-    assert suffixes <= {".json", ".jsonl", ".safetensors", ".log", ".ids", ".lengths", ".offsets", ""}
+    assert suffixes <= {".json", ".jsonl", ".safetensors", ".log", ".ids", ".lengths", ".offsets", ".html", ""}
 
 
 def test_a_resumed_run_ends_with_the_same_weights(

@@ -12,10 +12,12 @@ from glassformer.errors import TextError
 
 
 class Code(NamedTuple):
-    """What is not translated, as the file writes it; it ``opens`` or ``closes`` a part of the text, or is alone."""
+    """What is not translated; it ``opens`` or ``closes`` a part of the text, or is alone."""
 
     raw: str
     kind: Literal["opens", "closes", "alone"] = "alone"
+    is_text: bool = False
+    """Whether ``raw`` is text, which the file may have to write in another way, or what the file has."""
 
 
 Part = str | Code
@@ -46,6 +48,13 @@ class Segment:
 def join_parts(parts: Iterable[Part]) -> str:
     """The text with its codes as they are."""
     return "".join(part.raw if isinstance(part, Code) else part for part in parts)
+
+
+def write_parts(parts: Iterable[Part], escape: Callable[[str], str]) -> str:
+    """The text with its codes as a file has it: ``escape`` writes text, codes of the file stay as they are."""
+    return "".join(
+        part.raw if isinstance(part, Code) and not part.is_text else escape(join_parts([part])) for part in parts
+    )
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
