@@ -3,7 +3,9 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help demo check fix test slow docs learn notebooks bench
+MINUTES ?= 20
+
+.PHONY: help demo check fix test slow torture docs learn notebooks bench
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -21,6 +23,9 @@ test: $(BIN)/.ready  ## set up and run the tests
 
 slow: $(BIN)/.ready  ## the tests that train
 	$(BIN)/pytest -m slow --numprocesses auto
+
+torture: $(BIN)/.ready  ## kill, damage, starve and mislead it; MINUTES=20, and a table at the end
+	$(BIN)/python tests/torture --minutes $(MINUTES)
 
 check: $(BIN)/.ready  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -45,6 +45,7 @@ from glassformer.files import (
     lock_file,
     make_directory,
     open_to_append,
+    real_path,
     remove_unfinished,
     sha256,
     write_durably,
@@ -299,6 +300,12 @@ class RunDirectory:
         _check_size(config.model, self.config_file, checkpoint)
         model = Transformer(config.model)
         load_weights(model, read_tensors(checkpoint, WEIGHTS), checkpoint)
+        for name, weight in model.named_parameters():
+            if not bool(weight.isfinite().all()):
+                raise CheckpointError(
+                    f"{checkpoint}: {name} holds values that are not finite, which no training saves. Put back a "
+                    "copy of it, or name another checkpoint."
+                )
         return LoadedRun(config, model.to(place).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
@@ -315,6 +322,11 @@ class RunDirectory:
                     f"The newest of {series} stands in for it."
                 )
                 return found
+        if self.has_checkpoints:
+            raise CheckpointError(
+                f"{self.path}: has no valid checkpoint to use: those that it has are damaged. Put back a copy of the "
+                "run, or train in another --run."
+            )
         raise RunError(
             f"{self.path}: has no valid checkpoint yet. Let `glassformer train` run until it saves its first one."
         )
@@ -378,7 +390,7 @@ def load_run(path: Path, device: str = "auto") -> LoadedRun:
     if not (path / MANIFEST).is_file():
         return RunDirectory(path).load(device)
     verify_checkpoint(path)
-    return RunDirectory(path.resolve().parent.parent).load(device, checkpoint=path)
+    return RunDirectory(real_path(path).parent.parent).load(device, checkpoint=path)
 
 
 def _finished_names(directory: Path) -> set[str]:

@@ -104,6 +104,22 @@ def test_weights_that_are_no_floats_or_have_other_names_are_refused(crafted: Pat
         Translator.load(crafted)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused_by_every_command(crafted: Path, value: float) -> None:
+    name = "encoder.final_norm.gain"
+    change_weights(crafted, lambda weights: weights[name].fill_(value))
+    with pytest.raises(CheckpointError, match=f"{name} holds values that are not finite"):
+        Translator.load(crafted)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_is_said_to_be_so(crafted: Path) -> None:
+    with (final_of(crafted) / "model.safetensors").open("ab") as stream:
+        stream.write(b"x")
+    with pytest.raises(CheckpointError, match="no valid checkpoint to use: those that it has are damaged") as raised:
+        Translator.load(crafted)
+    assert raised.value.exit_code == 4
+
+
 def test_a_manifest_of_nothing_does_not_verify(crafted: Path) -> None:
     manifest = final_of(crafted) / MANIFEST
     for names in ([], ["state.json"], ["model.safetensors"]):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from glassformer.errors import ConfigError
+from glassformer.files import real_path
 
 if TYPE_CHECKING:
     from glassformer.config import DecodeConfig
@@ -33,7 +34,7 @@ def check_input(path: Path | None, out: Path | None, *, others: list[str]) -> No
         return
     if path is None:
         raise ConfigError("--out: found without --input, expected the file to translate: --input F --out G.")
-    if path.resolve() == out.resolve():
+    if real_path(path) == real_path(out):
         raise ConfigError(f"--out: found {out}, which is --input, expected another file. Name another --out.")
 
 

@@ -26,7 +26,7 @@ from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
 from glassformer.decoding.segments import Segment, join_segments, split_requests
 from glassformer.decoding.translation import EMPTY, Translation
-from glassformer.errors import InputError, RunError, TokenizerError
+from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.tokenizer import Tokenizer
 
@@ -154,6 +154,10 @@ class Translator:
         refuse_one_str("texts", texts)
         if chunk < 1:
             raise InputError(f"chunk: found {chunk}, expected 1 or more texts to read at a time.")
+        if not isinstance(texts, Iterable):
+            raise InputError(
+                f"texts: found {type(texts).__name__}, expected an iterable of texts. Give a list of str."
+            )
         remaining = iter(texts)
         while texts_read := list(islice(remaining, chunk)):
             check_texts("texts", [one.text if isinstance(one, Request) else one for one in texts_read])
@@ -202,7 +206,14 @@ class Translator:
                 log_probs[number] = token_log_probs
         tokens = [self.tgt_tokenizer.to_tokens(target.ids) for target in tgt]
         return [
-            Scored.of(target.text, labels, of_tokens, options.length_penalty, source_truncated=source.truncated)
+            Scored.of(
+                target.text,
+                labels,
+                of_tokens,
+                options.length_penalty,
+                options.length_norm,
+                source_truncated=source.truncated,
+            )
             for source, target, labels, of_tokens in zip(src, tgt, tokens, log_probs, strict=True)
         ]
 
@@ -258,6 +269,8 @@ def _torch_engine(models: "Sequence[Transformer]", precision: str | None, worker
     from glassformer.decoding.worker_pool import WorkerPool
     from glassformer.model.linears import read_precision
 
+    if not isinstance(workers, int) or isinstance(workers, bool):
+        raise ConfigError(f"workers: found {workers!r}, expected a whole number. Write workers=2.")
     if workers == 1:
         return TorchEngine(models, read_precision(precision))
     return WorkerPool(models, read_precision(precision), workers)
@@ -265,6 +278,10 @@ def _torch_engine(models: "Sequence[Transformer]", precision: str | None, worker
 
 def load_ensemble(directories: Sequence[str | Path], device: str) -> list[LoadedRun]:
     """Each run, on ``device``; raises ``RunError`` for none, ``TokenizerError`` if their tokenizers differ."""
+    if not isinstance(directories, Sequence):
+        raise RunError(
+            f"run: found {type(directories).__name__}, expected the path of a run directory, or a list of such paths."
+        )
     if not directories:
         raise RunError("run: found none, expected at least one run directory. Name one.")
     runs = [RunDirectory(Path(directory)).load(device) for directory in directories]

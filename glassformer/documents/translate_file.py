@@ -28,7 +28,7 @@ from glassformer.documents.placeholders import (
     split_parts,
 )
 from glassformer.errors import StorageError, TextError
-from glassformer.files import write_durably
+from glassformer.files import write_output
 from glassformer.text.formats.gettext import po_segments
 from glassformer.text.formats.markup import html_segments, markdown_segments
 from glassformer.text.formats.segment import Code, Edit, Part, Segment, apply_edits, join_parts
@@ -151,7 +151,7 @@ class FileTranslator:
         filled = apply_edits(body, edits)
         _check_form(path, segments, find(filled, path, columns), results)
         try:
-            with write_durably(out) as stream:
+            with write_output(out) as stream:
                 stream.write(text[: len(text) - len(body)] + filled)
         except OSError as error:
             raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
