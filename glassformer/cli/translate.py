@@ -73,7 +73,9 @@ def translate(
     ] = None,
     language: Annotated[
         str | None,
-        typer.Option(help="The target language of a .tmx file: de", rich_help_panel=_DOCUMENT),
+        typer.Option(
+            help="The target language that a .tmx, .xliff or .po file does not name: de", rich_help_panel=_DOCUMENT
+        ),
     ] = None,
     prefix: Annotated[
         str | None, typer.Option(help="What each translation begins with", rich_help_panel=_CONSTRAINTS)
