@@ -50,7 +50,10 @@ def translate_document(
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at."""
     from glassformer.documents import FileTranslator, Glossary, Memory
+    from glassformer.text.formats.tables import describe_csv
 
+    if path.suffix.lower() == ".csv":
+        typer.echo(describe_csv(path, columns.column, columns.into), err=True)
     files = FileTranslator(
         translator,
         options,
