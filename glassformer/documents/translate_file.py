@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glassformer.config import DecodeConfig
+from glassformer.decoding.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
@@ -196,7 +197,8 @@ class FileTranslator:
                     with_numbers.add(source)
                 elif result is not None:
                     missing = [f"the number {number} is missing" for number in lost]
-                    results[source] = Result(result.parts, (*result.flags, *missing, *_flags(translation)))
+                    flags = (*result.flags, *missing, *_flags(translation, self.translator.confidence))
+                    results[source] = Result(result.parts, flags)
             if self.progress is not None:
                 self.progress(len(results), len(waiting))
             if len(results) == len(waiting):
@@ -271,8 +273,10 @@ def _join(sentences: Sequence[tuple[tuple[Part, ...], str]], translated: dict[st
     return Result(parts, flags, tuple(note for result, _ in results for note in result.notes))
 
 
-def _flags(translation: Translation) -> list[str]:
+def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:
     flags = []
+    if confidence is not None and (doubt := confidence.warning(translation)):
+        flags.append(doubt)
     if translation.source_truncated:
         flags.append("longer than the model takes; its end was not translated")
     if translation.hypotheses[0].truncated:
