@@ -214,6 +214,17 @@ def test_the_header_of_a_filled_template_is_right() -> None:
     assert fill("po", header + 'msgid "a"\nmsgstr ""\n')[0].startswith(PO_HEADER)
 
 
+@pytest.mark.parametrize(
+    "page", sorted((Path(__file__).parents[2] / "docs").glob("*.md")), ids=lambda path: path.name
+)
+def test_a_page_that_is_translated_into_itself_says_the_same(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    segments = FORMATS[".md"](text, page, FormatOptions())
+    again = apply_edits(text, [edit for one in segments for edit in one.edits(find_codes(one.parts))])
+    assert again.split() == text.split()
+    assert len(segments) > 10
+
+
 def test_a_language_that_the_file_does_not_name_is_put_in() -> None:
     unnamed = XLIFF2.replace(' trgLang="de"', "").format('<unit id="1"><segment><source>a</source></segment></unit>')
     with pytest.raises(TextError, match=r"names no target language, expected trgLang"):
