@@ -236,10 +236,29 @@ def _unescape(raw: str) -> str:
     return re.sub(r"&(#?\w+);", character, raw)
 
 
-def xliff_segments(text: str, path: Path) -> list[Segment]:
-    """The units of XLIFF 1.2 or 2 whose target is missing or empty, without those that are not to be translated."""
-    units = _translatable_units(parse_xml(text, path), translate=True)
-    return [_unit_segment(text, unit) for unit in units if _lacks_target(text, unit)]
+def xliff_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
+    """The units of XLIFF 1.2 or 2 whose target is missing or empty, without those that are not to be translated.
+
+    XLIFF 2 wants the target language of a file with targets: ``language`` becomes its ``trgLang`` if it has none.
+    Raises ``TextError`` if there is neither.
+    """
+    root = parse_xml(text, path)
+    units = [unit for unit in _translatable_units(root, translate=True) if _lacks_target(text, unit)]
+    named = _name_target(text, path, root, language) if units else []
+    return [_unit_segment(text, unit, named if number == 0 else []) for number, unit in enumerate(units)]
+
+
+def _name_target(text: str, path: Path, root: Node, language: str | None) -> list[Edit]:
+    top = root.child("xliff")
+    if top is None or not top.attributes.get("version", "").startswith("2") or "trgLang" in top.attributes:
+        return []
+    if language is None:
+        raise TextError(
+            f"{path}: names no target language, expected trgLang in <xliff>, as XLIFF 2 has it. Give --language, for "
+            "example de."
+        )
+    end = _after_attributes(text, top.start)
+    return [Edit(end, end, f" trgLang={quoteattr(language)}")]
 
 
 def _translatable_units(node: Node, *, translate: bool) -> Iterator[Node]:
@@ -258,19 +277,20 @@ def _lacks_target(text: str, unit: Node) -> bool:
     return source is not None and (target is None or not text[target.inner : target.inner_end].strip())
 
 
-def _unit_segment(text: str, unit: Node) -> Segment:
+def _unit_segment(text: str, unit: Node, others: list[Edit]) -> Segment:
+    """The segment of a unit; ``others`` are edits that the file needs besides."""
     source, target = unit.child("source"), unit.child("target")
     assert source is not None
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         written = write_parts(parts, escape)
         if target is not None:
-            return [_fill_element(text, target, written)]
+            return [*others, _fill_element(text, target, written)]
         assert source is not None
         prefix = text[source.start + 1 :].partition("source")[0]  # of a namespace
         indent = _indent(text, source.start)
         end = (unit.child("seg-source") or source).end
-        return [Edit(end, end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
+        return [*others, Edit(end, end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
 
     return Segment(xml_parts(text, source), line_number(text, unit.start), edits)
 
