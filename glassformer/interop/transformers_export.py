@@ -8,6 +8,7 @@ sinusoids, all sines before all cosines, so that the weights are permuted; targe
 import json
 import secrets
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from glassformer.interop.transformers import ARCHITECTURE_OF, WEIGHTS_FILE, thei
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import LoadedRun
 from glassformer.text.tokenizer import CONTROL_TOKENS
+
+BANNED = -1e4  # as a logit
 
 
 def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
@@ -82,6 +85,22 @@ def export_weights(model: Transformer) -> dict[str, Tensor]:
     if config.norm == "pre":
         theirs |= {f"model.{side}.embed_positions.weight": _sines_first(model) for side in ("encoder", "decoder")}
     return {name: value.contiguous().clone() for name, value in theirs.items()}
+
+
+def transformers_model(model: Transformer, banned: Collection[int] = ()) -> Any:
+    """The model of Hugging Face's own class, in memory, in eval mode; no output holds <pad>, <s> or ``banned``."""
+    import transformers
+
+    check_exportable(model.config)
+    settings = model_settings(model.config)
+    name = ARCHITECTURE_OF[model.config.norm]
+    config = getattr(transformers, "MarianConfig" if model.config.norm == "post" else "PegasusConfig")(**settings)
+    made = getattr(transformers, name)(config)
+    weights = export_weights(model)
+    weights["final_logits_bias"][0, [model.config.pad_id, model.config.bos_id, *banned]] = BANNED
+    made.load_state_dict(weights, strict=False)  # tied matrices are there once
+    made.tie_weights()
+    return made.eval()
 
 
 def _sines_first(model: Transformer) -> Tensor:

@@ -23,7 +23,7 @@ from glassformer.interop.imported_model import ImportedModel
 from glassformer.interop.marian import import_marian
 from glassformer.interop.marian_export import export_marian
 from glassformer.interop.transformers import import_transformers
-from glassformer.interop.transformers_export import check_exportable, export_transformers
+from glassformer.interop.transformers_export import check_exportable, export_transformers, transformers_model
 from glassformer.run_directory import load_run
 
 TEXTS = sentences(8, 5)
@@ -237,3 +237,15 @@ def test_quantization_is_only_ctranslate2s(tmp_path):
     )
     assert isinstance(done.exception, ConfigError)
     assert json.dumps(str(done.exception)).startswith('"--quantization: found with --to transformers')
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_model_is_made_in_memory_for_comparisons(norm, tmp_path):
+    write_run(tmp_path / "run", norm=norm)
+    model = load_run(tmp_path / "run", "cpu").model
+    theirs = transformers_model(model, banned=[2])
+    src, tgt = torch.randint(4, 280, (3, 9)), torch.randint(4, 280, (3, 7))
+    with torch.no_grad():
+        expected, found = theirs(input_ids=src, decoder_input_ids=tgt).logits, model(src, tgt)
+    assert float((expected - found)[..., 3:].abs().max()) < 1e-4 * (1 + float(found.abs().max()))
+    assert float(expected[..., :3].max()) < -1e3
