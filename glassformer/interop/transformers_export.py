@@ -145,7 +145,8 @@ def search_settings(options: DecodeConfig, config: ModelConfig) -> dict[str, Any
         "num_beams": options.beam, "length_penalty": options.length_penalty,
         "early_stopping": {"beam": True, "heuristic": False, "never": "never"}[options.early_stopping],
         "no_repeat_ngram_size": options.no_repeat_ngram,
-        "max_length": min(config.max_length, 512), "bad_words_ids": [[config.pad_id], [config.bos_id]],
+        "max_length": config.max_length if options.max_length_a else min(options.max_length_b + 1, config.max_length),
+        "bad_words_ids": [[config.pad_id], [config.bos_id]],
         "pad_token_id": config.pad_id, "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
         "decoder_start_token_id": config.bos_id, "forced_eos_token_id": None,
     }  # fmt: skip

@@ -84,7 +84,7 @@ def train(
                 text = _read_text(run.text, config)
                 other = None if mix is None else _read_text(run.text / MIX, config)
         config = _with_vocabularies(config, text)
-        _check_enough_pairs(len(text.train), config.train, log)
+        _check_enough_pairs(len(text.train), config.train, log, init=init is not None)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
         reason = trainer.fit()
@@ -271,14 +271,14 @@ def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
         )
 
 
-def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display) -> None:
+def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init: bool) -> None:
     """Warn of a text that is too small to learn a language from; refuse one that teaches nothing."""
     if pairs < _LEAST_PAIRS:
         raise TextError(
             f"The training text holds {pairs:,} usable pair beside the validation text, expected at least "
             f"{_LEAST_PAIRS}, and better thousands. Collect more."
         )
-    if pairs < _FEW_PAIRS and settings.metric != "exact_match":
+    if pairs < _FEW_PAIRS and settings.metric != "exact_match" and not init:
         log.log(
             f"Warning: {pairs:,} pairs are few. A model that learns from these alone will hardly translate a "
             f"sentence that it has not seen; from some {_FEW_PAIRS:,} on it begins to be of use for one kind of "

@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.config import ModelConfig, RunConfig
+from glassformer.interop.imported_model import ImportedModel
+from glassformer.model import Transformer
+from glassformer.text.tokenizer import Tokenizer
+
 transformers = pytest.importorskip("transformers")
 sentencepiece = pytest.importorskip("sentencepiece")
 transformers.utils.logging.disable_progress_bar()
@@ -84,3 +89,30 @@ def write_marian(directory: Path, *, seed: int = 1, **changes: Any) -> Any:
         json.dumps({"source_lang": "eng", "target_lang": "deu", "tokenizer_class": "MarianTokenizer"})
     )
     return model
+
+
+def write_run(directory: Path, seed: int = 1, joint: bool = True, **changes: Any) -> None:
+    """A run with random weights and a trained BPE tokenizer for both sides, or one for each."""
+    torch.manual_seed(seed)
+    src = Tokenizer.train("bpe", sentences(300, 1), 300)
+    tgt = src if joint else Tokenizer.train("bpe", sentences(300, 2), 290)
+    sizes = {
+        "src_vocab": src.size, "tgt_vocab": tgt.size, "d_model": 24, "n_heads": 3, "d_ff": 31, "n_encoder_layers": 2,
+        "n_decoder_layers": 1, "max_length": 60,
+    }  # fmt: skip
+    model = ModelConfig(**{**sizes, **changes})
+    made = Transformer(model)
+    with torch.no_grad():
+        for weight in made.parameters():
+            weight.add_(torch.randn_like(weight) * 0.2)
+    config = RunConfig.from_mapping(
+        {
+            "model": model.to_mapping(),
+            "text": {"joint": joint},
+            "decode": {
+                "length_norm": "power", "early_stopping": "heuristic", "max_length_a": 0, "max_length_b": 20,
+            },
+        }
+    )  # fmt: skip
+    weights = {name: weight.detach() for name, weight in made.named_parameters()}
+    ImportedModel(config, weights, (src, tgt)).write(directory)
