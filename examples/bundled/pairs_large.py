@@ -35,7 +35,7 @@ def words_of(text: str) -> list[str]:
 
 
 def find_names(texts: Iterable[str]) -> set[str]:
-    """The English words that are nearly always capitalised inside a sentence, *I* and its forms apart, and German names."""
+    """The English words that are nearly always capitalised inside a sentence, without *I*, and German names."""
     capital: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for text in texts:
