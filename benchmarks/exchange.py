@@ -1,26 +1,25 @@
-"""A post-norm model with SentencePiece's tokenizers, trained here: does Hugging Face translate as we do, and what does
-fine-tuning an import give?
+"""A post-norm model with SentencePiece's tokenizers, trained here: does Hugging Face translate as we do, and what
+does fine-tuning an import give?
 
     python benchmarks/exchange.py --work DIR --train PAIRS.tsv.gz --minutes 8      # trains, and compares
     python benchmarks/exchange.py --work DIR --train PAIRS.tsv.gz --test TEST      # TEST.en.gz and TEST.de.gz
 
 A MarianMT directory with random weights is imported, trained by ``train --init`` and exported again. Then 1,000
-sentences are translated by ``generate`` and by us with the same search. An output that differs is a tie or rounding if
-both searches give it a score within 1e-3 of the other's. With ``--tune SRC TGT`` the trained model, read back from its
-export, is trained further on those pairs, and BLEU on the test is printed before and after. What is in DIR is used again.
+sentences are translated by ``generate`` and by us with the same search. Two outputs that differ are a tie or rounding
+if their scores are within 1e-3. With ``--tune SRC TGT`` the trained model, read back from its export, is trained further
+on those pairs, and BLEU on the test is printed before and after. What is in DIR is used again.
 """
 
 import argparse
 import gzip
 import io
 import json
-import platform
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from machine import machine
 
 from glassformer.decoding import Translator
 from glassformer.interop.places import read_model
@@ -30,8 +29,8 @@ from glassformer.training.arguments import TrainRequest
 from glassformer.training.train import train
 
 SIZES = {
-    "d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 512, "decoder_ffn_dim": 512, "max_position_embeddings": 128, "activation_function": "swish",
+    "d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 512, "decoder_ffn_dim": 512, "max_position_embeddings": 128, "activation_function": "swish",
     "scale_embedding": True, "dropout": 0.1,
 }  # fmt: skip
 PIECES, BEAM, LIMIT = 3000, 4, 60
@@ -63,8 +62,8 @@ def make_marian(pairs: Path, directory: Path) -> None:
     pad = len(entries) - 1
     torch.manual_seed(1)
     config = MarianConfig(
-        vocab_size=len(entries), pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad, forced_eos_token_id=None,
-        **SIZES,
+        vocab_size=len(entries), pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad,
+        forced_eos_token_id=None, **SIZES,
     )  # fmt: skip
     marian = MarianMTModel(config)
     with torch.no_grad():  # transformers starts with embeddings that are too small for scaling
@@ -123,9 +122,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=2000, help="of --tune")
     options = parser.parse_args()
     work = options.work
-    print(
-        f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}, Python {sys.version[:6]}"
-    )
+    print(machine())
     if not (work / "start").exists():
         make_marian(options.train, work / "marian")
         read_model(str(work / "marian"), print).write(work / "start")
