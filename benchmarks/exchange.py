@@ -6,8 +6,8 @@ does fine-tuning an import give?
 
 A MarianMT directory with random weights is imported, trained by ``train --init`` and exported again. Then 1,000
 sentences are translated by ``generate`` and by us with the same search. Two outputs that differ are a tie or rounding
-if their scores are within 1e-3. With ``--tune SRC TGT`` the trained model, read back from its export, is trained further
-on those pairs, and BLEU on the test is printed before and after. What is in DIR is used again.
+if their scores are within 1e-3. With ``--tune SRC TGT`` the trained model, read back from its export, is trained
+further on those pairs, and BLEU on the test is printed before and after. What is in DIR is used again.
 """
 
 import argparse
@@ -30,8 +30,8 @@ from glassformer.training.train import train
 
 SIZES = {
     "d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "encoder_ffn_dim": 512, "decoder_ffn_dim": 512, "max_position_embeddings": 128, "activation_function": "swish",
-    "scale_embedding": True, "dropout": 0.1,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 512, "decoder_ffn_dim": 512, "max_position_embeddings": 128,
+    "activation_function": "swish", "scale_embedding": True, "dropout": 0.1,
 }  # fmt: skip
 PIECES, BEAM, LIMIT = 3000, 4, 60
 
