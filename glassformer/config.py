@@ -345,6 +345,18 @@ class DecodeConfig(Section):
         0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty", symbol="α",
         low=0.0, high=10.0, acts_in="scoring",
     )  # fmt: skip
+    length_norm: Literal["gnmt", "power"] = knob(
+        "gnmt",
+        "what length_penalty is the exponent of: (5 + length) / 6, as in the paper, or the length itself, as in "
+        "Hugging Face and CTranslate2",
+        acts_in="scoring",
+    )
+    early_stopping: Literal["beam", "heuristic", "never"] = knob(
+        "beam",
+        "when a beam search ends: when beam outputs have ended or none can be better (Hugging Face: true); when none "
+        "would be better at the length so far (Hugging Face: false); or when none can be better than any of beam",
+        acts_in="search",
+    )
     n_best: int = knob(
         1, "translations returned for each source, best first; at most beam", low=1, high=1000, acts_in="search"
     )
@@ -439,6 +451,11 @@ class DecodeConfig(Section):
                 f"decode.beam_groups: found {self.beam_groups}, expected a divisor of beam = {self.beam}, so that "
                 f"all groups are as wide. Set beam to {-(-self.beam // self.beam_groups) * self.beam_groups}."
             )
+
+    @property
+    def pool(self) -> int:
+        """How many ended outputs a beam search keeps: all of the beam, if the worst of them decides when it ends."""
+        return self.n_best if self.early_stopping == "beam" else self.beam
 
     @property
     def rows_per_source(self) -> int:

@@ -3,6 +3,7 @@
 config.json                 every effective setting, and where the text came from
 tokenizer.src.json, .tgt.json
 metrics.jsonl, train.log    what the training logged
+confidence.json             how to estimate the chance that a translation is good
 report.html                 what it came to, on one page
 text/                       the encoded pairs, memory-mapped
 latest/  history/  best/  best-loss/  final/
@@ -103,6 +104,7 @@ class RunDirectory:
         self.text = path / "text"
         self.metrics_file = path / "metrics.jsonl"
         self.log_file = path / "train.log"
+        self.confidence_file = path / "confidence.json"
         self.report_file = path / "report.html"
         self.latest, self.history = path / "latest", path / "history"
         self.best, self.best_loss, self.final = path / "best", path / "best-loss", path / "final"
@@ -152,6 +154,7 @@ class RunDirectory:
         """Raise ``RunError`` if something in the run is a symbolic link, through which a writer would leave it."""
         own = (
             self.config_file,
+            self.confidence_file,
             self.text / MIX,
             *self.series,
             *(self.path / name for name in sorted(_WRITTEN_AT_START)),

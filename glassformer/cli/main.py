@@ -20,7 +20,8 @@ from typer.core import TyperGroup
 from glassformer.bundled import CARD
 from glassformer.cli import options as opt
 from glassformer.cli.evaluate import evaluate, score
-from glassformer.cli.explain import diff, trace
+from glassformer.cli.exchange import export, import_model
+from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT
 from glassformer.cli.reproduce import reproduce
 from glassformer.cli.train import diversify, train
@@ -76,7 +77,10 @@ app.command()(evaluate)
 app.command()(score)
 app.command()(reproduce)
 app.command()(trace)
+app.command()(explore)
 app.command()(diff)
+app.command("import")(import_model)
+app.command()(export)
 
 
 @app.command()

@@ -21,6 +21,7 @@ from glassformer.decoding.batching import (
     read_sources,
     refuse_one_str,
 )
+from glassformer.decoding.confidence import Confidence
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
 from glassformer.decoding.segments import Segment, join_segments, split_requests
@@ -40,7 +41,8 @@ class Translator:
     """A model with its tokenizers; ``config`` holds the default options of all methods.
 
     With ``others`` it is an ensemble, which uses the mean of all models' probabilities. The models stay on their
-    device; one in training mode is put into evaluation mode for the duration of a call.
+    device; one in training mode is put into evaluation mode for the duration of a call. ``confidence`` estimates how
+    good each translation is; of an ensemble it is that of the first model.
 
     ``precision`` (float32, bf16, int8) makes converted copies of the models, which translate faster; ``workers``
     starts processes that share the batches, which ``close`` or the end of a ``with`` block ends. Walks and traces use
@@ -57,6 +59,7 @@ class Translator:
         others: "Sequence[Transformer]" = (),
         precision: str | None = None,
         workers: int = 1,
+        confidence: Confidence | None = None,
     ) -> None:
         """Raises ``TokenizerError`` if a tokenizer and a model differ in vocabulary size or control ids.
 
@@ -67,6 +70,7 @@ class Translator:
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
         self.config = config
+        self.confidence = confidence
         for member in self.models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
         self._batches = BatchTranslator(_torch_engine(self.models, precision, workers), tgt_tokenizer)
@@ -86,7 +90,8 @@ class Translator:
         The default is the small English-German model that comes with the package. An ensemble takes its options from
         the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
         """
-        runs = load_ensemble([directory] if isinstance(directory, str | Path) else directory, device)
+        directories = [directory] if isinstance(directory, str | Path) else directory
+        runs = load_ensemble(directories, device)
         first = runs[0]
         return cls(
             first.model,
@@ -96,6 +101,7 @@ class Translator:
             others=[run.model for run in runs[1:]],
             precision=precision,
             workers=workers,
+            confidence=Confidence.read(RunDirectory(Path(directories[0])).confidence_file),
         )
 
     def close(self) -> None:
@@ -200,7 +206,14 @@ class Translator:
                 log_probs[number] = token_log_probs
         tokens = [self.tgt_tokenizer.to_tokens(target.ids) for target in tgt]
         return [
-            Scored.of(target.text, labels, of_tokens, options.length_penalty, source_truncated=source.truncated)
+            Scored.of(
+                target.text,
+                labels,
+                of_tokens,
+                options.length_penalty,
+                options.length_norm,
+                source_truncated=source.truncated,
+            )
             for source, target, labels, of_tokens in zip(src, tgt, tokens, log_probs, strict=True)
         ]
 
@@ -239,7 +252,16 @@ class Translator:
             remaining -= Counter(segment.request for segment in batches[batch_number])
             if progress is not None:
                 progress(len(requests) - len(remaining))
-        return list(join_segments(requests, segments, results))
+        return [self._with_confidence(one) for one in join_segments(requests, segments, results)]
+
+    def _with_confidence(self, translation: Translation) -> Translation:
+        if self.confidence is None or not translation.source_tokens:
+            return translation
+        source, tokens = translation.source, translation.source_tokens
+        hypotheses = [
+            replace(one, confidence=self.confidence.estimate(source, tokens, one)) for one in translation.hypotheses
+        ]
+        return replace(translation, hypotheses=hypotheses)
 
 
 def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int) -> "Engine":

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glassformer.config import DecodeConfig
+from glassformer.decoding.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
@@ -42,7 +43,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """Which columns of a table hold the text and its translation, and the target language of a translation memory."""
+    """Which columns of a table hold the text and its translation, and the target language if a file does not say."""
 
     column: str | None = None
     into: str | None = None
@@ -95,11 +96,11 @@ Finder = Callable[[str, Path, FormatOptions], list[Segment]]
 
 FORMATS: dict[str, Finder] = {
     ".txt": lambda text, path, _: _text_lines(text, path),
-    ".po": lambda text, path, _: po_segments(text, path),
-    ".pot": lambda text, path, _: po_segments(text, path),
+    ".po": lambda text, path, options: po_segments(text, path, options.language),
+    ".pot": lambda text, path, options: po_segments(text, path, options.language),
     ".tmx": lambda text, path, options: tmx_segments(text, path, options.language),
-    ".xlf": lambda text, path, _: xliff_segments(text, path),
-    ".xliff": lambda text, path, _: xliff_segments(text, path),
+    ".xlf": lambda text, path, options: xliff_segments(text, path, options.language),
+    ".xliff": lambda text, path, options: xliff_segments(text, path, options.language),
     ".csv": lambda text, path, options: csv_segments(text, path, options.column, options.into),
     ".tsv": lambda text, path, options: csv_segments(text, path, options.column, options.into, tsv=True),
     ".jsonl": lambda text, path, _: jsonl_segments(text, path),
@@ -172,6 +173,7 @@ class FileTranslator:
             source, result = segment.text, results[segment.text]
             report.from_memory += source in exact
             report.flagged += [Remark(segment.line, source, result.text, flag) for flag in result.flags]
+            report.notes += [Remark(segment.line, source, result.text, note) for note in result.notes]
             near = self.memory.near(source) if self.memory is not None and source not in exact else None
             if near is not None:
                 note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
@@ -195,7 +197,8 @@ class FileTranslator:
                     with_numbers.add(source)
                 elif result is not None:
                     missing = [f"the number {number} is missing" for number in lost]
-                    results[source] = Result(result.parts, (*result.flags, *missing, *_flags(translation)))
+                    flags = (*result.flags, *missing, *_flags(translation, self.translator.confidence))
+                    results[source] = Result(result.parts, flags)
             if self.progress is not None:
                 self.progress(len(results), len(waiting))
             if len(results) == len(waiting):
@@ -266,11 +269,14 @@ def _join(sentences: Sequence[tuple[tuple[Part, ...], str]], translated: dict[st
     """The translation of a text from those of its sentences."""
     results = [(translated[join_parts(parts)], gap) for parts, gap in sentences]
     parts = tuple(part for result, gap in results for part in (*result.parts, gap) if part != "")
-    return Result(parts, tuple(flag for result, _ in results for flag in result.flags))
+    flags = tuple(flag for result, _ in results for flag in result.flags)
+    return Result(parts, flags, tuple(note for result, _ in results for note in result.notes))
 
 
-def _flags(translation: Translation) -> list[str]:
+def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:
     flags = []
+    if confidence is not None and (doubt := confidence.warning(translation)):
+        flags.append(doubt)
     if translation.source_truncated:
         flags.append("longer than the model takes; its end was not translated")
     if translation.hypotheses[0].truncated:

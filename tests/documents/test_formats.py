@@ -19,7 +19,9 @@ from glassformer.text.formats.segment import Code, Part, apply_edits, join_parts
 
 PO_HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\n'
 XLIFF = '<?xml version="1.0"?>\n<xliff version="1.2"><file><body>\n{}\n</body></file></xliff>\n'
-XLIFF2 = '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0"><file id="f">{}</file></xliff>'
+XLIFF2 = (
+    '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" trgLang="de"><file id="f">{}</file></xliff>'
+)
 TMX = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en"/><body>{}</body></tmx>'
 FULL = '<tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu>'
 
@@ -212,6 +214,29 @@ def test_the_header_of_a_filled_template_is_right() -> None:
     assert fill("po", header + 'msgid "a"\nmsgstr ""\n')[0].startswith(PO_HEADER)
 
 
+@pytest.mark.parametrize(
+    "page", sorted((Path(__file__).parents[2] / "docs").glob("*.md")), ids=lambda path: path.name
+)
+def test_a_page_that_is_translated_into_itself_says_the_same(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    segments = FORMATS[".md"](text, page, FormatOptions())
+    again = apply_edits(text, [edit for one in segments for edit in one.edits(find_codes(one.parts))])
+    assert again.split() == text.split()
+    assert len(segments) > 10
+
+
+def test_a_language_that_the_file_does_not_name_is_put_in() -> None:
+    unnamed = XLIFF2.replace(' trgLang="de"', "").format('<unit id="1"><segment><source>a</source></segment></unit>')
+    with pytest.raises(TextError, match=r"names no target language, expected trgLang"):
+        FORMATS[".xliff"](unnamed, Path("f.xliff"), FormatOptions())
+    (one,) = FORMATS[".xliff"](unnamed, Path("f.xliff"), FormatOptions(language="de"))
+    assert '2.0" trgLang="de"><file' in apply_edits(unnamed, one.edits(["A"]))
+    catalog = PO_HEADER.replace('"Content', '"Language: \\n"\n"Content') + 'msgid "a"\nmsgstr ""\n'
+    (one,) = FORMATS[".po"](catalog, Path("f.po"), FormatOptions(language="de"))
+    assert '"Language: de\\n"\n"Content' in apply_edits(catalog, one.edits(["A"]))
+    assert "Language: \\n" in fill("po", catalog)[0]
+
+
 def test_what_is_escaped_in_the_file_stays_escaped() -> None:
     text = XLIFF.format('<trans-unit id="1"><source>a &lt;b&gt;b&lt;/b&gt; &amp;amp;</source></trans-unit>')
     assert "<target>A &lt;b&gt;B&lt;/b&gt; &amp;amp;</target>" in fill("xliff", text)[0]
@@ -225,6 +250,8 @@ def test_columns_are_taken_by_name_or_number() -> None:
     find = FORMATS[".csv"]
     assert find(text, Path("f"), FormatOptions("English text", "German text"))[0].text == "One"
     assert [one.text for one in find(text, Path("f"), FormatOptions("2", "4"))] == ["English text", "One"]
+    with pytest.raises(TextError, match=r"column 9: found 3 columns"):
+        find(text, Path("f"), FormatOptions("9"))
     with pytest.raises(TextError, match=r"column 'Deutsch': found key, English text, German text"):
         find(text, Path("f"), FormatOptions("Deutsch"))
 
@@ -237,6 +264,7 @@ def test_columns_are_taken_by_name_or_number() -> None:
         ("tmx", TMX.format('<tu><tuv xml:lang="en"><seg>a</seg></tuv></tu>'), "no unit has two languages"),
         ("xliff", '<!DOCTYPE x [<!ENTITY a "b">]><xliff/>', "declares entities"),
         ("xliff", '<?xml version="1.0" encoding="ISO-8859-1"?><xliff/>', "declares the encoding ISO-8859-1"),
+        ("xliff", "<a>" * 300 + "</a>" * 300, "nests more than 200 elements"),
         ("csv", '"abc,\nx,\n', r"file\.csv:1: a quotation mark is not closed"),
         ("csv", 'x,\n"a" b,\n', r"file\.csv:2: a quotation mark is not closed, or text follows"),
         ("md", "a\rb\n", r"file\.md:1: found a carriage return"),

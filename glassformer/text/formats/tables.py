@@ -158,6 +158,8 @@ def find_columns(first: Sequence[str], src: str | None, tgt: str | None) -> tupl
         return lower.index(name.strip().lower())
 
     source = place(src, _SOURCE_NAMES, 0)
+    if src is not None and source >= len(first):
+        raise TextError(f"column {src}: found {len(first)} columns in the first row. Name one of these.")
     return source, place(tgt, _TARGET_NAMES, source + 1), header
 
 
@@ -177,14 +179,15 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
         yield row[source].text, row[target].text
 
 
-def describe_csv(path: Path) -> str:
-    """Which delimiter and which columns ``read_csv`` takes, in a line."""
+def describe_csv(path: Path, src: str | None = None, tgt: str | None = None) -> str:
+    """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
     text = read_whole(path).removeprefix("\ufeff")
     delimiter = csv_delimiter(text)
     rows = table_rows(text, path, delimiter)
     first = [cell.text for cell in rows[0]] if rows else []
-    source, target, header = find_columns(first, None, None)
-    names = f"{first[source]!r} to {first[target]!r}, by the header" if header else f"{source + 1} to {target + 1}"
+    source, target, header = find_columns(first, src, tgt)
+    named = header and target < len(first)
+    names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
     return f"{path}: cells are separated by {delimiter!r}; columns {names}."
 
 
