@@ -15,6 +15,7 @@ from glassformer.decoding.batching import check_tokenizers
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
 from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
+from glassformer.text.tokenizer import one_if_equal
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
@@ -135,7 +136,7 @@ def _prepare_run(
         _check_not_ended(run, config.train)
     if (remark := source.describe()) is not None:
         log.log(remark)
-    tokenizers = partial(_read_tokenizers, run, config) if trained else None
+    tokenizers = partial(_read_tokenizers, run) if trained else None
     if tokenizers is None and init is not None:
         tokenizers = partial(getattr, init, "tokenizers")
     text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
@@ -198,10 +199,9 @@ def _prepare_text(
     )
 
 
-def _read_tokenizers(run: RunDirectory, config: RunConfig) -> Tokenizers:
+def _read_tokenizers(run: RunDirectory) -> Tokenizers:
     """An existing run keeps its tokenizers, whose ids its weights were trained with."""
-    src, tgt = run.read_tokenizers()
-    return src, src if config.text.joint else tgt
+    return one_if_equal(*run.read_tokenizers())
 
 
 def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
