@@ -145,3 +145,7 @@ def test_only_defaults_are_given_reasons() -> None:
     line = describe_settings(config, 5000)
     assert "dropout 0.1; " in line
     assert "a sixth of the pairs" not in line
+    config = RunConfig.from_mapping({"model": {"name": "tiny"}, "text": {"tokenizer": "characters"}})
+    line = describe_settings(config, 5000)
+    assert "BPE" not in line
+    assert "a sixth of the pairs" not in line
