@@ -57,7 +57,7 @@ def take_turns(trees: dict[str, Path], turns: int) -> dict[str, dict[str, list[f
             processes = {
                 name: open_processes.enter_context(
                     subprocess.Popen(
-                        [sys.executable, str(Path(__file__).with_name("turns.py")), kind], cwd=tree, text=True,
+                        [sys.executable, str(ROOT / "benchmarks" / "turns.py"), kind], cwd=tree, text=True,
                         env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     )
