@@ -167,19 +167,21 @@ def _named(test: tuple[str, str]) -> str:
 
 def _torture() -> Iterator[str]:
     found = _read("torture.json")
+    faults = [row for rows in found["faults"].values() for row in rows]
+    minutes = " and ".join(f"{run['minutes']:.0f}" for run in found["runs"])
     yield (
-        f"On {found['date']}, {_machine(found['machine'])}: {found['minutes']:.0f} minutes, {found['jobs']} kinds of "
-        f"faults at once, seed {found['seed']}. A fault is survived if the command gives the right result, or says "
-        "what is wrong and ends with another status than 0; if nothing that was there is lost; and if the same "
-        "command repeated leads a training to the very same weights. It is silent if the result is wrong or "
-        "something is lost without a word, and a hang if it takes two minutes or three gigabytes."
+        f"On {found['date']}, {_machine(found['machine'])}, beside other programs: {minutes} minutes. A fault is "
+        "survived if the command gives the right result, or says what is wrong and ends with another status than 0; "
+        "if nothing that was there is lost; and if the same command repeated leads a training to the very same "
+        "weights. It is silent if the result is wrong or something is lost without a word, and a hang if it takes two "
+        "minutes or three gigabytes. Random choices follow from a seed, which each run prints."
     )
     columns = ("injections", "survived", "silent", "tracebacks", "hangs")
     rows = [
         [row["fault"], *([f"skipped: {row['skipped']}"] if row["skipped"] else [f"{row[key]:,}" for key in columns])]
-        for row in found["faults"]
+        for row in faults
     ]
-    total = ["**all**", *(f"**{sum(row[key] for row in found['faults']):,}**" for key in columns)]
+    total = ["**all**", *(f"**{sum(row[key] for row in faults):,}**" for key in columns)]
     yield table(["fault", *columns], [*(row + [""] * (6 - len(row)) for row in rows), total])
     yield "`make torture MINUTES=5` is the form that `.ci/run` calls; the exit status is 1 unless all is survived."
 

@@ -112,13 +112,24 @@ def print_table(tallies: list[Tally]) -> None:
             say(f"\n{tally.fault}: {example}")
 
 
+def write_result(path: Path, found: dict[str, list[Tally]], run: dict[str, float]) -> None:
+    """Add this run to the file; of a kind of fault the last run counts."""
+    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": [], "faults": {}}
+    date = datetime.now(UTC).date().isoformat()
+    result |= {"date": date, "machine": machine()}
+    result["runs"].append({"date": date, "kinds": list(found), **run})
+    for name, tallies in found.items():
+        result["faults"][name] = [{**tally.__dict__, "survived": tally.survived} for tally in tallies]
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=WHOLE_MINUTES)
     parser.add_argument("--jobs", type=int, default=2, help="kinds of faults at once")
     parser.add_argument("--seed", type=int, default=1, help="of every random choice")
     parser.add_argument("--only", nargs="+", choices=list(FAULTS))
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the results are added")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
@@ -129,10 +140,7 @@ def main() -> None:
     minutes = (time.monotonic() - began) / 60
     say(f"\nseed {options.seed}, {minutes:.1f} minutes, {options.jobs} at once")
     if options.json:
-        rows = [{**tally.__dict__, "survived": tally.survived} for tally in tallies]
-        result = {"date": datetime.now(UTC).date().isoformat(), "machine": machine(), "seed": options.seed,
-                  "minutes": minutes, "jobs": options.jobs, "faults": rows}  # fmt: skip
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_result(options.json, found, {"minutes": minutes, "jobs": options.jobs, "seed": options.seed})
     raise SystemExit(any(tally.silent or tally.tracebacks or tally.hangs for tally in tallies))
 
 
