@@ -170,11 +170,11 @@ def _torture() -> Iterator[str]:
     faults = [row for rows in found["faults"].values() for row in rows]
     minutes = " and ".join(f"{run['minutes']:.0f}" for run in found["runs"])
     yield (
-        f"On {found['date']}, {_machine(found['machine'])}, beside other programs: {minutes} minutes. A fault is "
-        "survived if the command gives the right result, or says what is wrong and ends with another status than 0; "
-        "if nothing that was there is lost; and if the same command repeated leads a training to the very same "
-        "weights. It is silent if the result is wrong or something is lost without a word, and a hang if it takes two "
-        "minutes or three gigabytes. Random choices follow from a seed, which each run prints."
+        f"On {found['date']}, {_machine(found['machine'])}, beside many other programs: {minutes} minutes. Random "
+        "choices follow from a seed, which each run prints. A fault is survived if the command gives the right "
+        "result, or says what is wrong and ends with another status than 0; if nothing that was there is lost; and "
+        "if the same command repeated leads a training to the very same weights. It is silent if the result is wrong "
+        "or something is lost without a word, and a hang if it takes two minutes or three gigabytes."
     )
     columns = ("injections", "survived", "silent", "tracebacks", "hangs")
     rows = [
@@ -188,25 +188,36 @@ def _torture() -> Iterator[str]:
 
 def _memory() -> Iterator[str]:
     found = _read("memory.json")
-    training, translating = found["training"], found["translating"]
-    yield f"Of the whole process, by [memory.py](../benchmarks/memory.py), {_machine(found['machine'])}."
-    head = ["", "first", "middle", "last", "most", "slope of the second half"]
-    yield table(head, [
-        [f"training of {training['minutes']:g} minutes, {training['updates']:,} updates", *_sizes(training),
-         f"{training['mib_per_hour']:+.1f} MiB an hour"],
-        [f"translating {translating['sentences']:,} sentences", *_sizes(translating),
-         f"{translating['mib_per_100000_sentences']:+.1f} MiB for 100,000 more"],
-    ])  # fmt: skip
+    training = found["training"]
+    yield (
+        f"Of a whole process in RAM, by [memory.py](../benchmarks/memory.py), {_machine(found['machine'])}. The "
+        "slope is a least-squares line through the second half of the samples."
+    )
+    rows = [[f"training of {training['minutes']:g} minutes, {training['updates']:,} updates", *_sizes(training),
+             f"{training['mib_per_hour']:+.1f} MiB an hour"]]  # fmt: skip
+    if "translating" in found:
+        rows.append(_translating("the bundled model", found["translating"]))
+    yield table(["", "first", "last", "most", "slope"], rows)
+    growth = _read("decoding_growth.json")
+    yield (
+        "By [decoding_growth.py](../benchmarks/decoding_growth.py), on an earlier day, with the random weights of "
+        "`small`:"
+    )
+    yield table(["", "first", "last", "most", "slope"], [_translating("int8", growth["long_input"])])
+
+
+def _translating(what: str, row: dict[str, Any]) -> list[str]:
+    slope = f"{row['mib_per_100000_sentences']:+.1f} MiB for 100,000 more"
+    return [f"translating {row['sentences']:,} sentences, {what}", *_sizes(row), slope]
 
 
 def _sizes(row: dict[str, Any]) -> list[str]:
-    return [f"{row[f'{which}_mib']:.0f} MiB" for which in ("first", "middle", "last", "most")]
+    return [f"{row[f'{which}_mib']:.0f} MiB" for which in ("first", "last", "most")]
 
 
 def _machine(machine: dict[str, Any]) -> str:
-    return (
-        f"on {machine['processor']}, {machine['cores']} cores, PyTorch {machine['torch']}, Python {machine['python']}"
-    )
+    where = f"on {machine['processor']}, {machine['cores']} cores"
+    return f"{where}, PyTorch {machine['torch']}, Python {machine['python']}"
 
 
 def _read(name: str) -> dict[str, Any]:
