@@ -49,10 +49,10 @@ def seconds_of(
     return {f"{cell} {arm}": seconds for cell in cells for arm, seconds in measured[cell]["seconds"].items()}
 
 
-def take_turns(trees: dict[str, Path], turns: int) -> dict[str, dict[str, list[float]]]:
+def take_turns(trees: dict[str, Path], turns: int, kinds: list[str]) -> dict[str, dict[str, list[float]]]:
     """Seconds of each kind of work of each commit, the first turns left out."""
     found: dict[str, dict[str, list[float]]] = {name: {} for name in trees}
-    for kind in KINDS:
+    for kind in kinds:
         with ExitStack() as open_processes:
             processes = {
                 name: open_processes.enter_context(
@@ -100,6 +100,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--single-sentences", type=int, default=20)
     parser.add_argument("--turns", type=int, default=0, help="of training and of translating with the bundled model")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of work that takes turns")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     random.seed(1)
@@ -117,7 +118,7 @@ def main() -> None:
                     for cell, values in measured.items():
                         seconds[name].setdefault(cell, []).extend(values)
             if options.turns:
-                for name, measured in take_turns(trees, options.turns).items():
+                for name, measured in take_turns(trees, options.turns, options.kinds).items():
                     seconds[name] |= measured
         finally:
             for tree in trees.values():

@@ -174,7 +174,7 @@ def _torture() -> Iterator[str]:
         "choices follow from a seed, which each run prints. A fault is survived if the command gives the right "
         "result, or says what is wrong and ends with another status than 0; if nothing that was there is lost; and "
         "if the same command repeated leads a training to the very same weights. It is silent if the result is wrong "
-        "or something is lost without a word, and a hang if it takes two minutes or three gigabytes."
+        "or something is lost without a word, and a hang if it takes minutes or three gigabytes."
     )
     columns = ("injections", "survived", "silent", "tracebacks", "hangs")
     rows = [

@@ -5,7 +5,7 @@
 Every kind of fault gets its share of the time, and ``--jobs`` of them run at once. A fault is survived if the command
 gives the right result, or says what is wrong and ends with another status than 0; if nothing that was there before is
 lost; and if the same command repeated leads a training to the very same weights. It is silent if the result is wrong
-or something is lost without a word, a traceback if a person sees one, and a hang if it takes minutes or gigabytes.
+or something is lost without a word, a traceback if a person sees one, and a hang if it takes a minute of the processor or three gigabytes.
 The exit status is 1 unless every fault was survived.
 """
 

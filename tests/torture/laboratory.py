@@ -27,7 +27,7 @@ from killing import SETTINGS, write_corpus
 from glassformer.checkpoint import checkpoints
 from glassformer.cli.main import main as glassformer
 
-LONGEST_S = 120  # a command that takes longer hangs
+LONGEST_S, LONGEST_CPU_S = 600, 60  # a command that takes longer hangs
 MOST_MEMORY_MB = 3000  # and one that takes more has no end either
 MOST_OUTPUT = 2**20  # bytes that a pipe holds
 STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -264,7 +264,7 @@ class Command:
             os.kill(self.pid, signal.SIGKILL)
         os.close(handle)
         _, status, usage = os.wait4(self.pid, 0)
-        hung = hung or usage.ru_maxrss > 1024 * MOST_MEMORY_MB
+        hung = hung or usage.ru_maxrss > 1024 * MOST_MEMORY_MB or usage.ru_utime + usage.ru_stime > LONGEST_CPU_S
         out, err = (self._read(end) for end, _ in self._pipes)
         return Ended(os.waitstatus_to_exitcode(status), out, err, hung)
 
