@@ -17,7 +17,8 @@ export function explanationOf(app) {
   const { address } = app.place, story = app.about.stories[address];
   const told = PLACES[address] ?? app.panels[address]?.about;
   if (!story) {
-    const about = told ?? { title: inWords(nameOf(address)), sentence: "" };
+    const weight = app.record.taps.size && app.record.at(address) ? "A learned parameter; each row belongs to one output, each column to one input." : "";
+    const about = told ?? { title: inWords(nameOf(address)), sentence: weight };
     return element("div.explanation", {}, element("h2", {}, about.title), element("p", {}, about.sentence), address === "" ? facts(app) : null, address && !told ? stepsInside(app, address) : null);
   }
   const tap = app.record.taps.get(address), linear = linearOf(address);
