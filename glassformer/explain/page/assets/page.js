@@ -105,7 +105,7 @@ function frame(app) {
   const sentences = app.records.length > 1 ? element("select", { "aria-label": "Sentence", onchange: (/** @type {any} */ event) => app.set({ sentence: Number(event.target.value), step: 0 }) }, app.records.map((/** @type {any} */ record, /** @type {number} */ at) => element("option", { value: at }, record.sentence.source.slice(0, 60)))) : null;
   app.root.replaceChildren(
     element("header.top", {}, element("h1", {}, element("a", { href: "#" }, "glassformer")), sentences, element("div#typing.typing"), element("span.run", {}, run), search, tour, theme),
-    element("div#band.band"), element("div#edits.edits", { "aria-live": "polite" }), element("div#tour", { "aria-live": "polite" }),
+    element("section#band.band", { "aria-label": "Sentence and translation" }), element("div#edits.edits", { "aria-live": "polite" }), element("div#tour", { "aria-live": "polite" }),
     element("main.middle", {}, element("div#figure.figure-column"), element("div#view.view-column", { tabindex: -1 }), element("aside#about.about-column", { "aria-label": "What it is" })),
     element("footer.bottom", {}, element("nav#crumbs", { "aria-label": "Where am I" })),
     element("datalist#addresses", {}, [...app.record.taps.keys()].map((value) => element("option", { value }))));
