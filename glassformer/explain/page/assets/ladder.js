@@ -58,7 +58,7 @@ function strongest(app, address, query, key) {
 export function headsOverview(app, large) {
   /** @type {[string, string, number][]} */
   const kinds = [["encoder", "self_attention", app.config.n_encoder_layers], ["decoder", "self_attention", app.config.n_decoder_layers], ["decoder", "cross_attention", app.config.n_decoder_layers]];
-  return element("div.overview", {}, kinds.map(([stack, sublayer, layers]) => element(`section.heads.${hueOf(`${stack}.${sublayer}`)}`, {},
+  return element(`div.overview${large ? ".large" : ""}`, {}, kinds.map(([stack, sublayer, layers]) => element(`section.heads.${hueOf(`${stack}.${sublayer}`)}`, {},
     element("h3", {}, sublayer === "cross_attention" ? "Cross-attention" : `${inWords(stack)} self-attention`),
     element("div.grid", {}, Array.from({ length: layers }, (_, layer) => {
       const address = `${stack}.layers.${layer}.${sublayer}.weights`;
