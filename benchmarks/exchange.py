@@ -26,6 +26,7 @@ from glassformer.interop.places import read_model
 from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.training.arguments import TrainRequest
+from glassformer.training.display import Display
 from glassformer.training.train import train
 
 SIZES = {
@@ -77,7 +78,7 @@ def make_marian(pairs: Path, directory: Path) -> None:
 def fit(run: Path, data: dict[str, Any], init: Path, *settings: str) -> None:
     """``glassformer train --init``."""
     request = TrainRequest.make(run=run, data=data, init=str(init), overrides=list(settings))
-    train(run, request.source, request.config, init=request.init)
+    train(run, request.source, request.config, Display(), init=request.init)
 
 
 def compare(run: Path, texts: list[str]) -> None:
