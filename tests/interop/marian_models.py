@@ -51,10 +51,11 @@ def pieces(data: bytes) -> list[str]:
     ]
 
 
-def joint_vocabulary(missing: int = 3) -> list[str]:
-    """The pieces of both sides as opus-mt orders them; the last of the source are not in it."""
+def joint_vocabulary(size: int = 0, missing: int = 3) -> list[str]:
+    """The pieces of both sides as opus-mt orders them, with others up to ``size``; the last of the source are missing."""
     found = [*pieces(spm_bytes(1))[: -missing or None], *pieces(spm_bytes(2))]
-    return ["</s>", "<unk>", *dict.fromkeys(found), ">>deu<<", "<pad>"]
+    entries = ["</s>", "<unk>", *dict.fromkeys(found), ">>deu<<"]
+    return [*entries, *(f"▁{number}" for number in range(size - len(entries) - 1)), "<pad>"]
 
 
 def write_spm(directory: Path) -> None:
@@ -62,9 +63,9 @@ def write_spm(directory: Path) -> None:
         (directory / f"{name}.spm").write_bytes(spm_bytes(seed))
 
 
-def write_marian(directory: Path, *, seed: int = 1, **changes: Any) -> Any:
+def write_marian(directory: Path, *, seed: int = 1, size: int = 0, **changes: Any) -> Any:
     """A MarianMT directory as ``save_pretrained`` writes it, and its model."""
-    entries = joint_vocabulary()
+    entries = joint_vocabulary(size)
     pad = len(entries) - 1
     settings = {
         **SIZES, "vocab_size": len(entries), "pad_token_id": pad, "eos_token_id": 0, "decoder_start_token_id": pad,
