@@ -282,7 +282,7 @@ class RunDirectory:
         config, _ = self.read_config()
         if checkpoint is not None:
             return self._load(config, device, checkpoint)
-        said = _once(warn or _warn_on_stderr)
+        said = _once(warn or warn_on_stderr)
         return read_chosen(partial(self.usable_checkpoint, said), partial(self._load, config, device))
 
     def _load(self, config: RunConfig, device: str, checkpoint: Path) -> LoadedRun:
@@ -394,5 +394,6 @@ def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
     return tell
 
 
-def _warn_on_stderr(message: str) -> None:
+def warn_on_stderr(message: str) -> None:
+    """Print a warning to standard error."""
     sys.stderr.write(f"warning: {message}\n")
