@@ -47,7 +47,6 @@ from glassformer.files import (
     sha256,
     write_durably,
 )
-from glassformer.text.prepare import PREPARED_NAMES
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
 
@@ -137,6 +136,8 @@ class RunDirectory:
 
     def _foreign_names(self) -> list[str]:
         """The entries that are not left by a training that was killed before it wrote config.json."""
+        from glassformer.text.prepare import PREPARED_NAMES  # with all that reads text, which translating does not
+
         names = _finished_names(self.path)
         text = _finished_names(self.text) if self.text.is_dir() else set()
         foreign = sorted(names - _WRITTEN_AT_START - {series.name for series in self.series})

@@ -71,9 +71,10 @@ def _check(pattern: Path, out: Path, shards: list[Path]) -> None:
 
 def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iterator[str]]) -> int | None:
     """The number of lines written; None if the shard is finished, -1 if another process has it."""
-    if target.exists():
-        return None
     lock, unfinished = (target.with_name(f".{target.name}.{kind}") for kind in ("lock", "writing"))
+    if target.exists():
+        lock.unlink(missing_ok=True)  # of a process that was killed between the two
+        return None
     with open_to_append(lock) as held:
         try:
             lock_file(held)

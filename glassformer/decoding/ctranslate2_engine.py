@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxtyping import Float
-
 from glassformer.config import DecodeConfig, ModelConfig, RunConfig
 from glassformer.decoding.batching import check_tokenizers
 from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates
@@ -30,6 +28,7 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.workers import available_cores
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 # The precisions, as CTranslate2 calls them.

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jaxtyping import Float
-
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 _END = CONTROL_TOKENS[EOS_ID]  # no other token has this label
