@@ -201,6 +201,7 @@ def test_the_wheel_and_the_source_distribution_hold_the_model(built: Path) -> No
         assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
 
 
+@pytest.mark.slow
 def test_what_the_wheel_holds_translates_on_a_fresh_machine(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -299,19 +300,19 @@ def test_packing_refuses_to_judge_by_what_was_trained_on(
 
 
 @pytest.fixture
-def more(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def augment(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "bundled"))
-    return import_module("more")
+    return import_module("augment")
 
 
-def test_two_sentences_become_one_pair(more: ModuleType) -> None:
+def test_two_sentences_become_one_pair(augment: ModuleType) -> None:
     tired, here = Pair("I am tired.", "Ich bin müde."), Pair("She's here!", "Sie ist hier!")
-    assert more.join_sentences(tired, here) == ("I am tired. She's here!", "Ich bin müde. Sie ist hier!")
-    assert more.join_sentences(Pair("Hello", "Hallo"), here) is None
-    assert more.join_sentences(tired, Pair("Hello.", "Hallo")) is None
+    assert augment.join_sentences(tired, here) == ("I am tired. She's here!", "Ich bin müde. Sie ist hier!")
+    assert augment.join_sentences(Pair("Hello", "Hallo"), here) is None
+    assert augment.join_sentences(tired, Pair("Hello.", "Hallo")) is None
     you = Pair("You lie.", "Du lügst."), Pair("Where's your car?", "Wo ist Ihr Auto?")
-    assert more.join_sentences(*you) is None
-    assert more.join_sentences(you[0], here) == ("You lie. She's here!", "Du lügst. Sie ist hier!")
+    assert augment.join_sentences(*you) is None
+    assert augment.join_sentences(you[0], here) == ("You lie. She's here!", "Du lügst. Sie ist hier!")
 
 
 GO = Pair("Go.", "Geh.")
@@ -338,35 +339,41 @@ GO = Pair("Go.", "Geh.")
     ],
 )
 def test_two_clauses_become_one_sentence(
-    more: ModuleType, first: Pair, second: tuple[str, str], expected: tuple[str, str] | None
+    augment: ModuleType, first: Pair, second: tuple[str, str], expected: tuple[str, str] | None
 ) -> None:
-    assert more.join_clauses(first, Pair(*second), more.CONJUNCTIONS[1]) == expected
+    assert augment.join_clauses(first, Pair(*second), augment.CONJUNCTIONS[1]) == expected
 
 
-def test_before_und_no_clause_is_left_open(more: ModuleType) -> None:
+def test_before_und_no_clause_is_left_open(augment: ModuleType) -> None:
     he, both = Pair("He knows.", "Er weiß es."), Pair("I know who he is.", "Ich weiß, wer er ist.")
-    und, aber = more.CONJUNCTIONS
-    assert more.join_clauses(GO, he, und) == ("Go and he knows.", "Geh und er weiß es.")
-    assert more.join_clauses(both, he, und) is None
-    assert more.join_clauses(both, he, aber) == (
+    und, aber = augment.CONJUNCTIONS
+    assert augment.join_clauses(GO, he, und) == ("Go and he knows.", "Geh und er weiß es.")
+    assert augment.join_clauses(both, he, und) is None
+    assert augment.join_clauses(both, he, aber) == (
         "I know who he is, but he knows.",
         "Ich weiß, wer er ist, aber er weiß es.",
     )
 
 
 def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(
-    more: ModuleType, monkeypatch: pytest.MonkeyPatch
+    augment: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(more, "SENTENCES", 8)
-    monkeypatch.setattr(more, "CLAUSES", 4)
+    monkeypatch.setattr(augment, "SENTENCES", 8)
+    monkeypatch.setattr(augment, "CLAUSES", 4)
     pairs = [Pair(f"I am {n}.", f"Ich bin {n}.") for n in range(40)]
-    found = more.join_pairs(pairs, Random(1))
-    assert found == more.join_pairs(pairs, Random(1)) != more.join_pairs(pairs, Random(2))
+    found = augment.join_pairs(pairs, Random(1))
+    assert found == augment.join_pairs(pairs, Random(1)) != augment.join_pairs(pairs, Random(2))
     for part in (found[:8], found[8:]):
         used = [number for pair in part for number in re.findall(r"\d+", pair.src)]
         assert len(used) == len(set(used)) == 2 * len(part)
     assert [len(found[:8]), len(found[8:])] == [8, 4]
-    assert more.join_pairs([], Random(1)) == []
+    assert augment.join_pairs([], Random(1)) == []
+
+
+@pytest.fixture
+def more(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "bundled"))
+    return import_module("more")
 
 
 def test_what_a_teacher_made_of_a_text_to_judge_by_is_not_learned(

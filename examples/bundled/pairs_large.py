@@ -17,8 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from more import join_pairs
-from pairs import drop_end_marks
+from augment import drop_end_marks, join_pairs
 
 from glassformer.tasks import load_task
 from glassformer.text.corpus import Pair, read_pairs

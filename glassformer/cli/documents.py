@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from glassformer.errors import ConfigError
+from glassformer.files import real_path
 
 if TYPE_CHECKING:
     from glassformer.config import DecodeConfig
@@ -45,7 +46,7 @@ def check_input(path: Path | None, out: Path | None, *, others: list[str]) -> No
         return
     if path is None:
         raise ConfigError("--out: found without --input, expected the file to translate: --input F --out G.")
-    if path.resolve() == out.resolve():
+    if real_path(path) == real_path(out):
         raise ConfigError(f"--out: found {out}, which is --input, expected another file. Name another --out.")
 
 
@@ -61,7 +62,10 @@ def translate_document(
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at."""
     from glassformer.documents import FileTranslator, Glossary, Memory
+    from glassformer.text.formats.tables import describe_csv
 
+    if path.suffix.lower() == ".csv":
+        typer.echo(describe_csv(path, columns.column, columns.into), err=True)
     files = FileTranslator(
         translator,
         options,

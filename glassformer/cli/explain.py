@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError
 if TYPE_CHECKING:
     from glassformer.explain.walk_kinds import MadeWalk
 
+EXAMPLE = "I love you, too."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
 
 
@@ -128,6 +129,40 @@ def trace(
     else:
         parts = layer is not None or head is not None
         print_walk(walked, console, values=values, all_layers=all_layers or parts)
+
+
+def explore(
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="What to look into; one sentence or several", show_default=False),
+    ] = None,
+    run: opt.Run = None,
+    tgt: Annotated[
+        list[str] | None,
+        typer.Option(help="The target to force, one for each TEXT; the model's own translation if none"),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write")] = Path("page.html"),
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser")] = False,
+    device: opt.Device = "auto",
+) -> None:
+    """Write one HTML page in which every number of TEXT's way through the model can be looked at; no network.
+
+    [bold]glassformer explore "I love you, too." --open[/bold]
+    [bold]glassformer explore "A man sleeps." --run runs/first --out first.html[/bold]
+    """
+    from glassformer.explain.walk_kinds import WalkRequest
+
+    place = opt.run_or_bundled(run)
+    sources = [from_shell(text) for text in texts or [EXAMPLE]]
+    targets = [from_shell(text) for text in tgt] if tgt else None
+    made = WalkRequest(run=place, sources=sources, targets=targets, device=device).make()
+    text = made.walk.to_page(out, run=place.name)
+    address = out.absolute().as_uri()
+    typer.echo(f"{out}: {len(text.encode()) / 1e6:.1f} MB. Open it in a browser: {address}")
+    if open_it:
+        import webbrowser
+
+        webbrowser.open(address)
 
 
 def _report(made: "MadeWalk") -> None:

@@ -78,7 +78,9 @@ def translate(
     ] = None,
     language: Annotated[
         str | None,
-        typer.Option(help="The target language of a .tmx file: de", rich_help_panel=_DOCUMENT),
+        typer.Option(
+            help="The target language that a .tmx, .xliff or .po file does not name: de", rich_help_panel=_DOCUMENT
+        ),
     ] = None,
     prefix: Annotated[
         str | None, typer.Option(help="What each translation begins with", rich_help_panel=_CONSTRAINTS)
@@ -185,7 +187,7 @@ def translate(
                     _print_heatmap(translation, parts=(layer, head))
                 sys.stdout.flush()
                 if not as_json:
-                    _warn(number, translation)
+                    _warn(number, translation, translator)
 
 
 class _Processes(Protocol):
@@ -282,14 +284,16 @@ def _print_pieces(pieces: Iterator[str]) -> None:
     typer.echo()
 
 
-def _warn(number: int, translation: "Translation") -> None:
-    """Warn of a text that was cut and of phrases that do not occur, which --json shows as fields."""
+def _warn(number: int, translation: "Translation", translator: "Translator") -> None:
+    """Warn of a text that was cut, missing phrases and doubtful translations; --json has fields for them."""
     if translation.source_truncated:
         typer.echo(f"warning: text {number}: is longer than the model takes; its end was not translated.", err=True)
     if unmet := translation.hypotheses[0].unmet:
         typer.echo(
             f"warning: text {number}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True
         )
+    if translator.confidence is not None and (doubt := translator.confidence.warning(translation)):
+        typer.echo(f"warning: text {number}: {doubt}.", err=True)
 
 
 def _line(translation: "Translation", *, attention: bool, align: bool, as_json: bool, parts: _Parts) -> str:

@@ -47,6 +47,11 @@ _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its f
 
 def check_options(options: DecodeConfig) -> None:
     """Raise ``ConfigError`` for an option that CTranslate2 does not have."""
+    if options.early_stopping != "beam" and options.rows_per_source > 1 and not options.sample:
+        raise ConfigError(
+            f"decode.early_stopping: found {options.early_stopping!r} with engine ctranslate2, which ends a "
+            "search when beam outputs have ended; expected 'beam'. Give --early-stopping beam, or use --engine torch."
+        )
     for name, (neutral, reason) in _REFUSED.items():
         found = getattr(options, name)
         if found != neutral:
@@ -261,9 +266,9 @@ class CTranslate2Engine:
         return list(zip(rows, self._log_probs([job.sources[row]] * len(rows), rows), strict=True))
 
     def _rank(self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]) -> list[Candidate]:
-        alpha = job.options.length_penalty
+        alpha, norm = job.options.length_penalty, job.options.length_norm
         candidates = [
-            Candidate(ids, log_prob, log_prob / length_penalty(len(ids), alpha), ids[-1] != self.config.eos_id)
+            Candidate(ids, log_prob, log_prob / length_penalty(len(ids), alpha, norm), ids[-1] != self.config.eos_id)
             for ids, log_prob in outputs
         ]
         return rank_candidates(candidates, job.options.n_best)

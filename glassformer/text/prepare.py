@@ -34,7 +34,7 @@ from glassformer.text.corpus import Pair, is_validation
 from glassformer.text.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.tokenizer import EOS_ID, Tokenizer
-from glassformer.text.workers import available_cores, map_chunks
+from glassformer.text.workers import available_cores, map_chunks, most_workers
 
 PairSource = Callable[[], Iterator[Pair]]
 """Starts a new stream of the same pairs at each call."""
@@ -250,7 +250,7 @@ def _build(
         remove(directory / left)
     remove_unfinished(directory)
     sync(directory)
-    workers = config.workers or available_cores()
+    workers = min(config.workers or available_cores(), most_workers())
     counting = _with_progress("pairs read", pairs(), None, on_progress)
     stats = CorpusStats.from_chunks(map_chunks(count_chunk, chunks(counting), workers), config, split=valid is None)
     # Read before the long work, so that a mistake in the validation text is reported early.

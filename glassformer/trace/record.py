@@ -7,7 +7,7 @@ from 1, under the name ``n``, and its gradient under ``n.gradient``.
 """
 
 import json
-import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ class Trace:
         from safetensors import SafetensorError
 
         place = Path(directory).absolute()
-        temporary = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+        temporary = place.parent / f".{secrets.token_hex(8)}.tmp"  # short, and a name for the root too
         try:
             found = {entry.name for entry in place.iterdir()} if place.exists() else set()
             if found and (_INDEX not in found or found - _KNOWN_FILES or not _is_index(place / _INDEX)):

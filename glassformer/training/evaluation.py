@@ -25,6 +25,7 @@ from glassformer.text.batches import collate, plan_batches
 from glassformer.text.corpus import Pair
 from glassformer.text.dataset import EncodedPairs
 from glassformer.text.prepare import PreparedText
+from glassformer.training.diagnosis import Example
 from glassformer.training.fused_loss import Objective
 from glassformer.training.train_step import autocast
 from glassformer.world import ALONE, World
@@ -52,8 +53,8 @@ class Scores:
 class Validation:
     """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
 
-    ``sample`` is one source, its translation and its reference; ``encoder_collapse`` is explained at the function of
-    that name.
+    ``sample`` is one source, its translation and its reference; ``examples`` are all that were translated, in the
+    first process; in others there are none. ``encoder_collapse`` is explained at the function of that name.
     """
 
     update: int
@@ -61,6 +62,7 @@ class Validation:
     scores: Scores
     sample: tuple[str, str, str]
     encoder_collapse: float
+    examples: tuple[Example, ...] = ()
 
     @property
     def perplexity(self) -> float:
@@ -99,7 +101,9 @@ def validate(
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
     index = update % len(pairs)
     sample = world.broadcast(lambda: (pairs[index].src, outputs[index], pairs[index].tgt))
-    return Validation(update, loss, scores, sample, collapse)
+    translated = zip(pairs, outputs, strict=True) if world.is_first else ()
+    examples = tuple(Example(pair.src, output, pair.tgt) for pair, output in translated)
+    return Validation(update, loss, scores, sample, collapse, examples)
 
 
 def validation_loss(

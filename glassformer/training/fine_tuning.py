@@ -16,6 +16,7 @@ from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import MANIFEST, read_json
 from glassformer.config import RunConfig
 from glassformer.errors import ConfigError, nearest
+from glassformer.files import real_path
 from glassformer.run_directory import WEIGHTS, LoadedRun, load_run
 from glassformer.text.tokenizer import Tokenizer
 
@@ -53,7 +54,10 @@ class InitialModel:
     def to_mapping(self) -> dict[str, str]:
         """Which checkpoint it is, and the sum of its weights, for config.json."""
         files = read_json(self.run.checkpoint / MANIFEST)["files"]
-        return {"checkpoint": str(self.run.checkpoint.resolve()), "sha256": files[f"{WEIGHTS}.safetensors"]["sha256"]}
+        return {
+            "checkpoint": str(real_path(self.run.checkpoint)),
+            "sha256": files[f"{WEIGHTS}.safetensors"]["sha256"],
+        }
 
     def check(self, config: RunConfig) -> None:
         """Raise ``ConfigError`` if a setting contradicts the model."""

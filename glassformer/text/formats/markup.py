@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number, trim
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number, trim, write_parts
 
 # Elements inside a sentence. All others end it.
 _INLINE = {
@@ -44,7 +46,7 @@ class _Reader(HTMLParser):
         """Read the whole text."""
         self.feed(self._text)
         self.close()
-        self._end_run(len(self._text))
+        self._end_run(self._untranslated[0][1] if self._untranslated else len(self._text))
 
     def _end_run(self, end: int) -> None:
         if self._start is not None and any(isinstance(part, str) and part.strip() for part in self._parts):
@@ -135,8 +137,7 @@ def _html_segment(text: str, start: int, end: int, parts: list[Part]) -> Segment
     before, inner, after = trim(parts)
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        written = "".join(part.raw if isinstance(part, Code) else _escape_html(part) for part in translated)
-        return [Edit(start, end, f"{before}{written}{after}")]
+        return [Edit(start, end, f"{before}{write_parts(translated, _escape_html)}{after}")]
 
     inner = tuple(re.sub(r"[ \t\r\n]+", " ", part) if isinstance(part, str) else part for part in inner)
     return Segment(inner, line_number(text, start), edits)
@@ -148,6 +149,11 @@ def _escape_html(text: str) -> str:
 
 def markdown_segments(text: str, path: Path) -> list[Segment]:
     """The paragraphs, headings, items and cells of a Markdown text. Code, links' addresses and HTML are codes."""
+    if (alone := re.search(r"\r(?!\n)", text)) is not None:
+        raise TextError(
+            f"{path}:{line_number(text, alone.start())}: found a carriage return without a line feed, expected line "
+            "feeds. Replace it."
+        )
     body = _FRONT_MATTER.match(text)
     first = text.count("\n", 0, body.end()) if body else 0
     lines = text.split("\n")
@@ -156,17 +162,21 @@ def markdown_segments(text: str, path: Path) -> list[Segment]:
         starts.append(starts[-1] + len(line) + 1)
     segments: list[Segment] = []
     line_now, column = -1, 0
-    for token in _markdown().parse("\n".join(["" for _ in lines[:first]] + lines[first:])):
+    tokens = _markdown().parse("\n".join(["" for _ in lines[:first]] + lines[first:]))
+    for before, token in pairwise(tokens):
         if token.type != "inline" or token.map is None or not token.content.strip():
             continue
         if token.map[0] != line_now:
             line_now, column = token.map[0], 0
-        place = _find_content(lines, token.map[0], token.map[1], column, token.content)
+        in_table = before.type in ("th_open", "td_open")
+        content = token.content.replace("|", "\\|") if in_table else token.content
+        place = _find_content(lines, token.map[0], token.map[1], column, content)
         if place is None:
             continue
         (first_line, start), (last_line, end) = place
         column = end
-        segments.append(_markdown_segment(starts[first_line] + start, starts[last_line] + end, first_line + 1, token))
+        span = starts[first_line] + start, starts[last_line] + end
+        segments.append(_markdown_segment(*span, first_line + 1, token, in_table=in_table))
     return segments
 
 
@@ -194,13 +204,27 @@ def _find_content(
     return (start, first), (last, end)
 
 
-def _markdown_segment(start: int, end: int, line: int, token: Any) -> Segment:
+def _markdown_segment(start: int, end: int, line: int, token: Any, *, in_table: bool) -> Segment:
     parts = _inline_parts(token)
+    texts = "".join(part for part in parts if isinstance(part, str))
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        return [Edit(start, end, join_parts(translated).replace("\n", " "))]
+        text = write_parts(translated, partial(_escape_markdown, source=texts)).replace("\n", " ")
+        if translated and isinstance(translated[0], str):
+            text = _BLOCK_START.sub(r"\1\\\2", text)
+        return [Edit(start, end, text.replace("|", "\\|") if in_table else text)]
 
     return Segment(parts, line, edits)
+
+
+# What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.
+_BLOCK_START = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))")
+_INLINE_SIGNS = re.compile(r"[*_`\[\]<~]")
+
+
+def _escape_markdown(text: str, source: str) -> str:
+    """``text`` with a backslash before each sign of markup that no text of the source has."""
+    return _INLINE_SIGNS.sub(lambda sign: sign[0] if sign[0] in source else f"\\{sign[0]}", text)
 
 
 def _inline_parts(token: Any) -> tuple[Part, ...]:

@@ -10,12 +10,15 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number, write_parts
 from glassformer.text.lines import LONGEST_LINE, open_text, read_whole
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a text whose content is to be translated; that of the others is code.
 _ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
+
+
+_ENCODING = re.compile(r"""<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
 
 
 def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
@@ -142,8 +145,15 @@ class Node:
 def parse_xml(text: str, path: Path) -> Node:
     """The document as a tree whose nodes know their places in ``text``; ``TextError`` if it is not well-formed.
 
-    Declarations of entities are refused: the text would not say what it holds.
+    Declarations of entities are refused: the text would not say what it holds. So are those of another encoding than
+    UTF-8, which would be wrong of what is written.
     """
+    declared = _ENCODING.match(text)
+    if declared is not None and declared[1].upper() not in ("UTF-8", "UTF8"):
+        raise TextError(
+            f"{path}:1: declares the encoding {declared[1]}, expected UTF-8. Convert it (iconv -f {declared[1]} -t "
+            "UTF-8) and correct its first line."
+        )
     raw = text.encode("utf-8")
     # The character at each byte: expat counts bytes.
     characters = None if len(raw) == len(text) else list(accumulate((byte & 0xC0) != 0x80 for byte in raw))
@@ -226,20 +236,40 @@ def _unescape(raw: str) -> str:
     return re.sub(r"&(#?\w+);", character, raw)
 
 
-def write_xml_parts(parts: Sequence[Part]) -> str:
-    """Text with its special characters escaped, codes as they are."""
-    return "".join(part.raw if isinstance(part, Code) else escape(part) for part in parts)
+def xliff_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
+    """The units of XLIFF 1.2 or 2 whose target is missing or empty, without those that are not to be translated.
 
-
-def xliff_segments(text: str, path: Path) -> list[Segment]:
-    """The units of XLIFF 1.2 or 2 whose target is missing or empty, without those that are not to be translated."""
+    XLIFF 2 wants the target language of a file with targets: ``language`` becomes its ``trgLang`` if it has none.
+    Raises ``TextError`` if there is neither.
+    """
     root = parse_xml(text, path)
-    units = [
-        *root.find_all("trans-unit"),
-        *(part for unit in root.find_all("unit") for part in unit.find_all("segment")),
-    ]
-    units = [unit for unit in units if unit.attributes.get("translate") != "no"]
-    return [_unit_segment(text, unit) for unit in units if _lacks_target(text, unit)]
+    units = [unit for unit in _translatable_units(root, translate=True) if _lacks_target(text, unit)]
+    named = _name_target(text, path, root, language) if units else []
+    return [_unit_segment(text, unit, named if number == 0 else []) for number, unit in enumerate(units)]
+
+
+def _name_target(text: str, path: Path, root: Node, language: str | None) -> list[Edit]:
+    top = root.child("xliff")
+    if top is None or not top.attributes.get("version", "").startswith("2") or "trgLang" in top.attributes:
+        return []
+    if language is None:
+        raise TextError(
+            f"{path}: names no target language, expected trgLang in <xliff>, as XLIFF 2 has it. Give --language, for "
+            "example de."
+        )
+    end = _after_attributes(text, top.start)
+    return [Edit(end, end, f" trgLang={quoteattr(language)}")]
+
+
+def _translatable_units(node: Node, *, translate: bool) -> Iterator[Node]:
+    """The units (1.2) and segments (2) in their order; ``translate`` holds for what an element encloses."""
+    for child in node.children:
+        own = child.attributes.get("translate", "yes" if translate else "no") == "yes"
+        if child.name in ("trans-unit", "segment"):
+            if own:
+                yield child
+        else:
+            yield from _translatable_units(child, translate=own)
 
 
 def _lacks_target(text: str, unit: Node) -> bool:
@@ -247,18 +277,20 @@ def _lacks_target(text: str, unit: Node) -> bool:
     return source is not None and (target is None or not text[target.inner : target.inner_end].strip())
 
 
-def _unit_segment(text: str, unit: Node) -> Segment:
+def _unit_segment(text: str, unit: Node, others: list[Edit]) -> Segment:
+    """The segment of a unit; ``others`` are edits that the file needs besides."""
     source, target = unit.child("source"), unit.child("target")
     assert source is not None
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
-        written = write_xml_parts(parts)
+        written = write_parts(parts, escape)
         if target is not None:
-            return [_fill_element(text, target, written)]
+            return [*others, _fill_element(text, target, written)]
         assert source is not None
         prefix = text[source.start + 1 :].partition("source")[0]  # of a namespace
         indent = _indent(text, source.start)
-        return [Edit(source.end, source.end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
+        end = (unit.child("seg-source") or source).end
+        return [*others, Edit(end, end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
 
     return Segment(xml_parts(text, source), line_number(text, unit.start), edits)
 
@@ -337,7 +369,7 @@ def _memory_segment(text: str, unit: Node, seg: Node, target: Node | None, langu
     last = [node for node in unit.children if node.name == "tuv"][-1]
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
-        written = write_xml_parts(parts)
+        written = write_parts(parts, escape)
         if own is not None:
             return [_fill_element(text, own, written)]
         variant = f"{_indent(text, last.start)}<tuv xml:lang={quoteattr(language)}><seg>{written}</seg></tuv>"

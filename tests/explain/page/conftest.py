@@ -1,10 +1,11 @@
-"""Runs the page's modules in Node.js, each time with data of this test."""
+"""Runs the page's modules in Node.js, each time with data of this test; a model as those modules take it."""
 
 import base64
 import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import glassformer.explain
+from glassformer.model import Transformer
 
 ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
 PREAMBLE = """
@@ -62,3 +64,16 @@ def run_js(tmp_path: Path) -> Callable[..., Any]:
         return json.loads(result.read_text(encoding="utf-8"), object_hook=_unpack)
 
     return run
+
+
+@pytest.fixture
+def packed() -> Callable[[Transformer], dict[str, Any]]:
+    """Configuration and float32 weights of a model."""
+
+    def pack(model: Transformer) -> dict[str, Any]:
+        weights = {
+            name: {"shape": list(one.shape), "data": one.detach().numpy()} for name, one in model.named_parameters()
+        }
+        return {"config": asdict(model.config), "weights": weights}
+
+    return pack

@@ -9,7 +9,6 @@ import torch
 
 from glassformer.config import ModelConfig
 from glassformer.explain.recording import record_pass
-from glassformer.model import Transformer
 from glassformer.trace import Trace, tracing
 
 IMPORT = 'import { createModel, erf, SETTINGS } from "./model.js";'
@@ -18,13 +17,6 @@ MAKE = """
 """
 SRC, TGT = [5, 6, 7, 8, 2, 0, 0], [1, 9, 4, 5, 8]
 TOLERANCE = {"rtol": 1e-5, "atol": 2e-5}
-
-
-def packed(model: Transformer) -> dict[str, Any]:
-    weights = {
-        name: {"shape": list(one.shape), "data": one.detach().numpy()} for name, one in model.named_parameters()
-    }
-    return {"config": asdict(model.config), "weights": weights}
 
 
 def assert_same_taps(found: dict[str, Any], expected: Trace) -> None:
@@ -36,7 +28,7 @@ def assert_same_taps(found: dict[str, Any], expected: Trace) -> None:
         torch.testing.assert_close(value, step.value.float(), **TOLERANCE, msg=lambda m, s=step: f"{s.address}: {m}")
 
 
-def test_every_choice_of_the_config_gives_pytorchs_taps(run_js, small_model, every_option) -> None:
+def test_every_choice_of_the_config_gives_pytorchs_taps(run_js, small_model, every_option, packed) -> None:
     models = [small_model(**options) for options in every_option]
     found = run_js(
         IMPORT,
@@ -61,7 +53,7 @@ EDITS = [
 ]
 
 
-def test_edits_act_as_those_of_a_trace(run_js, small_model) -> None:
+def test_edits_act_as_those_of_a_trace(run_js, small_model, packed) -> None:
     model = small_model()
 
     def change(address: str, cells: tuple[Any, ...], make: Any) -> dict[str, Any]:
@@ -89,7 +81,7 @@ def test_edits_act_as_those_of_a_trace(run_js, small_model) -> None:
     assert_same_taps(found, record_pass(model, torch.tensor([SRC]), torch.tensor([TGT]), edits=edits))
 
 
-def test_a_hidden_source_token_is_hidden_from_encoder_and_decoder(run_js, small_model) -> None:
+def test_a_hidden_source_token_is_hidden_from_encoder_and_decoder(run_js, small_model, packed) -> None:
     model, seen = small_model(), torch.tensor([1, 0, 1, 1, 1, 1, 1], dtype=torch.bool)
     found = run_js(
         IMPORT,
@@ -104,7 +96,7 @@ def test_a_hidden_source_token_is_hidden_from_encoder_and_decoder(run_js, small_
     assert_same_taps(found, record_pass(model, torch.tensor([SRC]), torch.tensor([TGT]), edits=hide))
 
 
-def test_a_source_that_is_hidden_whole_gives_zeros_as_in_pytorch(run_js, small_model) -> None:
+def test_a_source_that_is_hidden_whole_gives_zeros_as_in_pytorch(run_js, small_model, packed) -> None:
     model = small_model()
     found = run_js(
         IMPORT,
@@ -119,7 +111,7 @@ def test_a_source_that_is_hidden_whole_gives_zeros_as_in_pytorch(run_js, small_m
     assert_same_taps(found, record_pass(model, torch.tensor([SRC]), torch.tensor([TGT]), edits=hide))
 
 
-def test_steps_with_a_cache_have_the_logits_and_taps_of_pytorchs_steps(run_js, small_model, options) -> None:
+def test_steps_with_a_cache_have_the_logits_and_taps_of_pytorchs_steps(run_js, small_model, options, packed) -> None:
     models = [small_model(**choices) for choices in options]
     found = run_js(
         IMPORT,
@@ -176,7 +168,7 @@ def test_a_choice_that_is_not_known_is_refused_by_name(run_js, small_config, set
         ({"address": "decoder.output", "operation": "set", "value": [1, 2]}, "decoder.output: the edit gives 2 numbers"),
     ],
 )  # fmt: skip
-def test_an_edit_without_effect_is_refused(run_js, small_model, edit, expected) -> None:
+def test_an_edit_without_effect_is_refused(run_js, small_model, edit, expected, packed) -> None:
     message = run_js(
         IMPORT,
         MAKE + "try { make(data.model).forward([5, 2], data.tgt, { edits: [data.edit] }); } catch (error) { return error.message; }",

@@ -823,7 +823,8 @@ export class Transformer {
   constructor(config, weights) {
     this.path = "";
     this.config = config;
-    this.weights = new Map([...weights, ...buffers(config)]);
+    this.computed = buffers(config);
+    this.weights = new Map([...weights, ...this.computed]);
     this.tied = tie(config);
     this.srcEmbedding = new Embedding("src_embedding", config, config.src_vocab);
     this.tgtEmbedding = new Embedding("tgt_embedding", config, config.tgt_vocab);
@@ -850,6 +851,25 @@ export class Transformer {
     const unused = pass.edits.find((edit) => !pass.used.has(edit));
     if (unused) throw new Error(`${unused.address}: matched no tap that was passed and no weight.`);
     return { memory, logits };
+  }
+
+  /** A weight or table by its address, with the edits of it. @param {string} name @param {Edit[]} [edits] @returns {Tensor} */
+  weight(name, edits = []) {
+    return new Pass(this, { edits }).weight(name);
+  }
+
+  /** The logits that the output projection makes of one vector; with `norm = "pre"` through the final norm. @param {Float32Array} vector @param {Edit[]} [edits] @returns {Float32Array} */
+  project(vector, edits = []) {
+    const pass = new Pass(this, {}), x = new Tensor([1, vector.length], vector);
+    const norm = this.decoder.finalNorm;
+    pass.edits = edits.filter((edit) => !norm || !matches(edit.address, `${norm.path}.output`));
+    return this.outputProjection.linear.forward(pass, norm ? norm.forward(pass, x) : x).data;
+  }
+
+  /** How many numbers were learned. */
+  get parameters() {
+    const learned = [...this.weights].filter(([name]) => !this.computed.has(name));
+    return learned.reduce((sum, [, { data }]) => sum + data.length, 0);
   }
 
   /** An empty cache for one hypothesis. */
