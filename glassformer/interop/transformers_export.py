@@ -8,6 +8,7 @@ sinusoids, all sines before all cosines, so that the weights are permuted; targe
 import json
 import secrets
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from glassformer.interop.transformers import ARCHITECTURE_OF, WEIGHTS_FILE, thei
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import LoadedRun
 from glassformer.text.tokenizer import CONTROL_TOKENS
+
+BANNED = -1e4  # as a logit
 
 
 def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
@@ -82,6 +85,22 @@ def export_weights(model: Transformer) -> dict[str, Tensor]:
     if config.norm == "pre":
         theirs |= {f"model.{side}.embed_positions.weight": _sines_first(model) for side in ("encoder", "decoder")}
     return {name: value.contiguous().clone() for name, value in theirs.items()}
+
+
+def transformers_model(model: Transformer, banned: Collection[int] = ()) -> Any:
+    """The model of Hugging Face's own class, in memory, in eval mode; no output holds <pad>, <s> or ``banned``."""
+    import transformers
+
+    check_exportable(model.config)
+    settings = model_settings(model.config)
+    name = ARCHITECTURE_OF[model.config.norm]
+    config = getattr(transformers, "MarianConfig" if model.config.norm == "post" else "PegasusConfig")(**settings)
+    made = getattr(transformers, name)(config)
+    weights = export_weights(model)
+    weights["final_logits_bias"][0, [model.config.pad_id, model.config.bos_id, *banned]] = BANNED
+    made.load_state_dict(weights, strict=False)  # tied matrices are there once
+    made.tie_weights()
+    return made.eval()
 
 
 def _sines_first(model: Transformer) -> Tensor:
@@ -145,7 +164,8 @@ def search_settings(options: DecodeConfig, config: ModelConfig) -> dict[str, Any
         "num_beams": options.beam, "length_penalty": options.length_penalty,
         "early_stopping": {"beam": True, "heuristic": False, "never": "never"}[options.early_stopping],
         "no_repeat_ngram_size": options.no_repeat_ngram,
-        "max_length": min(config.max_length, 512), "bad_words_ids": [[config.pad_id], [config.bos_id]],
+        "max_length": config.max_length if options.max_length_a else min(options.max_length_b + 1, config.max_length),
+        "bad_words_ids": [[config.pad_id], [config.bos_id]],
         "pad_token_id": config.pad_id, "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
         "decoder_start_token_id": config.bos_id, "forced_eos_token_id": None,
     }  # fmt: skip

@@ -214,6 +214,17 @@ def test_the_header_of_a_filled_template_is_right() -> None:
     assert fill("po", header + 'msgid "a"\nmsgstr ""\n')[0].startswith(PO_HEADER)
 
 
+@pytest.mark.parametrize(
+    "page", sorted((Path(__file__).parents[2] / "docs").glob("*.md")), ids=lambda path: path.name
+)
+def test_a_page_that_is_translated_into_itself_says_the_same(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    segments = FORMATS[".md"](text, page, FormatOptions())
+    again = apply_edits(text, [edit for one in segments for edit in one.edits(find_codes(one.parts))])
+    assert again.split() == text.split()
+    assert len(segments) > 10
+
+
 def test_a_language_that_the_file_does_not_name_is_put_in() -> None:
     unnamed = XLIFF2.replace(' trgLang="de"', "").format('<unit id="1"><segment><source>a</source></segment></unit>')
     with pytest.raises(TextError, match=r"names no target language, expected trgLang"):
@@ -253,6 +264,7 @@ def test_columns_are_taken_by_name_or_number() -> None:
         ("tmx", TMX.format('<tu><tuv xml:lang="en"><seg>a</seg></tuv></tu>'), "no unit has two languages"),
         ("xliff", '<!DOCTYPE x [<!ENTITY a "b">]><xliff/>', "declares entities"),
         ("xliff", '<?xml version="1.0" encoding="ISO-8859-1"?><xliff/>', "declares the encoding ISO-8859-1"),
+        ("xliff", "<a>" * 300 + "</a>" * 300, "nests more than 200 elements"),
         ("csv", '"abc,\nx,\n', r"file\.csv:1: a quotation mark is not closed"),
         ("csv", 'x,\n"a" b,\n', r"file\.csv:2: a quotation mark is not closed, or text follows"),
         ("md", "a\rb\n", r"file\.md:1: found a carriage return"),

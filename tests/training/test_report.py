@@ -52,7 +52,10 @@ def test_wrong_words_are_those_that_must_change() -> None:
     [(10, "no more than a look"), (6, "writes drafts"), (3, "most need work"), (1, "not of use yet")],
 )
 def test_the_share_of_good_sentences_has_a_meaning(good: int, meaning: str) -> None:
-    assert meaning in Shares(good, 0, 10).line()
+    line = Shares(good, 0, 10).line()
+    assert meaning in line
+    assert "a rough picture only" in line
+    assert "rough" not in Shares(10 * good, 0, 100).line()
 
 
 def curve(*losses: float) -> list[dict[str, Any]]:
@@ -105,7 +108,7 @@ def test_a_training_ends_with_words_and_a_page(
     held_out = len(outcome.final.examples)
     assert held_out == outcome.final.scores.sentences > 10
     text = "\n".join(lines.lines)
-    assert f"Of {held_out} held-out sentences, which the model did not learn from, " in text
+    assert f"Of {held_out} held-out sentences, which this training has not seen, " in text
     assert "Chosen for 383 pairs: 1 + 1 layers of width 32" in text
     assert "ppl (among how many words it wavers)" in text
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
