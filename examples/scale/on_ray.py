@@ -3,8 +3,8 @@
     pip install ray 'glassformer[fast]'
     python examples/scale/on_ray.py --run runs/first --input 'shards/*.txt' --out translated --tasks 8 --cores 4
 
-The shards, the run and ``--out`` lie on a file system that all nodes see. A task takes the shards that no other has, so
-Ray may start a task that it lost again.
+The shards, the run and ``--out`` lie on a file system that all nodes see. A task takes the shards that no other has,
+so Ray may start a task that it lost again.
 """
 
 import argparse
@@ -33,8 +33,8 @@ def main() -> None:
     options = parser.parse_args()
     ray.init()
     command = [
-        sys.executable, "-m", "glassformer", "translate", "--input", options.input, "--out", str(options.out.absolute()),
-        "--engine", "ctranslate2", "--workers", str(options.cores), *(["--run", options.run] if options.run else []),
+        sys.executable, "-m", "glassformer", "translate", "--input", options.input,
+        "--out", str(options.out.absolute()), "--engine", "ctranslate2", "--workers", str(options.cores), *(["--run", options.run] if options.run else []),
     ]  # fmt: skip
     task = ray.remote(num_cpus=options.cores, max_retries=3, retry_exceptions=True)(translate)
     waiting = [task.remote(command) for _ in range(options.tasks)]
