@@ -32,10 +32,9 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=1, help="of each task")
     options = parser.parse_args()
     ray.init()
-    command = [
-        sys.executable, "-m", "glassformer", "translate", "--input", options.input,
-        "--out", str(options.out.absolute()), "--engine", "ctranslate2", "--workers", str(options.cores), *(["--run", options.run] if options.run else []),
-    ]  # fmt: skip
+    command = [sys.executable, "-m", "glassformer", "translate", "--engine", "ctranslate2"]
+    command += ["--input", options.input, "--out", str(options.out.absolute()), "--workers", str(options.cores)]
+    command += ["--run", options.run] if options.run else []
     task = ray.remote(num_cpus=options.cores, max_retries=3, retry_exceptions=True)(translate)
     waiting = [task.remote(command) for _ in range(options.tasks)]
     while waiting:
