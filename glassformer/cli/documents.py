@@ -81,9 +81,11 @@ def _show_progress(done: int, total: int) -> None:
 
 
 def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
-    for remark in (*report.notes, *report.flagged):
-        typer.echo(f"{path}:{remark.line}: {remark.remark}: {remark.text!r}", err=True)
+    for kind, remarks in (("note", report.notes), ("check", report.flagged)):
+        for one in remarks:
+            typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
     lines = {remark.line for remark in report.flagged}
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
-    look = f"; look at {len(lines):,} of them, named above" if lines else ""
-    typer.echo(f"{out}: {report.segments:,} texts filled{memory}{look}.", err=True)
+    look = f"; check the {len(lines):,} that are named above" if lines else ""
+    texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
+    typer.echo(f"{out}: {texts} filled{memory}{look}.", err=True)

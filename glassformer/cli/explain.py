@@ -184,7 +184,8 @@ def diff(
         Path | None,
         typer.Argument(
             metavar="A",
-            help="A run, a checkpoint in one, or a saved trace; the bundled English-German model if none is named",
+            help="A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the "
+            "bundled English-German model if none is named",
             show_default=False,
         ),
     ] = None,
@@ -213,7 +214,9 @@ def diff(
 
     [bold]glassformer diff --text "I love you, too." --b cached[/bold]
     [bold]glassformer diff runs/first runs/second --text "I love you, too."[/bold]
-    It ends with 0 when they agree, with 1 when they part.
+    [bold]glassformer diff runs/first first-hf --text "I love you, too."[/bold]
+    A conversion, such as an import, an export or a CTranslate2 directory, is compared by its tokenizers, its weights,
+    the settings of its search, log-probabilities and outputs. It ends with 0 when they agree, with 1 when they part.
     """
     import json
 

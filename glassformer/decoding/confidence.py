@@ -1,9 +1,9 @@
 """Confidence: the estimated chance that a translation is good, from what is known when it has been made.
 
-A logistic regression over six numbers: the output's log-probability per token, how much of the source looks unlike
-the sources of the training, unknown pieces, whether the output is shorter or longer than translations are, and the
-source's length. ``training/calibration.py`` fits it on validation translations; this module reads and applies it and
-knows nothing of models.
+A logistic regression over five numbers: the output's log-probability per token, how much of the source looks unlike
+the sources of the training, unknown pieces, and whether the output is shorter or longer than translations are.
+``training/calibration.py`` fits it on validation translations; this module reads and applies it and knows nothing of
+models.
 """
 
 import hashlib
@@ -32,10 +32,10 @@ FEATURES = {
     "unknown": "the text has characters that the model does not know",
     "short": "the translation is shorter than expected: something may be missing",
     "long": "the translation is longer than expected",
-    "length": "the text is longer than most that the model translates well",
 }
 _FORMAT = 1
 _MOST_BYTES = 200_000
+_MORE = 10  # characters that are added to both lengths: a short text says little by its length
 _UNKNOWN = CONTROL_TOKENS[UNK_ID]
 
 
@@ -156,13 +156,12 @@ def features(
         "unknown": source_tokens.count(_UNKNOWN) / max(1, len(source_tokens)),
         "short": max(0.0, -ratio),
         "long": max(0.0, ratio),
-        "length": math.log(max(1, len(source_tokens))),
     }
 
 
 def log_length_ratio(source: str, target: str) -> float:
-    """The log of the target's characters per character of the source."""
-    return math.log(max(1, len(target.strip())) / max(1, len(source.strip())))
+    """The log of the target's characters per character of the source, less extreme for short texts."""
+    return math.log((len(target.strip()) + _MORE) / (len(source.strip()) + _MORE))
 
 
 def _sigmoid(log_odds: float) -> float:

@@ -65,6 +65,8 @@ class Vocabulary:
     """Pieces that the tokenizer knows and the vocabulary does not: they are read as <unk>."""
     adds_pad: bool = False
     """Whether the other program has no padding among its entries."""
+    has_start: bool = False
+    """Whether id 1 there is <s>, even if targets start with another token."""
 
     @property
     def adds_start(self) -> bool:
@@ -74,7 +76,8 @@ class Vocabulary:
     def rows(self) -> list[int]:
         """For each id of ours, the id there whose row it has."""
         parts = [self.pad, self.start, self.eos, self.unk]
-        rest = [number for number in range(len(self.entries)) if number not in set(parts)]
+        placed = {*parts, 1} if self.has_start else set(parts)
+        rest = [number for number in range(len(self.entries)) if number not in placed]
         return [*parts, *rest, *[self.unk] * len(self.extra)]
 
     def names(self) -> list[str]:

@@ -228,8 +228,8 @@ def _decode_settings(place: Path) -> dict[str, Any]:
     return {
         "beam": found.get("num_beams") or 1, "length_norm": "power", "early_stopping": stopping or "heuristic",
         "length_penalty": 1.0 if found.get("length_penalty") is None else found["length_penalty"],
-        "no_repeat_ngram": found.get("no_repeat_ngram_size") or 0, "max_length_a": 0.0,
-        "max_length_b": found.get("max_length") or found.get("max_position_embeddings") or 512,
+        "no_repeat_ngram": found.get("no_repeat_ngram_size") or 0, "max_length_a": 0.0,  # theirs counts the start
+        "max_length_b": (found.get("max_length") or found.get("max_position_embeddings") or 512) - 1,
     }  # fmt: skip
 
 
@@ -269,32 +269,46 @@ def _fill(entries: list[str], size: int | None) -> list[str]:
 
 
 def _read_our_tokenizers(place: Path, settings: Mapping[str, Any]) -> tuple[Vocabulary, Vocabulary, Tokenizers]:
-    src = _load_tokenizer(place / "tokenizer.json")
+    src = load_tokenizer(place / "tokenizer.json")
     other = place / "target" / "tokenizer.json"
-    tgt = _load_tokenizer(other) if other.is_file() else src
+    tgt = load_tokenizer(other) if other.is_file() else src
     ids = [settings.get(f"{name}_token_id") for name in ("pad", "decoder_start", "eos")]
-    if ids != [0, 1, 2]:
+    if ids[0] not in {0, 1} or ids[1] not in range(4) or ids[2] != 2:
         raise TokenizerError(
-            f"{place}/config.json: pad, decoder_start and eos_token_id: found {ids}, expected 0, 1, 2, those of "
+            f"{place}/config.json: pad, decoder_start and eos_token_id: found {ids}, expected 0 or 1, 1, 2, those of "
             "tokenizer.json."
         )
+    start = 1 if ids[1] is None else ids[1]
     sides = [
-        Vocabulary([*CONTROL_TOKENS, *map(str, range(4, one.size))], pad=0, start=1, eos=2, unk=3)
+        Vocabulary([*CONTROL_TOKENS, *map(str, range(4, one.size))], pad=0, start=start, eos=2, unk=3, has_start=True)
         for one in (src, tgt)
     ]
     return sides[0], sides[1], (src, tgt)
 
 
-def _load_tokenizer(path: Path) -> Tokenizer:
+def load_tokenizer(path: Path) -> Tokenizer:
     """A tokenizer.json without the step that appends </s>: the JSON of ours, to the letter."""
     try:
         with open_to_read(path) as file:
             text = file.read(LARGEST_FILE + 1).decode()
-        return Tokenizer(text.replace(_WITH_END, _WITHOUT_END, 1))
+        return Tokenizer(_without_end(text))
     except (OSError, UnicodeDecodeError) as error:
         raise TokenizerError(f"{path}: cannot be read: {error}. Expected a tokenizer's JSON.") from error
     except TokenizerError as error:
         raise TokenizerError(f"{path}: {error}") from error
+
+
+def _without_end(text: str) -> str:
+    if _WITH_END in text:
+        return text.replace(_WITH_END, _WITHOUT_END, 1)
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # the tokenizer says what is wrong with it
+    if isinstance(values, dict) and values.get("post_processor") == _END:
+        values["post_processor"] = None
+        return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    return text
 
 
 def with_end(text: str) -> str:

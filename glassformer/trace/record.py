@@ -87,6 +87,19 @@ class Trace:
             )
         return found[0].value
 
+    def gradient(self, address: str) -> Tensor:
+        """The gradient at an address that was recorded exactly once with ``gradients=True``.
+
+        Raises ``TraceError`` if it was not recorded so, or if no backward pass has reached it.
+        """
+        value, found = self[address], [one for (where, _), one in self.gradients.items() if where == address]
+        if not found:
+            raise TraceError(
+                f"{address}: has {tuple(value.shape)} numbers, but no gradient. Trace with gradients=True "
+                "and call backward() on a result that depends on it."
+            )
+        return found[0]
+
     def select(self, pattern: str) -> list[Step]:
         """The steps whose address matches a glob such as ``decoder.layers.*.cross_attention.weights``."""
         return [step for step in self.steps if fnmatchcase(step.address, pattern)]

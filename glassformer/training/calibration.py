@@ -32,7 +32,7 @@ _FOREIGN_WEIGHT = 0.25
 _TRAINING_TEXTS = 20_000  # whose n-grams the table has
 _FEW_UNSEEN = 0.1  # so many of the n-grams of validation sources may be new to the table
 _CHUNK = 50  # texts between two looks at the clock
-# Log-probability can only speak for a translation, these only against it; length may do either.
+# Log-probability can only speak for a translation, the others only against it.
 _SIGNS = {"log_prob": 1, "unseen": -1, "unknown": -1, "short": -1, "long": -1}
 _RIDGE, _STEPS = 1.0, 50
 
@@ -149,9 +149,7 @@ def _fit(values: Floats, good: NDArray[np.bool_], foreign: int) -> tuple[dict[st
     free = np.ones(len(FEATURES), dtype=bool)
     while True:
         found, bias = _logistic_regression(standard * free, targets, shares)
-        wrong = [
-            index for index, name in enumerate(FEATURES) if found[index] * _SIGNS.get(name, 0) < 0 and free[index]
-        ]
+        wrong = [index for index, name in enumerate(FEATURES) if found[index] * _SIGNS[name] < 0 and free[index]]
         if not wrong:
             break
         free[max(wrong, key=lambda index: abs(found[index]))] = False

@@ -14,6 +14,7 @@ NEAR = 2  # words that may be wrong in a sentence that is nearly right, and at m
 TOO_SHORT, TOO_LONG = 0.6, 1.7  # times the words of the reference
 SOMETHING_ELSE = 0.4  # the share of the reference's words that occurs in an output about something else
 LITTLE_GAIN = 0.1  # nats that the validation loss falls in the second half of a training that has learned its pairs
+_FEW = 100  # sentences, whose shares are off by ten points easily
 _NUMBER = re.compile(r"\d+")
 
 
@@ -63,8 +64,9 @@ class Shares:
         good = (self.exact + self.near) / self.sentences
         meaning = next(words for least, words in _MEANINGS if good >= least)
         return (
-            f"Of {self.sentences:,} held-out sentences, which the model did not learn from, {self.exact:,} are "
-            f"exactly right and {self.near:,} are right but for one or two words. {meaning}"
+            f"Of {self.sentences:,} held-out sentences, which this training has not seen, {self.exact:,} are exactly "
+            f"right and {self.near:,} are right but for one or two words. {meaning}"
+            + (" So few sentences give a rough picture only." if self.sentences < _FEW else "")
         )
 
 

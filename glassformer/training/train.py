@@ -15,6 +15,7 @@ from glassformer.decoding.batching import check_tokenizers
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
 from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
+from glassformer.text.tokenizer import one_if_equal
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
@@ -41,7 +42,7 @@ FIXED = {"text.tokenizer", "text.vocab_size", "text.joint", "text.lowercase", "t
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
 _LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")
-_LEAST_PAIRS, _FEW_PAIRS = 2, 1000
+_LEAST_PAIRS, _FEW_PAIRS = 3, 1000
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
@@ -84,7 +85,7 @@ def train(
                 text = _read_text(run.text, config)
                 other = None if mix is None else _read_text(run.text / MIX, config)
         config = _with_vocabularies(config, text)
-        _check_enough_pairs(len(text.train), config.train, log)
+        _check_enough_pairs(len(text.train), config.train, log, init=init is not None)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
         reason = trainer.fit()
@@ -135,7 +136,7 @@ def _prepare_run(
         _check_not_ended(run, config.train)
     if (remark := source.describe()) is not None:
         log.log(remark)
-    tokenizers = partial(_read_tokenizers, run, config) if trained else None
+    tokenizers = partial(_read_tokenizers, run) if trained else None
     if tokenizers is None and init is not None:
         tokenizers = partial(getattr, init, "tokenizers")
     text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
@@ -198,10 +199,9 @@ def _prepare_text(
     )
 
 
-def _read_tokenizers(run: RunDirectory, config: RunConfig) -> Tokenizers:
+def _read_tokenizers(run: RunDirectory) -> Tokenizers:
     """An existing run keeps its tokenizers, whose ids its weights were trained with."""
-    src, tgt = run.read_tokenizers()
-    return src, src if config.text.joint else tgt
+    return one_if_equal(*run.read_tokenizers())
 
 
 def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
@@ -271,14 +271,14 @@ def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
         )
 
 
-def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display) -> None:
+def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init: bool) -> None:
     """Warn of a text that is too small to learn a language from; refuse one that teaches nothing."""
     if pairs < _LEAST_PAIRS:
         raise TextError(
-            f"The training text holds {pairs:,} usable pair beside the validation text, expected at least "
-            f"{_LEAST_PAIRS}, and better thousands. Collect more."
+            f"The training text holds {pairs:,} usable pair{'' if pairs == 1 else 's'}, not counting the validation "
+            f"text, expected at least {_LEAST_PAIRS}, and better thousands. Collect more."
         )
-    if pairs < _FEW_PAIRS and settings.metric != "exact_match":
+    if pairs < _FEW_PAIRS and settings.metric != "exact_match" and not init:
         log.log(
             f"Warning: {pairs:,} pairs are few. A model that learns from these alone will hardly translate a "
             f"sentence that it has not seen; from some {_FEW_PAIRS:,} on it begins to be of use for one kind of "

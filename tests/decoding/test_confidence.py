@@ -51,15 +51,14 @@ def translator(run: Path) -> Translator:
 
 
 def test_the_features_by_hand() -> None:
-    hypothesis = Hypothesis("abcd", ["a", "</s>"], [7, 2], log_prob=-3.0, score=0.0, truncated=False)
-    found = features("abcdefgh", ["a", "<unk>", "b", "</s>"], hypothesis, NgramTable.of([], 2), math.log(1.5))
+    hypothesis = Hypothesis("ab", ["a", "</s>"], [7, 2], log_prob=-3.0, score=0.0, truncated=False)
+    found = features("abcdefgh", ["a", "<unk>", "b", "</s>"], hypothesis, NgramTable.of([], 2), math.log(2))
     assert found.keys() == FEATURES.keys()
     assert found["log_prob"] == -1.5
     assert found["unseen"] == 1.0
     assert found["unknown"] == 0.25
-    assert found["short"] == pytest.approx(math.log(3))
+    assert found["short"] == pytest.approx(math.log(2 * 18 / 12))
     assert found["long"] == 0
-    assert found["length"] == pytest.approx(math.log(4))
 
 
 def test_the_estimate_by_hand() -> None:

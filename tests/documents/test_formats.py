@@ -209,9 +209,24 @@ def test_filled_messages_are_fuzzy_and_keep_their_line_breaks() -> None:
     assert found == {"One": ("ONE", True), "%d\ntwo\n": ("%d\nTWO\n", True), "x": ("y", False)}
 
 
+def test_flags_stand_before_the_previous_message_as_msgfmt_wants_it() -> None:
+    assert '\n#, fuzzy\n#| msgid "b"\nmsgid "a"' in fill("po", PO_HEADER + '#| msgid "b"\nmsgid "a"\nmsgstr ""\n')[0]
+
+
 def test_the_header_of_a_filled_template_is_right() -> None:
     header = PO_HEADER.replace("2; plural=(n != 1)", "INTEGER; plural=EXPRESSION").replace("UTF-8", "CHARSET")
     assert fill("po", header + 'msgid "a"\nmsgstr ""\n')[0].startswith(PO_HEADER)
+
+
+@pytest.mark.parametrize(
+    "page", sorted((Path(__file__).parents[2] / "docs").glob("*.md")), ids=lambda path: path.name
+)
+def test_a_page_that_is_translated_into_itself_says_the_same(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    segments = FORMATS[".md"](text, page, FormatOptions())
+    again = apply_edits(text, [edit for one in segments for edit in one.edits(find_codes(one.parts))])
+    assert again.split() == text.split()
+    assert len(segments) > 10
 
 
 def test_a_language_that_the_file_does_not_name_is_put_in() -> None:
@@ -253,6 +268,7 @@ def test_columns_are_taken_by_name_or_number() -> None:
         ("tmx", TMX.format('<tu><tuv xml:lang="en"><seg>a</seg></tuv></tu>'), "no unit has two languages"),
         ("xliff", '<!DOCTYPE x [<!ENTITY a "b">]><xliff/>', "declares entities"),
         ("xliff", '<?xml version="1.0" encoding="ISO-8859-1"?><xliff/>', "declares the encoding ISO-8859-1"),
+        ("xliff", "<a>" * 300 + "</a>" * 300, "nests more than 200 elements"),
         ("csv", '"abc,\nx,\n', r"file\.csv:1: a quotation mark is not closed"),
         ("csv", 'x,\n"a" b,\n', r"file\.csv:2: a quotation mark is not closed, or text follows"),
         ("md", "a\rb\n", r"file\.md:1: found a carriage return"),

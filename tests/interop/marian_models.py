@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.config import ModelConfig, RunConfig
+from glassformer.interop.imported_model import ImportedModel
+from glassformer.model import Transformer
+from glassformer.text.tokenizer import Tokenizer
+
 transformers = pytest.importorskip("transformers")
 sentencepiece = pytest.importorskip("sentencepiece")
 transformers.utils.logging.disable_progress_bar()
@@ -46,10 +51,11 @@ def pieces(data: bytes) -> list[str]:
     ]
 
 
-def joint_vocabulary(missing: int = 3) -> list[str]:
-    """The pieces of both sides as opus-mt orders them; the last of the source are not in it."""
+def joint_vocabulary(size: int = 0, missing: int = 3) -> list[str]:
+    """The pieces of both sides as opus-mt orders them, with others up to ``size``; the last of the source are missing."""
     found = [*pieces(spm_bytes(1))[: -missing or None], *pieces(spm_bytes(2))]
-    return ["</s>", "<unk>", *dict.fromkeys(found), ">>deu<<", "<pad>"]
+    entries = ["</s>", "<unk>", *dict.fromkeys(found), ">>deu<<"]
+    return [*entries, *(f"▁{number}" for number in range(size - len(entries) - 1)), "<pad>"]
 
 
 def write_spm(directory: Path) -> None:
@@ -57,9 +63,9 @@ def write_spm(directory: Path) -> None:
         (directory / f"{name}.spm").write_bytes(spm_bytes(seed))
 
 
-def write_marian(directory: Path, *, seed: int = 1, **changes: Any) -> Any:
+def write_marian(directory: Path, *, seed: int = 1, size: int = 0, **changes: Any) -> Any:
     """A MarianMT directory as ``save_pretrained`` writes it, and its model."""
-    entries = joint_vocabulary()
+    entries = joint_vocabulary(size)
     pad = len(entries) - 1
     settings = {
         **SIZES, "vocab_size": len(entries), "pad_token_id": pad, "eos_token_id": 0, "decoder_start_token_id": pad,
@@ -84,3 +90,30 @@ def write_marian(directory: Path, *, seed: int = 1, **changes: Any) -> Any:
         json.dumps({"source_lang": "eng", "target_lang": "deu", "tokenizer_class": "MarianTokenizer"})
     )
     return model
+
+
+def write_run(directory: Path, seed: int = 1, joint: bool = True, **changes: Any) -> None:
+    """A run with random weights and a trained BPE tokenizer for both sides, or one for each."""
+    torch.manual_seed(seed)
+    src = Tokenizer.train("bpe", sentences(300, 1), 300)
+    tgt = src if joint else Tokenizer.train("bpe", sentences(300, 2), 290)
+    sizes = {
+        "src_vocab": src.size, "tgt_vocab": tgt.size, "d_model": 24, "n_heads": 3, "d_ff": 31, "n_encoder_layers": 2,
+        "n_decoder_layers": 1, "max_length": 60,
+    }  # fmt: skip
+    model = ModelConfig(**{**sizes, **changes})
+    made = Transformer(model)
+    with torch.no_grad():
+        for weight in made.parameters():
+            weight.add_(torch.randn_like(weight) * 0.2)
+    config = RunConfig.from_mapping(
+        {
+            "model": model.to_mapping(),
+            "text": {"joint": joint},
+            "decode": {
+                "length_norm": "power", "early_stopping": "heuristic", "max_length_a": 0, "max_length_b": 20,
+            },
+        }
+    )  # fmt: skip
+    weights = {name: weight.detach() for name, weight in made.named_parameters()}
+    ImportedModel(config, weights, (src, tgt)).write(directory)

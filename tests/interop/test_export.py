@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import shake
-from interop.marian_models import sentences, transformers, write_marian, write_spm
+from interop.marian_models import sentences, transformers, write_marian, write_run, write_spm
 from typer.testing import CliRunner
 
 from glassformer.bundled import BUNDLED
 from glassformer.cli.main import app
-from glassformer.config import ModelConfig, RunConfig
+from glassformer.config import ModelConfig
 from glassformer.decoding import Translator
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.interop.archives import open_archive, read_arrays
@@ -24,37 +23,10 @@ from glassformer.interop.imported_model import ImportedModel
 from glassformer.interop.marian import import_marian
 from glassformer.interop.marian_export import export_marian
 from glassformer.interop.transformers import import_transformers
-from glassformer.interop.transformers_export import check_exportable, export_transformers
-from glassformer.model import Transformer
+from glassformer.interop.transformers_export import check_exportable, export_transformers, transformers_model
 from glassformer.run_directory import load_run
-from glassformer.text.tokenizer import Tokenizer
 
 TEXTS = sentences(8, 5)
-
-
-def write_run(directory: Path, seed: int = 1, joint: bool = True, **changes: Any) -> None:
-    """A run with random weights and a trained BPE tokenizer for both sides, or one for each."""
-    torch.manual_seed(seed)
-    src = Tokenizer.train("bpe", sentences(300, 1), 300)
-    tgt = src if joint else Tokenizer.train("bpe", sentences(300, 2), 290)
-    sizes = {
-        "src_vocab": src.size, "tgt_vocab": tgt.size, "d_model": 24, "n_heads": 3, "d_ff": 31, "n_encoder_layers": 2,
-        "n_decoder_layers": 1, "max_length": 60,
-    }  # fmt: skip
-    model = ModelConfig(**{**sizes, **changes})
-    made = Transformer(model)
-    shake(made)
-    config = RunConfig.from_mapping(
-        {
-            "model": model.to_mapping(),
-            "text": {"joint": joint},
-            "decode": {
-                "length_norm": "power", "early_stopping": "heuristic", "max_length_a": 0, "max_length_b": 20,
-            },
-        }
-    )  # fmt: skip
-    weights = {name: weight.detach() for name, weight in made.named_parameters()}
-    ImportedModel(config, weights, (src, tgt)).write(directory)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +156,32 @@ def test_ctranslate2_reads_the_release_and_scores_as_we_do(tmp_path):
         assert [token.removeprefix(" ") for token in one.hypotheses[0]] == expected
 
 
+@pytest.mark.parametrize("kind", ["imported", "pre-norm"])
+def test_ctranslate2s_own_converter_reads_what_we_import_and_export(kind, tmp_path):
+    """It starts each target of a Marian model from zeros and of a Pegasus from the padding, whatever config.json says."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    if kind == "imported":
+        write_marian(tmp_path / "theirs", activation_function="swish")
+        import_transformers(tmp_path / "theirs").write(tmp_path / "run")
+    else:
+        write_run(tmp_path / "run", norm="pre", activation="relu")
+        export_transformers(load_run(tmp_path / "run", "cpu"), tmp_path / "theirs")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ctranslate2.converters.TransformersConverter(str(tmp_path / "theirs")).convert(str(tmp_path / "ct2"))
+    theirs = ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu")
+    translator = Translator.load(tmp_path / "run", device="cpu")
+    src = translator.src_tokenizer
+    names = [name.removeprefix(" ") for name in src.entries()]
+    sources = [[*(names[number] for number in src.to_ids(text)), "</s>"] for text in TEXTS]
+    banned = [["<s>"], ["<pad>"]] if kind == "pre-norm" else None
+    found = theirs.translate_batch(sources, beam_size=1, max_decoding_length=20, suppress_sequences=banned)
+    greedy = translator.config.updated({"beam": 1, "max_length_a": 0.0, "max_length_b": 20})
+    for one, other in zip(found, translator.translate(TEXTS, greedy), strict=True):
+        ids = [number for number in other.hypotheses[0].ids if number != 2]
+        assert one.hypotheses[0] == [translator.tgt_tokenizer.entry(number).removeprefix(" ") for number in ids]
+
+
 def zip_of(directory: Path, path: Path) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for file in directory.iterdir():
@@ -265,3 +263,15 @@ def test_quantization_is_only_ctranslate2s(tmp_path):
     )
     assert isinstance(done.exception, ConfigError)
     assert json.dumps(str(done.exception)).startswith('"--quantization: found with --to transformers')
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_model_is_made_in_memory_for_comparisons(norm, tmp_path):
+    write_run(tmp_path / "run", norm=norm)
+    model = load_run(tmp_path / "run", "cpu").model
+    theirs = transformers_model(model, banned=[2])
+    src, tgt = torch.randint(4, 280, (3, 9)), torch.randint(4, 280, (3, 7))
+    with torch.no_grad():
+        expected, found = theirs(input_ids=src, decoder_input_ids=tgt).logits, model(src, tgt)
+    assert float((expected - found)[..., 3:].abs().max()) < 1e-4 * (1 + float(found.abs().max()))
+    assert float(expected[..., :3].max()) < -1e3

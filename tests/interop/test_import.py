@@ -27,10 +27,10 @@ from glassformer.run_directory import load_run
 TEXTS = sentences(6, 5)
 
 
-def largest_gap(theirs: Any, directory: Path) -> float:
+def largest_gap(theirs: Any, directory: Path, size: int = 0) -> float:
     """The largest difference of log-probabilities, of entries that both have, over some random targets."""
     imported = import_transformers(directory)
-    ours, entries = imported.model(), joint_vocabulary()
+    ours, entries = imported.model(), joint_vocabulary(size)
     names = imported.tokenizers[0].entries()
     there = {**{name: at for at, name in enumerate(entries)}, "<s>": theirs.config.decoder_start_token_id}
     ids = [
@@ -80,6 +80,21 @@ def test_the_log_probabilities_of_random_models_are_those_of_hugging_face(seed, 
         tie_word_embeddings=True if joint else pick(True, False),
     )  # fmt: skip
     assert largest_gap(model, tmp_path) < 1e-4
+
+
+@pytest.mark.slow
+def test_a_model_of_the_size_of_an_opus_mt_is_that_of_hugging_face(tmp_path):
+    model = write_marian(
+        tmp_path, size=58_101, d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
+        decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048, max_position_embeddings=512,
+    )  # fmt: skip
+    assert model.config.vocab_size == 58_101
+    with torch.no_grad():  # as large as those of a trained model
+        for name, weight in model.named_parameters():
+            if weight.ndim == 2 and "embed_positions" not in name:
+                weight.mul_(0.1)
+    model.save_pretrained(tmp_path)
+    assert largest_gap(model, tmp_path, 58_101) < 1e-4
 
 
 def test_ids_and_texts_are_those_of_sentencepiece(tmp_path):
@@ -167,7 +182,9 @@ def test_the_translations_are_those_of_generate(tmp_path):
         )
         expected = tokenizer.batch_decode(made, skip_special_tokens=True)
         found = translator.translate(texts, options)
-        same = [one.text == wanted or one.truncated for one, wanted in zip(found, expected, strict=True)]
+        same = [
+            one.text == wanted or one.hypotheses[0].truncated for one, wanted in zip(found, expected, strict=True)
+        ]
         assert sum(same) >= len(texts) - 1
 
 

@@ -144,3 +144,15 @@ def test_it_prints_as_markdown_and_in_a_notebook():
     html = trace._repr_html_()
     assert "<code>&lt;b&gt;.weights</code>" in html
     assert "<td>1 × 3</td><td>1</td><td>3</td><td>6</td>" in html
+
+
+def test_the_gradient_of_an_address_by_its_name(small_model, src_ids, tgt_ids):
+    model = small_model()
+    with tracing(model, gradients=True) as trace:
+        model(src_ids, tgt_ids).sum().backward()
+    key = ("decoder.output", 0)
+    assert torch.equal(trace.gradient("decoder.output"), trace.gradients[key])
+    with pytest.raises(TraceError, match=r"causal_mask: has .* no gradient"):
+        trace.gradient("causal_mask")
+    with pytest.raises(TraceError, match="no such step"):
+        trace.gradient("decoder.outputs")

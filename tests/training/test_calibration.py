@@ -81,16 +81,16 @@ def test_the_regression_finds_what_made_the_examples() -> None:
     found = {name: one.weight for name, one in weights.items()}
     assert found["log_prob"] == pytest.approx(1.5, abs=0.15)
     assert found["short"] == pytest.approx(-0.75, abs=0.15)
-    assert max(abs(found[name]) for name in ("unseen", "unknown", "long", "length")) < 0.15
+    assert max(abs(found[name]) for name in ("unseen", "unknown", "long")) < 0.15
     assert bias == pytest.approx(0.5, abs=0.15)
 
 
 def test_no_weight_speaks_for_what_is_unseen_or_against_a_probable_output() -> None:
     chance = np.random.default_rng(1)
     values = chance.normal(size=(500, len(FEATURES)))
-    weights, _ = calibration._fit(values, values[:, 1] - values[:, 0] + 0.1 * values[:, 5] > 0, 0)
+    weights, _ = calibration._fit(values, values[:, 1] - values[:, 0] - 0.1 * values[:, 4] > 0, 0)
     assert (weights["log_prob"].weight, weights["unseen"].weight) == (0.0, 0.0)
-    assert weights["length"].weight > 0
+    assert weights["long"].weight < 0
 
 
 @pytest.mark.parametrize("good", [True, False])

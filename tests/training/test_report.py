@@ -52,7 +52,10 @@ def test_wrong_words_are_those_that_must_change() -> None:
     [(10, "no more than a look"), (6, "writes drafts"), (3, "most need work"), (1, "not of use yet")],
 )
 def test_the_share_of_good_sentences_has_a_meaning(good: int, meaning: str) -> None:
-    assert meaning in Shares(good, 0, 10).line()
+    line = Shares(good, 0, 10).line()
+    assert meaning in line
+    assert "a rough picture only" in line
+    assert "rough" not in Shares(10 * good, 0, 100).line()
 
 
 def curve(*losses: float) -> list[dict[str, Any]]:
@@ -105,7 +108,7 @@ def test_a_training_ends_with_words_and_a_page(
     held_out = len(outcome.final.examples)
     assert held_out == outcome.final.scores.sentences > 10
     text = "\n".join(lines.lines)
-    assert f"Of {held_out} held-out sentences, which the model did not learn from, " in text
+    assert f"Of {held_out} held-out sentences, which this training has not seen, " in text
     assert "Chosen for 383 pairs: 1 + 1 layers of width 32" in text
     assert "ppl (among how many words it wavers)" in text
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
@@ -116,10 +119,33 @@ def test_a_training_ends_with_words_and_a_page(
     assert read_metrics(run)[-1]["update"] == 20
 
 
+def test_damaged_records_are_left_out(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    damaged = [
+        '{"updade": 2, "valid_loss": 1}',
+        '{"update": "x"}',
+        '{"update": 1e999}',
+        "[" * 100_000,
+        "[1]",
+        "\xff",
+        "{",
+    ]
+    run.metrics_file.write_text(
+        "\n".join(['{"update": 1, "valid_loss": 2}', *damaged, '{"update": 3, "valid_loss": NaN}'])
+    )
+    records = read_metrics(run)
+    assert records == [{"update": 1, "valid_loss": 2}, {"update": 3}]
+    assert advise(records, 5)
+
+
 def test_only_defaults_are_given_reasons() -> None:
     config = RunConfig.from_mapping({"model": {"name": "tiny"}})
     assert "dropout 0.3 (against learning few pairs by heart)" in describe_settings(config, 5000)
     config = RunConfig.from_mapping({"model": {"name": "tiny", "dropout": 0.1}, "text": {"vocab_size": 700}})
     line = describe_settings(config, 5000)
     assert "dropout 0.1; " in line
+    assert "a sixth of the pairs" not in line
+    config = RunConfig.from_mapping({"model": {"name": "tiny"}, "text": {"tokenizer": "characters"}})
+    line = describe_settings(config, 5000)
+    assert "BPE" not in line
     assert "a sixth of the pairs" not in line

@@ -1,11 +1,11 @@
 """Marked-up text: HTML and Markdown. A paragraph, a heading, a cell or an item of a list is one text with codes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from html import unescape
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -154,30 +154,30 @@ def markdown_segments(text: str, path: Path) -> list[Segment]:
             f"{path}:{line_number(text, alone.start())}: found a carriage return without a line feed, expected line "
             "feeds. Replace it."
         )
-    body = _FRONT_MATTER.match(text)
-    first = text.count("\n", 0, body.end()) if body else 0
     lines = text.split("\n")
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     segments: list[Segment] = []
     line_now, column = -1, 0
-    tokens = _markdown().parse("\n".join(["" for _ in lines[:first]] + lines[first:]))
-    for before, token in pairwise(tokens):
-        if token.type != "inline" or token.map is None or not token.content.strip():
-            continue
+    for before, token in _markdown_blocks(text, lines):
         if token.map[0] != line_now:
             line_now, column = token.map[0], 0
         in_table = before.type in ("th_open", "td_open")
         content = token.content.replace("|", "\\|") if in_table else token.content
         place = _find_content(lines, token.map[0], token.map[1], column, content)
-        if place is None:
-            continue
-        (first_line, start), (last_line, end) = place
-        column = end
-        span = starts[first_line] + start, starts[last_line] + end
-        segments.append(_markdown_segment(*span, first_line + 1, token, in_table=in_table))
+        if place is not None:
+            (first_line, start), (last_line, column) = place
+            span = starts[first_line] + start, starts[last_line] + column
+            segments.append(_markdown_segment(*span, first_line + 1, before, token))
     return segments
+
+
+def _markdown_blocks(text: str, lines: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """The tokens with text, each with the one before it, which opens its block. Front matter is left out."""
+    matter = _FRONT_MATTER.match(text)
+    first = text.count("\n", 0, matter.end()) if matter else 0
+    for before, token in pairwise(_markdown().parse("\n".join(["" for _ in lines[:first]] + [*lines[first:]]))):
+        if token.type == "inline" and token.map is not None and token.content.strip():
+            yield before, token
 
 
 _FRONT_MATTER = re.compile(r"\A---\r?\n.*?\n---\r?\n", re.DOTALL)
@@ -204,13 +204,15 @@ def _find_content(
     return (start, first), (last, end)
 
 
-def _markdown_segment(start: int, end: int, line: int, token: Any, *, in_table: bool) -> Segment:
+def _markdown_segment(start: int, end: int, line: int, before: Any, token: Any) -> Segment:
     parts = _inline_parts(token)
+    in_table = before.type in ("th_open", "td_open")
+    begins_line = not in_table and not before.markup.startswith("#")  # where another block might begin
     texts = "".join(part for part in parts if isinstance(part, str))
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
         text = write_parts(translated, partial(_escape_markdown, source=texts)).replace("\n", " ")
-        if translated and isinstance(translated[0], str):
+        if begins_line and translated and isinstance(translated[0], str):
             text = _BLOCK_START.sub(r"\1\\\2", text)
         return [Edit(start, end, text.replace("|", "\\|") if in_table else text)]
 

@@ -2,17 +2,19 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import IO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
+import numpy as np
+
 from glassformer.errors import TextError
 from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number, write_parts
 from glassformer.text.lines import LONGEST_LINE, open_text, read_whole
 
+_MOST_DEPTH = 200  # elements in one another
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a text whose content is to be translated; that of the others is code.
 _ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
@@ -107,10 +109,18 @@ def _same_language(tag: str, other: str) -> bool:
 
 def _plain_text(element: Element) -> str:
     """The text of a segment, without the formatting codes in <bpt>, <ept>, <ph> and <it>."""
-    inner = [element.text or ""]
-    for child in element:
-        inner.append(_plain_text(child) if _local_name(child) in ("hi", "mrk") else "")
-        inner.append(child.tail or "")
+    inner, open_elements = [element.text or ""], [(element, iter(element))]
+    while open_elements:  # a loop, because a file may nest them deeper than Python calls
+        current, children = open_elements[-1]
+        child = next(children, None)
+        if child is None:
+            open_elements.pop()
+            inner.append((current.tail or "") if open_elements else "")
+        elif _local_name(child) in ("hi", "mrk"):
+            inner.append(child.text or "")
+            open_elements.append((child, iter(child)))
+        else:
+            inner.append(child.tail or "")
     return "".join(inner)
 
 
@@ -154,43 +164,56 @@ def parse_xml(text: str, path: Path) -> Node:
             f"{path}:1: declares the encoding {declared[1]}, expected UTF-8. Convert it (iconv -f {declared[1]} -t "
             "UTF-8) and correct its first line."
         )
-    raw = text.encode("utf-8")
-    # The character at each byte: expat counts bytes.
-    characters = None if len(raw) == len(text) else list(accumulate((byte & 0xC0) != 0x80 for byte in raw))
-
-    def place(byte: int) -> int:
-        if characters is None or byte >= len(raw):
-            return len(text) if byte >= len(raw) else byte
-        return characters[byte] - 1
-
-    parser = expat.ParserCreate("utf-8", namespace_separator=None)
-    root = Node("", {}, 0)
-    stack = [root]
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        node = Node(name.rpartition(":")[2], attributes, place(parser.CurrentByteIndex))
-        node.inner = text.index(">", _after_attributes(text, node.start)) + 1
-        stack[-1].children.append(node)
-        stack.append(node)
-
-    def end(_: str) -> None:
-        node = stack.pop()
-        node.inner_end = place(parser.CurrentByteIndex)
-        if text[node.inner - 2 : node.inner] == "/>":
-            node.inner_end = node.end = node.inner
-        else:
-            node.end = text.index(">", node.inner_end) + 1
-
-    def entity(*_: object) -> None:
-        raise TextError(f"{path}: declares entities, expected none. Replace them by their text.")
-
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.EntityDeclHandler = entity
+    reader = _XmlReader(text, path)
     try:
-        parser.Parse(raw, True)
+        reader.parse()
     except expat.ExpatError as error:
         raise TextError(f"{path}:{error.lineno}:{error.offset + 1}: is not well-formed XML: {error}.") from error
-    return root
+    return reader.root
+
+
+class _XmlReader:
+    """Makes the tree of a document."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self._text, self._path, self._raw = text, path, text.encode("utf-8")
+        # How many characters begin up to each byte: expat counts bytes.
+        octets = np.frombuffer(self._raw, np.uint8)
+        self._characters = np.cumsum((octets & 0xC0) != 0x80, dtype=np.int32)
+        self._parser = expat.ParserCreate("utf-8", namespace_separator=None)
+        self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
+        self._parser.EntityDeclHandler = self._refuse_entity
+        self.root = Node("", {}, 0)
+        self._open = [self.root]
+
+    def parse(self) -> None:
+        """Read the whole text."""
+        self._parser.Parse(self._raw, True)
+
+    @property
+    def _place(self) -> int:
+        """Where the parser is, in characters."""
+        byte = self._parser.CurrentByteIndex
+        return int(self._characters[byte]) - 1 if byte < len(self._raw) else len(self._text)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self._open) > _MOST_DEPTH:
+            raise TextError(f"{self._path}: nests more than {_MOST_DEPTH} elements, expected a file of translators.")
+        node = Node(name.rpartition(":")[2], attributes, self._place)
+        node.inner = self._text.index(">", _after_attributes(self._text, node.start)) + 1
+        self._open[-1].children.append(node)
+        self._open.append(node)
+
+    def _end(self, _: str) -> None:
+        node = self._open.pop()
+        node.inner_end = self._place
+        if self._text[node.inner - 2 : node.inner] == "/>":
+            node.inner_end = node.end = node.inner
+        else:
+            node.end = self._text.index(">", node.inner_end) + 1
+
+    def _refuse_entity(self, *_: object) -> None:
+        raise TextError(f"{self._path}: declares entities, expected none. Replace them by their text.")
 
 
 def _after_attributes(text: str, start: int) -> int:
@@ -281,15 +304,13 @@ def _unit_segment(text: str, unit: Node, others: list[Edit]) -> Segment:
     """The segment of a unit; ``others`` are edits that the file needs besides."""
     source, target = unit.child("source"), unit.child("target")
     assert source is not None
+    prefix = text[source.start + 1 :].partition("source")[0]  # of a namespace
+    indent, end = _indent(text, source.start), (unit.child("seg-source") or source).end
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         written = write_parts(parts, escape)
         if target is not None:
             return [*others, _fill_element(text, target, written)]
-        assert source is not None
-        prefix = text[source.start + 1 :].partition("source")[0]  # of a namespace
-        indent = _indent(text, source.start)
-        end = (unit.child("seg-source") or source).end
         return [*others, Edit(end, end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
 
     return Segment(xml_parts(text, source), line_number(text, unit.start), edits)

@@ -100,8 +100,7 @@ export function logitLens(model, record, position, { k = 5, edits = [] } = {}) {
 export function occlusion(model, srcIds, tgtInIds, id, { edits = [], srcMask } = {}) {
   const seen = srcIds.map((_, at) => Boolean(srcMask ? srcMask[at] : true));
   const measure = (/** @type {boolean[]} */ mask) => {
-    const cache = model.newCache(), memory = model.encode(srcIds, { edits, srcMask: mask });
-    const { shape, data } = model.decode(tgtInIds, memory, { edits, cache }), logits = data.subarray((shape[0] - 1) * shape[1]);
+    const logits = model.next(tgtInIds, model.encode(srcIds, { edits, srcMask: mask }), edits);
     const most = logits.reduce((a, b) => Math.max(a, b)), sum = logits.reduce((before, one) => before + Math.exp(one - most), 0);
     return { logit: logits[id], log_prob: logits[id] - most - Math.log(sum) };
   };

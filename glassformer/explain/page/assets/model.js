@@ -70,6 +70,8 @@ class Pass {
     this.edits = edits;
     this.record = record;
     this.idle = edits.length === 0 && record === null;
+    /** Where the positions of a step with a cache begin; null in a pass over all positions. @type {number | null} */
+    this.start = null;
     /** @type {Set<Edit>} */
     this.used = new Set();
     /** @type {Map<string, Tensor>} */
@@ -120,7 +122,8 @@ class Pass {
     const copy = data.slice();
     for (const edit of edits) {
       this.used.add(edit);
-      const cells = cellsOf(address, edit.index ?? {}, axes, shape);
+      const cells = this.cells(address, edit.index ?? {}, axes, shape);
+      if (!cells) continue;
       const value = edit.value ?? 0;
       if (typeof value !== "number" && value.length !== cells.length) {
         throw new Error(`${address}: the edit gives ${value.length} numbers, expected ${cells.length}.`);
@@ -131,6 +134,16 @@ class Pass {
       });
     }
     return copy;
+  }
+
+  /** The places that an index selects. In a step with a cache it counts positions from the beginning, and null means that the step has none of them. @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
+  cells(address, index, axes, shape) {
+    if (this.start === null) return cellsOf(address, index, axes, shape);
+    const start = this.start, isOwn = /self_attention\.[kv](_projected|_split|_rotated)?$/.test(address);
+    const shifted = Object.fromEntries(Object.entries(index).map(([word, at]) =>
+      [word, ["query", "tgt", "position"].includes(word) || (word === "key" && isOwn) ? at - start : at]));
+    const isElsewhere = axes.some((word, axis) => ["query", "tgt", "position", "key"].includes(word) && (shifted[word] < 0 || shifted[word] >= shape[axis]));
+    return isElsewhere ? null : cellsOf(address, shifted, axes, shape);
   }
 }
 
@@ -158,29 +171,54 @@ const join = (path, name) => (path ? `${path}.${name}` : name);
 
 /** x Wᵀ + b for each row of x. @param {Tensor} x @param {Tensor} weight @param {Tensor | null} bias @returns {Tensor} */
 export function linear(x, weight, bias) {
-  const [out, into] = weight.shape, rows = x.data.length / into;
-  const w = weight.data, y = new Float32Array(rows * out), vector = new Float64Array(into);
-  for (let row = 0; row < rows; row++) {
-    for (let i = 0; i < into; i++) vector[i] = x.data[row * into + i];
-    let o = 0;
-    for (; o + 3 < out; o += 4) { // four outputs at a time share what they read of x
-      let at = o * into, at1 = at + into, at2 = at1 + into, at3 = at2 + into;
-      let s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-      for (let i = 0; i < into; i++) {
-        const one = vector[i];
-        s0 += one * w[at++]; s1 += one * w[at1++]; s2 += one * w[at2++]; s3 += one * w[at3++];
-      }
-      const to = row * out + o;
-      y[to] = s0; y[to + 1] = s1; y[to + 2] = s2; y[to + 3] = s3;
-    }
-    for (; o < out; o++) {
-      let sum = 0;
-      for (let i = 0; i < into; i++) sum += vector[i] * w[o * into + i];
-      y[row * out + o] = sum;
-    }
-  }
+  const [out, into] = weight.shape, rows = x.data.length / into, y = new Float32Array(rows * out);
+  const rowOf = (/** @type {number} */ row) => Float64Array.from(x.data.subarray(row * into, (row + 1) * into));
+  let row = 0;
+  for (; row + 1 < rows; row += 2) twoRows(weight, rowOf(row), rowOf(row + 1), y.subarray(row * out, (row + 2) * out));
+  if (row < rows) oneRow(weight, rowOf(row), y.subarray(row * out));
   if (bias) for (let i = 0; i < y.length; i++) y[i] += bias.data[i % out];
   return new Tensor([...x.shape.slice(0, -1), out], y);
+}
+
+/** W a into y: four outputs at a time share what they read of a. @param {Tensor} weight @param {Float64Array} a @param {Float32Array} y */
+function oneRow({ shape: [out, into], data: w }, a, y) {
+  let o = 0;
+  for (; o + 3 < out; o += 4) {
+    let at0 = o * into, at1 = at0 + into, at2 = at1 + into, at3 = at2 + into, s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (let i = 0; i < into; i++) {
+      const p = a[i];
+      s0 += p * w[at0++]; s1 += p * w[at1++]; s2 += p * w[at2++]; s3 += p * w[at3++];
+    }
+    y[o] = s0; y[o + 1] = s1; y[o + 2] = s2; y[o + 3] = s3;
+  }
+  for (; o < out; o++) y[o] = dotRow(w, o * into, a);
+}
+
+/** W a and W b into y, one after the other: what is read of W serves both, which is half as fast again. @param {Tensor} weight @param {Float64Array} a @param {Float64Array} b @param {Float32Array} y */
+function twoRows({ shape: [out, into], data: w }, a, b, y) {
+  let o = 0;
+  for (; o + 3 < out; o += 4) {
+    let at0 = o * into, at1 = at0 + into, at2 = at1 + into, at3 = at2 + into;
+    let s0 = 0, s1 = 0, s2 = 0, s3 = 0, t0 = 0, t1 = 0, t2 = 0, t3 = 0;
+    for (let i = 0; i < into; i++) {
+      const p = a[i], q = b[i], w0 = w[at0++], w1 = w[at1++], w2 = w[at2++], w3 = w[at3++];
+      s0 += p * w0; s1 += p * w1; s2 += p * w2; s3 += p * w3;
+      t0 += q * w0; t1 += q * w1; t2 += q * w2; t3 += q * w3;
+    }
+    y[o] = s0; y[o + 1] = s1; y[o + 2] = s2; y[o + 3] = s3;
+    y[out + o] = t0; y[out + o + 1] = t1; y[out + o + 2] = t2; y[out + o + 3] = t3;
+  }
+  for (; o < out; o++) {
+    y[o] = dotRow(w, o * into, a);
+    y[out + o] = dotRow(w, o * into, b);
+  }
+}
+
+/** @param {Float32Array} w @param {number} start @param {Float64Array} a */
+function dotRow(w, start, a) {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i] * w[start + i];
+  return sum;
 }
 
 /** a bᵀ in each head: (heads n d), (heads m d) to (heads n m). @param {Tensor} a @param {Tensor} b @returns {Tensor} */
@@ -840,14 +878,22 @@ export class Transformer {
 
   /** The logits (tgt vocab) of the target positions; with a cache they follow those of the calls before. @param {number[]} tgtInIds @param {Memory} memory @param {PassOptions & {cache?: DecoderCache | null}} [options] @returns {Tensor} */
   decode(tgtInIds, memory, options = {}) {
-    return this._decode(new Pass(this, options), tgtInIds, memory, options.cache ?? null);
+    const pass = new Pass(this, options);
+    return this.outputProjection.forward(pass, this._decode(pass, tgtInIds, memory, options.cache ?? null));
+  }
+
+  /** The logits of the last target position alone, of which nothing is recorded. @param {number[]} tgtInIds @param {Memory} memory @param {Edit[]} [edits] @returns {Float32Array} */
+  next(tgtInIds, memory, edits = []) {
+    const pass = new Pass(this, { edits }), hidden = this._decode(pass, tgtInIds, memory, null);
+    const last = selectRows(hidden, [hidden.shape[0] - 1]);
+    return this.outputProjection.forward(pass, pass.edits.length ? hidden : last).data.slice(-this.config.tgt_vocab);
   }
 
   /** `encode` and `decode` as one pass, which refuses an edit that meets no tap and no weight. @param {number[]} srcIds @param {number[]} tgtInIds @param {PassOptions & {srcMask?: ArrayLike<boolean | number>}} [options] @returns {{memory: Memory, logits: Tensor}} */
   forward(srcIds, tgtInIds, options = {}) {
     const pass = new Pass(this, options);
     const memory = this._encode(pass, srcIds, options.srcMask);
-    const logits = this._decode(pass, tgtInIds, memory, null);
+    const logits = this.outputProjection.forward(pass, this._decode(pass, tgtInIds, memory, null));
     const unused = pass.edits.find((edit) => !pass.used.has(edit));
     if (unused) throw new Error(`${unused.address}: matched no tap that was passed and no weight.`);
     return { memory, logits };
@@ -889,6 +935,7 @@ export class Transformer {
   /** @param {Pass} pass @param {number[]} tgtInIds @param {Memory} memory @param {DecoderCache | null} cache @returns {Tensor} */
   _decode(pass, tgtInIds, memory, cache) {
     const start = cache ? cache.length : 0;
+    pass.start = cache ? start : null;
     this._check("tgt_in_ids", tgtInIds, this.tgtEmbedding.tokens, start);
     const keys = Array.from({ length: start + tgtInIds.length }, (_, at) => at);
     const positions = { queries: keys.slice(start), keys };
@@ -896,7 +943,7 @@ export class Transformer {
     const x = this.tgtEmbedding.forward(pass, tgtInIds, positions.queries);
     const hidden = this.decoder.forward(pass, x, memory, new Tensor(shape.slice(1), data), positions, cache);
     if (cache) cache.length += tgtInIds.length;
-    return this.outputProjection.forward(pass, hidden);
+    return hidden;
   }
 
   /** @param {string} name @param {number[]} ids @param {number} vocab @param {number} start */

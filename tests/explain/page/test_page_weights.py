@@ -2,17 +2,19 @@
 
 import base64
 import re
+from pathlib import Path
 
 import pytest
 import torch
-from conftest import ASSETS
 from safetensors.torch import load
 
+import glassformer.explain
 from glassformer.decoding import Translator
 from glassformer.explain.page.weights import count_parameters, pack_model, pack_weights
 from glassformer.explain.recording import record_pass
 from glassformer.model import Transformer
 
+ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
 READ = 'import { fromBase64, readWeights } from "./weights.js";'
 WORKER = 'import { PageWorker } from "./worker.js";'
 FILES = ["weights.js", "model.js", "tokenizer.js", "search.js", "attribution.js", "worker.js"]
