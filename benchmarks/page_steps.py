@@ -33,6 +33,7 @@ from glassformer.decoding import Translator
 from glassformer.explain.page.weights import count_parameters, pack_model, pack_weights
 from glassformer.explain.recording import record_pass
 from glassformer.model import Transformer
+from glassformer.tasks import load_task
 from glassformer.text import Tokenizer
 
 ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
@@ -185,13 +186,12 @@ def small_model(**choices: Any) -> Transformer:
 
 
 def sentence_passes(translator: Translator) -> list[dict[str, list[int]]]:
-    """100 sentences with their greedy translations."""
-    config, texts = translator.model.config, []
-    for subject, number, noun in product(
-        ("I see", "She has", "We need", "They want", "You know"), ("two", "three", "five", "nine"),
-        ("dogs", "houses", "letters", "friends", "words"),
-    ):  # fmt: skip
-        texts.append(f"{subject} {number} {noun}.")
+    """100 sentences, half of them phrases with names and numbers, with their greedy translations."""
+    config, phrases = translator.model.config, load_task("phrasebook-de").test
+    subjects = ("I see", "She has", "We need", "They want", "You know")
+    nouns = ("dogs", "houses", "letters", "friends", "words")
+    texts = [f"{subject} {number} {noun}." for subject, number, noun in product(subjects, ("two", "three"), nouns)]
+    texts += [source for source, _ in phrases[:: len(phrases) // 50][:50]]
     outputs = translator.translate(texts, DecodeConfig(beam=1))
     return [
         {"src": [*translator.src_tokenizer.to_ids(text), config.eos_id],

@@ -49,7 +49,7 @@ def sync(path: Path) -> None:
     """Force a file, or the entries of a directory, to disk; Windows has no way to do that for a directory."""
     if sys.platform == "win32" and path.is_dir():
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)  # Windows syncs what may be written
     try:
         os.fsync(handle)
     finally:

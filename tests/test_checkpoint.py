@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,17 @@ def test_whenever_a_process_is_killed_the_old_or_the_new_checkpoint_is_whole(rep
 def test_a_reader_finds_a_whole_checkpoint_while_a_training_saves(report: dict[str, int]) -> None:
     assert report["readings"] == 200
     assert report["saved"] > 10
+
+
+def test_all_files_of_a_checkpoint_have_the_mode_of_an_ordinary_file(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        saved = save_checkpoint(tmp_path / "final", 1, {"model": {"weight": torch.zeros(2)}}, {})
+    finally:
+        os.umask(before)
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in saved.iterdir()} == dict.fromkeys(
+        ("manifest.json", "model.safetensors", "state.json"), 0o640
+    )
 
 
 def test_a_series_that_is_a_link_is_not_written(tmp_path: Path) -> None:

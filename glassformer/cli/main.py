@@ -193,6 +193,8 @@ def main() -> None:
     try:
         _report_faults(_run)
         _flush_output()
+    except KeyboardInterrupt:  # before or after the command itself
+        _fail("interrupted.", INTERRUPTED)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # rich and click end with 1 where the reader has left
             _let_go_of_output()

@@ -36,12 +36,18 @@ dt { font-weight: 600; } dd { margin: 0 0 .5rem; }
 
 
 def read_metrics(run: RunDirectory) -> list[dict[str, Any]]:
-    """The records of metrics.jsonl, without a line that a killed process left half written."""
+    """The records of metrics.jsonl, without lines that a killed process left half written or that are damaged."""
     records = []
     for line in run.metrics_file.read_text(encoding="utf-8", errors="replace").split("\n"):
-        with suppress(ValueError):
-            records.append(json.loads(line))
-    return [record for record in records if isinstance(record, dict)]
+        with suppress(ValueError, RecursionError, OverflowError):
+            found = json.loads(line)
+            if isinstance(found, dict):
+                records.append({key: value for key, value in found.items() if _is_number(value)})
+    return [record for record in records if "update" in record]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e15
 
 
 def write_report(run: RunDirectory, page: str) -> None:

@@ -42,7 +42,7 @@ FIXED = {"text.tokenizer", "text.vocab_size", "text.joint", "text.lowercase", "t
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
 _LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")
-_LEAST_PAIRS, _FEW_PAIRS = 2, 1000
+_LEAST_PAIRS, _FEW_PAIRS = 3, 1000
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
@@ -275,8 +275,8 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init
     """Warn of a text that is too small to learn a language from; refuse one that teaches nothing."""
     if pairs < _LEAST_PAIRS:
         raise TextError(
-            f"The training text holds {pairs:,} usable pair beside the validation text, expected at least "
-            f"{_LEAST_PAIRS}, and better thousands. Collect more."
+            f"The training text holds {pairs:,} usable pair{'' if pairs == 1 else 's'}, not counting the validation "
+            f"text, expected at least {_LEAST_PAIRS}, and better thousands. Collect more."
         )
     if pairs < _FEW_PAIRS and settings.metric != "exact_match" and not init:
         log.log(

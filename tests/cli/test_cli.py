@@ -411,7 +411,7 @@ def test_a_place_that_may_not_be_read_is_named(call: Run, monkeypatch: pytest.Mo
     monkeypatch.setattr(RunDirectory, "exists", property(forbidden))
     found = call("translate", "a", "--run", "private")
     assert (found.code, found.err.count("\n")) == (5, 1)
-    assert found.err.startswith("error: private/config.json: Permission denied. Correct its permissions")
+    assert found.err.startswith("error: private/config.json: Permission denied. Correct that, or name another place")
 
 
 def test_a_reader_that_has_enough_is_no_error(trained: Path, tmp_path: Path) -> None:

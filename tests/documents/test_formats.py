@@ -209,6 +209,10 @@ def test_filled_messages_are_fuzzy_and_keep_their_line_breaks() -> None:
     assert found == {"One": ("ONE", True), "%d\ntwo\n": ("%d\nTWO\n", True), "x": ("y", False)}
 
 
+def test_flags_stand_before_the_previous_message_as_msgfmt_wants_it() -> None:
+    assert '\n#, fuzzy\n#| msgid "b"\nmsgid "a"' in fill("po", PO_HEADER + '#| msgid "b"\nmsgid "a"\nmsgstr ""\n')[0]
+
+
 def test_the_header_of_a_filled_template_is_right() -> None:
     header = PO_HEADER.replace("2; plural=(n != 1)", "INTEGER; plural=EXPRESSION").replace("UTF-8", "CHARSET")
     assert fill("po", header + 'msgid "a"\nmsgstr ""\n')[0].startswith(PO_HEADER)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "training"), str(HERE.parents[1])]
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # threads do not survive a fork
 
 from any_text import try_any_text  # noqa: E402
 from damage import damage_files, fill_disks, limit_files  # noqa: E402
@@ -45,7 +45,7 @@ from glassformer.reproduction.machine import machine  # noqa: E402
 EXAMPLES, WHOLE_MINUTES = 2000, 20
 # Each kind of fault with its share of the time; the longest come first.
 FAULTS: dict[str, tuple[Callable[[Laboratory, Clock], list[Tally]], int]] = {
-    "damage": (damage_files, 10), "hostile": (use_hostile_runs, 10), "text": (try_any_text, 6),  # type: ignore[dict-item]
+    "damage": (damage_files, 10), "hostile": (use_hostile_runs, 10), "text": (try_any_text, 18),  # type: ignore[dict-item]
     "events": (kill_at_file_system_events, 6), "kills": (kill_at_random_moments, 5), "signals": (send_signals, 4),
     "full-disks": (fill_disks, 4), "file-sizes": (limit_files, 3), "power": (cut_the_power, 3),
     "options": (odd_options, 3), "readers": (readers_leave, 2), "start": (signals_at_the_start, 1),

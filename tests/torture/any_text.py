@@ -1,9 +1,11 @@
 """Any text and any bytes: hypothesis looks for what a reader, a tokenizer or a translation does not survive."""
 
 import gzip
+import io
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ SAMPLES: dict[str, bytes] = {
 }  # fmt: skip
 PAIRS, DOCUMENTS = (".tsv", ".csv", ".jsonl", ".po", ".tmx", ".xliff", ".mo", ".xlsx"), (
     ".txt", ".tsv", ".csv", ".jsonl", ".po", ".tmx", ".xliff", ".srt", ".vtt", ".html", ".md")  # fmt: skip
+ROUND = 50  # examples
 LIMIT = {"max_length_a": 0.0, "max_length_b": 4, "beam": 1}
 
 pieces = st.one_of(st.binary(max_size=12), st.text(max_size=6).map(lambda text: text.encode("utf-8", "replace")), st.sampled_from(
@@ -135,7 +138,7 @@ class Checks:
 
 
 def try_any_text(laboratory: Laboratory, clock: Clock, examples: int) -> list[Tally]:
-    """Each property with so many examples; the seed is that of the whole torture."""
+    """Each property with so many examples, fewer if time runs out, round by round; seeds follow from the torture's."""
     with tempfile.TemporaryDirectory(dir=laboratory.place) as home:
         checks = Checks(laboratory, Path(home))
         cases: dict[str, tuple[Callable[[Any], None], st.SearchStrategy]] = {
@@ -149,8 +152,13 @@ def try_any_text(laboratory: Laboratory, clock: Clock, examples: int) -> list[Ta
             **{f"tokenizers: {kind}": (lambda text, kind=kind: checks.tokenizer(kind, text), texts) for kind in KINDS},
         }  # fmt: skip
         tally = Tally(f"hypothesis: {len(cases)} readers, tokenizers and translations")
-        for name, (check, strategy) in cases.items():
-            _search(name, check, strategy, tally, laboratory.seed, examples)
+        done = 0
+        for round_ in clock.while_time(iter(range(examples // ROUND))):
+            with redirect_stderr(io.StringIO()):  # one warning for each byte that is no text
+                for name, (check, strategy) in cases.items():
+                    _search(name, check, strategy, tally, 1000 * laboratory.seed + round_, ROUND)
+            done += ROUND
+        tally.fault += f", {done:,} examples each"
     return [tally]
 
 

@@ -232,6 +232,19 @@ def test_foreign_files_and_teachers_of_other_text_are_not_overwritten(
     assert files_of(mine / "pairs") == {"train.src": b"dear to me\n"}
 
 
+@pytest.mark.parametrize("name", ["pairs", "forward", "backward"])
+def test_a_link_leads_no_teacher_out_of_the_directory(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, name: str
+) -> None:
+    place, outside = tmp_path / "more", tmp_path / "outside"
+    place.mkdir()
+    outside.mkdir()
+    (place / name).symlink_to(outside)
+    with pytest.raises(RunError, match=f"more/{name}: is a symbolic link"):
+        diversify(place, FileSource(*corpus), both(small_config()), lines)
+    assert not list(outside.iterdir())
+
+
 def test_a_failed_first_write_does_not_claim_the_directory(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:

@@ -23,7 +23,7 @@ from glassformer.training.data import FileSource
 from glassformer.training.run_log import TrainProgress
 from glassformer.training.train import train
 
-CUTS = (1, 2, 5, 6, 9, 11)
+CUTS = (1, 5, 6, 11)
 UPDATES = 12
 
 
@@ -43,7 +43,6 @@ def source(corpus: tuple[Path, Path]) -> FileSource:
 @pytest.fixture
 def config(small_config, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     monkeypatch.setattr(workers, "CHUNKS_BEFORE_POOL", 0)
-    monkeypatch.setattr("glassformer.text.prepare.PAIRS_IN_CHUNK", 50)
     made = small_config(max_updates=UPDATES, validate_every=4, accumulate=3, precision="bf16", cooldown=0)
     return replace(made, text=TextConfig(tokenizer="bpe", vocab_size=300, bpe_dropout=0.1, workers=2))
 

@@ -359,7 +359,8 @@ def test_what_a_start_leaves_that_did_not_come_far_is_begun_anew(
     run, weights, lines = trained, last_weights(trained), Lines()
     for series in ("latest", "history", "best", "best-loss", "final"):
         shutil.rmtree(run / series)
-    (run / "config.json").unlink()
+    for later in ("config.json", "report.html"):
+        (run / later).unlink()
     if config is not None:  # cut short by an earlier version that did not sync it
         (run / "config.json").write_bytes(config)
     (run / "text" / "prepared.json").unlink()

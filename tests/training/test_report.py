@@ -119,10 +119,33 @@ def test_a_training_ends_with_words_and_a_page(
     assert read_metrics(run)[-1]["update"] == 20
 
 
+def test_damaged_records_are_left_out(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    damaged = [
+        '{"updade": 2, "valid_loss": 1}',
+        '{"update": "x"}',
+        '{"update": 1e999}',
+        "[" * 100_000,
+        "[1]",
+        "\xff",
+        "{",
+    ]
+    run.metrics_file.write_text(
+        "\n".join(['{"update": 1, "valid_loss": 2}', *damaged, '{"update": 3, "valid_loss": NaN}'])
+    )
+    records = read_metrics(run)
+    assert records == [{"update": 1, "valid_loss": 2}, {"update": 3}]
+    assert advise(records, 5)
+
+
 def test_only_defaults_are_given_reasons() -> None:
     config = RunConfig.from_mapping({"model": {"name": "tiny"}})
     assert "dropout 0.3 (against learning few pairs by heart)" in describe_settings(config, 5000)
     config = RunConfig.from_mapping({"model": {"name": "tiny", "dropout": 0.1}, "text": {"vocab_size": 700}})
     line = describe_settings(config, 5000)
     assert "dropout 0.1; " in line
+    assert "a sixth of the pairs" not in line
+    config = RunConfig.from_mapping({"model": {"name": "tiny"}, "text": {"tokenizer": "characters"}})
+    line = describe_settings(config, 5000)
+    assert "BPE" not in line
     assert "a sixth of the pairs" not in line

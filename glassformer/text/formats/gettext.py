@@ -87,6 +87,15 @@ class _Entry:
         self.start = start
         self.strings: dict[str, tuple[str, int, int]] = {}  # msgid, msgstr, msgstr[0] ...: text, start, end
         self.flags: tuple[int, str] | None = None  # where the flags start, and what they are
+        self.previous: int | None = None  # where #| lines start, before which flags must stand
+
+    def add_comment(self, line: str, position: int) -> None:
+        """Note where flags stand, or have to stand."""
+        stripped = line.strip()
+        if stripped.startswith("#|") and self.previous is None:
+            self.previous = position
+        if stripped.startswith("#,"):
+            self.flags = position + line.index("#,") + 2, stripped[2:]
 
     @property
     def empty(self) -> dict[str, tuple[str, int, int]]:
@@ -153,14 +162,13 @@ def _entries(text: str) -> Iterator[_Entry]:
                 yield entry
                 entry = _Entry(position)
             if not entry.strings:
-                entry.start = position
+                entry.start = position if entry.previous is None else entry.previous
             name = keyword[1]
         elif stripped.startswith("#") or not stripped:
             if "msgid" in entry.strings:
                 yield entry
                 entry, name = _Entry(position), ""
-            if stripped.startswith("#,"):
-                entry.flags = position + line.index("#,") + 2, stripped[2:]
+            entry.add_comment(line, position)
             position += len(line)
             continue
         for string in _STRING.finditer(line):

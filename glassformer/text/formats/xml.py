@@ -109,10 +109,18 @@ def _same_language(tag: str, other: str) -> bool:
 
 def _plain_text(element: Element) -> str:
     """The text of a segment, without the formatting codes in <bpt>, <ept>, <ph> and <it>."""
-    inner = [element.text or ""]
-    for child in element:
-        inner.append(_plain_text(child) if _local_name(child) in ("hi", "mrk") else "")
-        inner.append(child.tail or "")
+    inner, open_elements = [element.text or ""], [(element, iter(element))]
+    while open_elements:  # a loop, because a file may nest them deeper than Python calls
+        current, children = open_elements[-1]
+        child = next(children, None)
+        if child is None:
+            open_elements.pop()
+            inner.append((current.tail or "") if open_elements else "")
+        elif _local_name(child) in ("hi", "mrk"):
+            inner.append(child.text or "")
+            open_elements.append((child, iter(child)))
+        else:
+            inner.append(child.tail or "")
     return "".join(inner)
 
 

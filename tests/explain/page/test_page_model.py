@@ -139,6 +139,33 @@ def test_steps_with_a_cache_have_the_logits_and_taps_of_pytorchs_steps(run_js, s
         assert_same_taps(taps, trace)
 
 
+PLACED = [
+    {"address": "decoder.layers.0.cross_attention.weights", "index": {"query": 2, "heads": 1}, "operation": "zero"},
+    {"address": "decoder.layers.1.self_attention.weights", "index": {"query": 3, "key": 1}, "operation": "zero"},
+    {"address": "decoder.layers.0.self_attention.k", "index": {"key": 1}, "operation": "scale", "value": -2},
+    {"address": "decoder.layers.1.output", "index": {"tgt": 4}, "operation": "scale", "value": 3},
+    {"address": "tgt_embedding.position_vectors", "index": {"position": 1}, "operation": "zero"},
+]
+
+
+def test_an_edit_of_a_position_waits_for_it_in_steps_with_a_cache(run_js, small_model, packed) -> None:
+    body = (
+        MAKE
+        + """
+  const model = make(data.model), cache = model.newCache(), { edits } = data;
+  const whole = model.forward(data.src, data.tgt, { edits }), plain = model.forward(data.src, data.tgt);
+  const steps = data.tgt.map((id) => model.decode([id], model.encode(data.src, { edits }), { edits, cache }).data);
+  const [last] = [model.next(data.tgt, whole.memory, edits)];
+  return { whole: whole.logits.data, plain: plain.logits.data, steps, last };"""
+    )
+    found = run_js(IMPORT, body, {"model": packed(small_model()), "src": SRC, "tgt": TGT, "edits": PLACED})
+    np.testing.assert_allclose(np.concatenate(found["steps"]), found["whole"], atol=1e-6)
+    np.testing.assert_array_equal(found["last"], found["whole"][-19:])
+    changed = np.abs(found["whole"] - found["plain"]).reshape(5, 19).max(axis=1)
+    assert changed[0] == 0
+    assert (changed[1:] > 1e-3).all()
+
+
 def test_every_setting_is_known_by_its_name_and_choices(run_js) -> None:
     known = run_js(IMPORT, "return SETTINGS;", {})
     assert set(known) == {field.name for field in fields(ModelConfig)}

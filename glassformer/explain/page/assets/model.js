@@ -70,6 +70,8 @@ class Pass {
     this.edits = edits;
     this.record = record;
     this.idle = edits.length === 0 && record === null;
+    /** Where the positions of a step with a cache begin; null in a pass over all positions. @type {number | null} */
+    this.start = null;
     /** @type {Set<Edit>} */
     this.used = new Set();
     /** @type {Map<string, Tensor>} */
@@ -120,7 +122,8 @@ class Pass {
     const copy = data.slice();
     for (const edit of edits) {
       this.used.add(edit);
-      const cells = cellsOf(address, edit.index ?? {}, axes, shape);
+      const cells = this.cells(address, edit.index ?? {}, axes, shape);
+      if (!cells) continue;
       const value = edit.value ?? 0;
       if (typeof value !== "number" && value.length !== cells.length) {
         throw new Error(`${address}: the edit gives ${value.length} numbers, expected ${cells.length}.`);
@@ -131,6 +134,16 @@ class Pass {
       });
     }
     return copy;
+  }
+
+  /** The places that an index selects. In a step with a cache it counts positions from the beginning, and null means that the step has none of them. @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
+  cells(address, index, axes, shape) {
+    if (this.start === null) return cellsOf(address, index, axes, shape);
+    const start = this.start, isOwn = /self_attention\.[kv](_projected|_split|_rotated)?$/.test(address);
+    const shifted = Object.fromEntries(Object.entries(index).map(([word, at]) =>
+      [word, ["query", "tgt", "position"].includes(word) || (word === "key" && isOwn) ? at - start : at]));
+    const isElsewhere = axes.some((word, axis) => ["query", "tgt", "position", "key"].includes(word) && (shifted[word] < 0 || shifted[word] >= shape[axis]));
+    return isElsewhere ? null : cellsOf(address, shifted, axes, shape);
   }
 }
 
@@ -922,6 +935,7 @@ export class Transformer {
   /** @param {Pass} pass @param {number[]} tgtInIds @param {Memory} memory @param {DecoderCache | null} cache @returns {Tensor} */
   _decode(pass, tgtInIds, memory, cache) {
     const start = cache ? cache.length : 0;
+    pass.start = cache ? start : null;
     this._check("tgt_in_ids", tgtInIds, this.tgtEmbedding.tokens, start);
     const keys = Array.from({ length: start + tgtInIds.length }, (_, at) => at);
     const positions = { queries: keys.slice(start), keys };
