@@ -31,6 +31,7 @@ from glassformer.world import ALONE, World
 
 COLLAPSE_SENTENCES = 100  # encoder_collapse is measured on the first ones
 COLLAPSE_THRESHOLD = 0.9
+SAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,14 @@ class Scores:
 class Validation:
     """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
 
-    ``sample`` is one source, its translation and its reference; ``encoder_collapse`` is explained at the function of
-    that name.
+    ``samples`` are the first sources, the same ones each time, with their translations and references;
+    ``encoder_collapse`` is explained at the function of that name.
     """
 
     update: int
     loss: float
     scores: Scores
-    sample: tuple[str, str, str]
+    samples: tuple[tuple[str, str, str], ...]
     encoder_collapse: float
 
     @property
@@ -97,9 +98,10 @@ def validate(
     pairs = text.valid_text[: max(1, sentences)]
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
-    index = update % len(pairs)
-    sample = world.broadcast(lambda: (pairs[index].src, outputs[index], pairs[index].tgt))
-    return Validation(update, loss, scores, sample, collapse)
+    samples = world.broadcast(
+        lambda: tuple((pair.src, output, pair.tgt) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False))
+    )
+    return Validation(update, loss, scores, samples, collapse)
 
 
 def validation_loss(
