@@ -3,7 +3,9 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help demo check fix test slow docs learn notebooks bench
+MINUTES ?= 20
+
+.PHONY: help demo check fix test slow browser torture docs learn notebooks bench
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -17,10 +19,17 @@ demo: $(BIN)/.ready  ## set up, translate, train on dates for two minutes, look 
 	$(BIN)/glassformer demo
 
 test: $(BIN)/.ready  ## set up and run the tests
-	$(BIN)/pytest -m "not slow" --numprocesses auto --dist loadfile
+	$(BIN)/pytest -m "not slow and not browser" --numprocesses auto --dist loadfile
 
 slow: $(BIN)/.ready  ## the tests that train
-	$(BIN)/pytest -m slow --numprocesses auto
+	$(BIN)/pytest -m "slow and not browser" --numprocesses auto
+
+browser: $(BIN)/.ready  ## the tests of the page in a headless Chromium
+	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium
+	$(BIN)/pytest -m browser --numprocesses 0
+
+torture: $(BIN)/.ready  ## kill, damage, starve and mislead it; MINUTES=20, and a table at the end
+	$(BIN)/python tests/torture --minutes $(MINUTES)
 
 check: $(BIN)/.ready  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -36,10 +36,10 @@ from decoding_ceiling import SIZES, Ceiling
 from decoding_models import banned_of, is_forced, model_of, multiply_adds, output_limit, sentences_of
 from decoding_reports import bleu, profile, start_up
 from decoding_systems import NEEDS, Runner, Search, Setting, installed, translator_options
-from export import to_ctranslate2
 from machine import machine, ratio, spread
 
 from glassformer.config import ModelConfig
+from glassformer.interop.ctranslate2 import convert
 
 CORES = os.cpu_count() or 1
 SEARCHES = {"greedy": (1, False), "beam": (5, False), "single": (1, True)}
@@ -230,7 +230,10 @@ def main() -> None:
         for name in sorted({cell.split("-")[0] for cell in options.cells}):
             if "ct2" in options.systems and installed("ct2"):
                 model = model_of(name, options.run)
-                to_ctranslate2(model, directory / f"{name}.ctranslate2", banned_of(name, options.run))
+                src, tgt = (
+                    list(map(str, range(vocab))) for vocab in (model.config.src_vocab, model.config.tgt_vocab)
+                )
+                convert(model, (src, tgt), directory / f"{name}.ctranslate2", banned=banned_of(name, options.run))
         for cell in options.cells:
             results["cells"][cell] = measure(cell, options, directory)
             write(results, options.json)

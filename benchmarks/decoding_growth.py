@@ -135,7 +135,7 @@ def long_input(options: argparse.Namespace) -> dict[str, Any]:
     result = {
         "sentences": options.sentences, "sentences_per_s": options.sentences / spent,
         "first_mib": samples[0][1], "last_mib": samples[-1][1], "most_mib": max(mib for _, mib in samples),
-        "mib_per_100000_sentences": 1e5 * _slope(later), "samples": samples[:: max(1, len(samples) // 50)],
+        "mib_per_100000_sentences": 1e5 * slope(later), "samples": samples[:: max(1, len(samples) // 50)],
     }  # fmt: skip
     print(f"\n{options.sentences} sentences, {result['sentences_per_s']:.0f} a second; memory after the first "
           f"{samples[0][0]}: {result['first_mib']:.0f} MiB, at the end {result['last_mib']:.0f}, at most "
@@ -153,7 +153,7 @@ def resident_mib() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def _slope(points: list[tuple[int, float]]) -> float:
+def slope(points: list[tuple[int, float]]) -> float:
     """Of the least-squares line; 0 through one point."""
     x_mean, y_mean = (sum(values) / len(points) for values in zip(*points, strict=True))
     below = sum((x - x_mean) ** 2 for x, _ in points)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
-from export import BANNED
 
 from glassformer.config import ModelConfig
+from glassformer.interop.transformers_export import BANNED
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 

@@ -1,9 +1,14 @@
-"""Decoding today beside an earlier commit: both run decoding.py, taking turns, and each cell's ratio is printed.
+"""Decoding and training today beside an earlier commit, taking turns; each cell's ratio is printed.
 
-    python benchmarks/decoding_revisions.py 94bd01d [--rounds 5] [--cells small-greedy ...] [--json FILE]
+    python benchmarks/decoding_revisions.py 94bd01d [--rounds 5] [--cells small-greedy ...] [--turns 20]
+                                            [--json FILE]
 
 Each commit is checked out into a directory of its own and measures itself with its own scripts, with random weights,
 one thread in each of two processes. Uncommitted changes do not count: "today" is HEAD.
+
+With --turns, two further processes for each commit load once and then take turns: one trains ``tiny`` on the task
+``dates`` as `glassformer train` does it, some updates a turn, one translates sentences with the bundled model. These
+are seconds of processor time of one thread, which other programs disturb less than the clock.
 """
 
 import argparse
@@ -13,11 +18,14 @@ import random
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from decoding import CELLS
 from machine import machine, ratio
+from turns import KINDS
 
+WARM_UP = 2  # turns
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -41,13 +49,57 @@ def seconds_of(
     return {f"{cell} {arm}": seconds for cell in cells for arm, seconds in measured[cell]["seconds"].items()}
 
 
+def take_turns(trees: dict[str, Path], turns: int) -> dict[str, dict[str, list[float]]]:
+    """Seconds of each kind of work of each commit, the first turns left out."""
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in trees}
+    for kind in KINDS:
+        with ExitStack() as open_processes:
+            processes = {
+                name: open_processes.enter_context(
+                    subprocess.Popen(
+                        [sys.executable, str(Path(__file__).with_name("turns.py")), kind], cwd=tree, text=True,
+                        env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    )
+                )
+                for name, tree in trees.items()
+            }  # fmt: skip
+            for turn in range(turns + WARM_UP):
+                for name in sorted(processes, reverse=turn % 2 == 1):
+                    seconds = one_turn(processes[name])
+                    if turn >= WARM_UP:
+                        found[name].setdefault(kind, []).append(seconds)
+            for process in processes.values():
+                assert process.stdin is not None
+                process.stdin.close()
+    return found
+
+
+def one_turn(process: "subprocess.Popen[str]") -> float:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return float(process.stdout.readline())
+
+
+def print_ratios(seconds: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:
+    """How many times as fast each cell is today."""
+    cells = [cell for cell in seconds["today"] if cell in seconds["earlier"]]
+    ratios = {cell: ratio(seconds["today"][cell], seconds["earlier"][cell]) for cell in cells}
+    for cell, row in ratios.items():
+        print(f"{cell:34} {row['median']:5.2f} times as fast   95 % {row['low']:.2f} to {row['high']:.2f}")
+    return ratios
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("earlier", help="a commit, a tag or a branch")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS)
+    parser.add_argument("--cells", nargs="*", choices=CELLS, default=CELLS)
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--single-sentences", type=int, default=20)
+    parser.add_argument("--turns", type=int, default=0, help="of training and of translating with the bundled model")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     random.seed(1)
@@ -60,18 +112,17 @@ def main() -> None:
         try:
             for _ in range(options.rounds):
                 for name, tree in trees.items():
-                    measured = seconds_of(
-                        tree, options.cells, options.sentences, options.single_sentences, Path(scratch, "report.json")
-                    )
+                    report, counts = Path(scratch, "report.json"), (options.sentences, options.single_sentences)
+                    measured = seconds_of(tree, options.cells, *counts, report) if options.cells else {}
                     for cell, values in measured.items():
                         seconds[name].setdefault(cell, []).extend(values)
+            if options.turns:
+                for name, measured in take_turns(trees, options.turns).items():
+                    seconds[name] |= measured
         finally:
             for tree in trees.values():
                 git("worktree", "remove", "--force", str(tree))
-    cells = [cell for cell in seconds["today"] if cell in seconds["earlier"]]
-    ratios = {cell: ratio(seconds["today"][cell], seconds["earlier"][cell]) for cell in cells}
-    for cell, row in ratios.items():
-        print(f"{cell:34} {row['median']:5.2f} times as fast   95 % {row['low']:.2f} to {row['high']:.2f}")
+    ratios = print_ratios(seconds)
     result = {"machine": machine(), "commits": commits, "ratios": ratios, "seconds": seconds}
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

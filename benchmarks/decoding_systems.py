@@ -113,14 +113,15 @@ class Glassformer:
 
 
 class HuggingFace:
-    """``MarianMTModel.generate``, batches of like length, longest first."""
+    """``generate`` of ``MarianMTModel``, batches of like length, longest first."""
 
     def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
         import torch
-        from export import to_marian
+
+        from glassformer.interop.transformers_export import transformers_model
 
         torch.set_num_threads(setting.threads)
-        self.model = to_marian(model_of(name, run), banned_of(name, run))
+        self.model = transformers_model(model_of(name, run), banned_of(name, run))
 
     def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
         """The best output for each source."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from reference.commands import commands_page
 from reference.errors import errors_page
 from reference.links import dead_links
+from reference.reliability import reliability_page, was_measured
 from reference.results import reports, results_page
 from reference.settings import settings_page
 from reference.speed import speed_page
@@ -27,6 +28,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page, "settings.md": settings_page, "steps.md": steps_page,
     "errors.md": errors_page, "speed.md": speed_page, "training_cost.md": training_cost_page,
 }  # fmt: skip
+if was_measured():
+    PAGES["reliability.md"] = reliability_page
 if reports():
     PAGES["results.md"] = results_page
 

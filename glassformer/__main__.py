@@ -1,6 +1,18 @@
-"""``python -m glassformer`` is the ``glassformer`` command."""
+"""The ``glassformer`` command, also as ``python -m glassformer``."""
 
-from glassformer.cli.main import main
+import signal
+
+
+def main() -> None:
+    """Load the command line and run it. Ctrl-C ends the process at once while it still loads, without a traceback."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from glassformer.cli.main import main as run
+
+    signal.signal(signal.SIGINT, handler)
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -3,6 +3,9 @@
 A checkpoint is written to a temporary directory, synced and renamed. A series is a directory of checkpoints named by
 their update: the newest valid one is used, and an older one is deleted only after a newer one has been verified.
 A series can be read while a training writes it. Nothing is ever unpickled.
+
+A matrix may be stored as int8 rows, each with a float32 scale, so that it takes a quarter of the space: whoever reads
+it gets float32. Such a checkpoint has format 2, any other format 1, which earlier versions read too.
 """
 
 import json
@@ -29,11 +32,13 @@ from glassformer.version import __version__
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-FORMAT = 1
+FORMAT, INT8_FORMAT = 1, 2
 MANIFEST = "manifest.json"
 STATE = "state.json"
 _TENSORS = ".safetensors"
 _NUMBERS = ("F32", "F16", "BF16", "F64")
+_SCALE = "scale/"  # before the name of an int8 matrix: the name of its scales
+_INT8_LIMIT = 127
 _NAME = "update-"
 _UNFINISHED, _OUTDATED = ".tmp", ".old"  # what the hidden names of checkpoints being written and deleted end with
 _TRIES = 20  # to read a checkpoint of a run that trains
@@ -61,7 +66,8 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
             path = temporary / f"{name}.safetensors"
             save_file({key: tensor.contiguous() for key, tensor in group.items()}, path)
             path.chmod((temporary / STATE).stat().st_mode)  # the library lets nobody else read it
-        _write_manifest(temporary)
+        has_scales = any(key.startswith(_SCALE) for group in tensors.values() for key in group)
+        _write_manifest(temporary, INT8_FORMAT if has_scales else FORMAT)
         _put_in_place(temporary, final)
     except (OSError, SafetensorError, RuntimeError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -110,13 +116,13 @@ def adopt_leftovers(series: Path) -> None:
         remove(leftover)
 
 
-def _write_manifest(directory: Path) -> None:
+def _write_manifest(directory: Path, form: int) -> None:
     """Sync every file, then write the manifest of their sums."""
     files = {}
     for path in sorted(directory.iterdir()):
         sync(path)
         files[path.name] = {"sha256": sha256(path), "size": path.stat().st_size}
-    manifest = {"format": FORMAT, "glassformer": __version__, "files": files}
+    manifest = {"format": form, "glassformer": __version__, "files": files}
     with write_durably(directory / MANIFEST) as stream:  # whole or not at all: where it is, the rest is on disk
         json.dump(manifest, stream, indent=1)
 
@@ -148,11 +154,7 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
     """The size and the SHA-256 sum of each file, by the manifest."""
     manifest = read_json(checkpoint / MANIFEST)
-    if manifest.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{checkpoint}: found format {manifest.get('format')!r}, but this version reads {FORMAT}. "
-            "Use the version of glassformer that wrote it."
-        )
+    _check_format(checkpoint, manifest)
     try:
         sums = {name: (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
     except (KeyError, TypeError, AttributeError) as error:
@@ -160,6 +162,14 @@ def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
     if STATE not in sums or not any(name.endswith(_TENSORS) for name in sums):
         raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: it does not name {STATE} and a file of weights.")
     return sums
+
+
+def _check_format(checkpoint: Path, manifest: Mapping[str, Any]) -> None:
+    if manifest.get("format") not in (FORMAT, INT8_FORMAT):
+        raise CheckpointError(
+            f"{checkpoint}: found format {manifest.get('format')!r}, but this version reads {FORMAT} and "
+            f"{INT8_FORMAT}. Use the version of glassformer that wrote it."
+        )
 
 
 def _verify_file(path: Path, size: int, expected: str) -> None:
@@ -284,23 +294,57 @@ def prune(newest: Path, keep: int) -> None:
 
 
 def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
-    """The tensors of ``<name>.safetensors``, on the CPU."""
+    """The tensors of ``<name>.safetensors``, on the CPU; int8 rows times their scales, in float32."""
     from safetensors.torch import load_file
 
     path = checkpoint / f"{name}{_TENSORS}"
     try:
         require_regular_file(path)
-        return load_file(path)
+        return _dequantize(load_file(path), path)
     except (OSError, SafetensorError, RuntimeError) as error:
         if path.exists() and isinstance(error, RuntimeError):  # such as too little memory
             raise
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
 
 
+def quantize_rows(weights: Tensors) -> "dict[str, Tensor]":
+    """The weights with each matrix as int8 rows, and a float32 scale for each row: half a step is the largest error.
+
+    A row's scale is its greatest absolute value / 127. Biases, norms and other vectors stay as they are. The result
+    is for ``save_checkpoint``; ``read_tensors`` multiplies. Raises ``ValueError`` for a matrix with a value that is
+    not finite.
+    """
+    import torch
+
+    found: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        if weight.dim() != 2:
+            found[name] = weight
+            continue
+        if not weight.isfinite().all():
+            raise ValueError(f"{name}: has a value that is not finite, expected numbers that int8 rows can hold.")
+        scales = weight.float().abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _INT8_LIMIT
+        found[name] = (weight.float() / scales[:, None]).round().to(torch.int8)
+        found[f"{_SCALE}{name}"] = scales
+    return found
+
+
+def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]":
+    """The int8 rows among the tensors in float32, in the place of rows and scales."""
+    found = {name: tensor for name, tensor in tensors.items() if not name.startswith(_SCALE)}
+    for key in tensors.keys() - found.keys():
+        name, scales = key.removeprefix(_SCALE), tensors[key]
+        if name not in found or found[name].dim() != 2 or scales.shape != found[name].shape[:1]:
+            raise CheckpointError(f"{path}: {key} does not fit a matrix {name}, expected a number for each row.")
+        found[name] = found[name].float() * scales.float()[:, None]
+    return found
+
+
 def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise ``CheckpointError`` unless ``<name>.safetensors`` has numbers of these names and shapes, and no others.
 
-    Only the header of the file is read, so that nothing is allocated for weights that do not fit.
+    Matrices may be int8 rows with their scales. Only the header of the file is read, so that nothing is allocated for
+    weights that do not fit.
     """
     from safetensors import safe_open
 
@@ -312,6 +356,7 @@ def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, tuple[int, ..
             forms = {key: (tuple(one.get_shape()), one.get_dtype()) for key, one in found.items()}
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+    scales = {key: forms.pop(key) for key in list(forms) if key.startswith(_SCALE)}
     if odd := sorted(shapes.keys() ^ forms.keys()):
         raise CheckpointError(
             f"{path}: does not fit the configuration: {len(odd)} weights differ, the first is {odd[0]}. "
@@ -322,8 +367,27 @@ def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, tuple[int, ..
             raise CheckpointError(
                 f"{path}: {key} is {shape}, the configuration says {shapes[key]}. Load it with its own config.json."
             )
-        if kind not in _NUMBERS:
+        scale = scales.pop(f"{_SCALE}{key}", None)
+        if scale is None and kind not in _NUMBERS:
             raise CheckpointError(f"{path}: {key} holds {kind}, expected one of {', '.join(_NUMBERS)}.")
+        if scale is not None and (kind, len(shape), scale) != ("I8", 2, (shape[:1], "F32")):
+            raise CheckpointError(
+                f"{path}: {key} holds {kind} {shape} with scales {scale[1]} {scale[0]}, expected a matrix of I8 with "
+                "an F32 scale for each row."
+            )
+    if scales:
+        raise CheckpointError(f"{path}: {min(scales)} is the scale of no weight, expected only those of int8 rows.")
+    if any(kind == "I8" for _, kind in forms.values()):
+        _check_int8_format(checkpoint)
+
+
+def _check_int8_format(checkpoint: Path) -> None:
+    """Earlier versions refuse int8 rows by the format in the manifest; so it must be there."""
+    if (found := read_json(checkpoint / MANIFEST).get("format")) != INT8_FORMAT:
+        raise CheckpointError(
+            f"{checkpoint}: holds int8 rows but has format {found!r}, expected {INT8_FORMAT}. Its manifest was "
+            "changed: take the checkpoint from where it was packed."
+        )
 
 
 def weights_of(model: "nn.Module") -> "dict[str, Tensor]":

@@ -171,6 +171,11 @@ def named_model(name: str) -> dict[str, Any]:
     return dict(NAMED_MODELS[name])
 
 
+def default_vocab_size(pairs: int) -> int:
+    """The entries of a vocabulary that is trained on so many pairs, if ``text.vocab_size`` does not say."""
+    return min(8000, max(512, pairs // 6))
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(Section):
     """From raw text to ids: the tokenizer, which pairs are kept, and what is set aside for validation."""
@@ -340,6 +345,18 @@ class DecodeConfig(Section):
         0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty", symbol="α",
         low=0.0, high=10.0, acts_in="scoring",
     )  # fmt: skip
+    length_norm: Literal["gnmt", "power"] = knob(
+        "gnmt",
+        "what length_penalty is the exponent of: (5 + length) / 6, as in the paper, or the length itself, as in "
+        "Hugging Face and CTranslate2",
+        acts_in="scoring",
+    )
+    early_stopping: Literal["beam", "heuristic", "never"] = knob(
+        "beam",
+        "when a beam search ends: when beam outputs have ended or none can be better (Hugging Face: true); when none "
+        "would be better at the length so far (Hugging Face: false); or when none can be better than any of beam",
+        acts_in="search",
+    )
     n_best: int = knob(
         1, "translations returned for each source, best first; at most beam", low=1, high=1000, acts_in="search"
     )
@@ -436,6 +453,11 @@ class DecodeConfig(Section):
             )
 
     @property
+    def pool(self) -> int:
+        """How many ended outputs a beam search keeps: all of the beam, if the worst of them decides when it ends."""
+        return self.n_best if self.early_stopping == "beam" else self.beam
+
+    @property
     def rows_per_source(self) -> int:
         """Rows that each source has in the decoder: its hypotheses, or its samples."""
         return (self.mbr or self.n_best) if self.sample else self.beam
@@ -446,6 +468,11 @@ class DecodeConfig(Section):
         An option that only a search has turns sampling off, and a beam that is not given widens to n_best and
         beam_groups. Raises ``ConfigError`` for a value out of range, and for an option without effect.
         """
+        if not isinstance(changes, Mapping):
+            raise ConfigError(f"decode: found {type(changes).__name__}, expected a dict such as {{'beam': 5}}.")
+        for key, value in changes.items():
+            if not isinstance(value, int | float):
+                type(self).from_mapping({key: value})  # its type, before it is compared with numbers
         if "sample" not in changes and changes.keys() & _ONLY_IN_SEARCH.keys():
             changes = {**changes, "sample": False}
         without_effect = [
@@ -510,6 +537,10 @@ class RunConfig:
         sections: dict[str, type[Section]] = {
             "model": ModelConfig, "text": TextConfig, "train": TrainConfig, "decode": DecodeConfig,
         }  # fmt: skip
+        if not isinstance(values, Mapping):
+            raise ConfigError(
+                f"settings: found {type(values).__name__}, expected sections such as {{'model': {{}}}}."
+            )
         for key, value in values.items():
             if key not in sections:
                 raise ConfigError(

@@ -49,7 +49,7 @@ def sync(path: Path) -> None:
     """Force a file, or the entries of a directory, to disk; Windows has no way to do that for a directory."""
     if sys.platform == "win32" and path.is_dir():
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)  # Windows syncs what may be written
     try:
         os.fsync(handle)
     finally:
@@ -116,6 +116,8 @@ def write_durably(path: Path) -> Iterator[TextIO]:
     temporary = path.with_name(f".{secrets.token_hex(8)}{WRITING}")
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as stream:
+            if path.is_file() and not path.is_symlink():
+                shutil.copymode(path, temporary)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -124,6 +126,27 @@ def write_durably(path: Path) -> Iterator[TextIO]:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+@contextmanager
+def write_output(path: Path) -> Iterator[TextIO]:
+    """``write_durably`` for a file that a person names: links are followed, devices and pipes are written to as such.
+
+    So ``/dev/stdout`` and ``/dev/null`` stay what they are, and a directory that takes no new files is no obstacle.
+    """
+    place = real_path(path)
+    is_stream = str(path.absolute().parent) in {"/dev", "/dev/fd", "/proc/self/fd"}
+    if is_stream or (place.exists() and not (place.is_file() and os.access(place.parent, os.W_OK))):
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+    else:
+        with write_durably(place) as stream:
+            yield stream
+
+
+def real_path(path: Path) -> Path:
+    """The path without links, like ``Path.resolve``, which some versions of Python end by an error for a loop."""
+    return Path(os.path.realpath(path))
 
 
 def is_unfinished(name: str) -> bool:

@@ -3,6 +3,8 @@
 config.json                 every effective setting, and where the text came from
 tokenizer.src.json, .tgt.json
 metrics.jsonl, train.log    what the training logged
+confidence.json             how to estimate the chance that a translation is good
+report.html                 what it came to, on one page
 text/                       the encoded pairs, memory-mapped
 latest/  history/  best/  best-loss/  final/
                             series of checkpoints: to resume; to average; the best so far, by train.metric and by
@@ -43,6 +45,7 @@ from glassformer.files import (
     lock_file,
     make_directory,
     open_to_append,
+    real_path,
     remove_unfinished,
     sha256,
     write_durably,
@@ -101,6 +104,8 @@ class RunDirectory:
         self.text = path / "text"
         self.metrics_file = path / "metrics.jsonl"
         self.log_file = path / "train.log"
+        self.confidence_file = path / "confidence.json"
+        self.report_file = path / "report.html"
         self.latest, self.history = path / "latest", path / "history"
         self.best, self.best_loss, self.final = path / "best", path / "best-loss", path / "final"
         self.series = (self.latest, self.history, self.best, self.best_loss, self.final)
@@ -149,6 +154,7 @@ class RunDirectory:
         """Raise ``RunError`` if something in the run is a symbolic link, through which a writer would leave it."""
         own = (
             self.config_file,
+            self.confidence_file,
             self.text / MIX,
             *self.series,
             *(self.path / name for name in sorted(_WRITTEN_AT_START)),
@@ -294,6 +300,12 @@ class RunDirectory:
         _check_size(config.model, self.config_file, checkpoint)
         model = Transformer(config.model)
         load_weights(model, read_tensors(checkpoint, WEIGHTS), checkpoint)
+        for name, weight in model.named_parameters():
+            if not bool(weight.isfinite().all()):
+                raise CheckpointError(
+                    f"{checkpoint}: {name} holds values that are not finite, which no training saves. Put back a "
+                    "copy of it, or name another checkpoint."
+                )
         return LoadedRun(config, model.to(place).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
@@ -310,6 +322,11 @@ class RunDirectory:
                     f"The newest of {series} stands in for it."
                 )
                 return found
+        if self.has_checkpoints:
+            raise CheckpointError(
+                f"{self.path}: has no valid checkpoint to use: those that it has are damaged. Put back a copy of the "
+                "run, or train in another --run."
+            )
         raise RunError(
             f"{self.path}: has no valid checkpoint yet. Let `glassformer train` run until it saves its first one."
         )
@@ -373,7 +390,7 @@ def load_run(path: Path, device: str = "auto") -> LoadedRun:
     if not (path / MANIFEST).is_file():
         return RunDirectory(path).load(device)
     verify_checkpoint(path)
-    return RunDirectory(path.resolve().parent.parent).load(device, checkpoint=path)
+    return RunDirectory(real_path(path).parent.parent).load(device, checkpoint=path)
 
 
 def _finished_names(directory: Path) -> set[str]:

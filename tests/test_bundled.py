@@ -17,6 +17,7 @@ import pytest
 import torch
 from rich.cells import cell_len
 from rich.console import Console
+from safetensors.torch import load_file
 from typer.testing import CliRunner, Result
 
 from glassformer import ModelConfig, RunConfig, Transformer, Translator
@@ -24,9 +25,11 @@ from glassformer.bundled import BUNDLED, CARD
 from glassformer.checkpoint import read_tensors, save_checkpoint, verify_checkpoint, weights_of
 from glassformer.cli.demo import SENTENCES, show_bundled
 from glassformer.cli.main import app
+from glassformer.decoding.confidence import DOUBTFUL
 from glassformer.explain.edits import parse_edits
 from glassformer.explain.effect import changes
 from glassformer.explain.walk_kinds import walk, walk_through
+from glassformer.files import sha256
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
 from glassformer.tasks import load_task
 from glassformer.text import Tokenizer
@@ -34,6 +37,8 @@ from glassformer.text.corpus import Pair, read_pairs, write_pairs
 
 ROOT = Path(__file__).parents[1]
 FIRST = "I love you, too."
+IS_NEW = "## Sixty sentences" in CARD.read_text(encoding="utf-8")
+new_model = pytest.mark.skipif(not IS_NEW, reason="the model before is still bundled, with a card of another form")
 
 
 def call(*arguments: str | Path, stdin: str = "") -> Result:
@@ -49,10 +54,13 @@ def card() -> str:
 
 
 def recorded_answers() -> dict[str, str]:
-    """The model's answer to each sentence, from both tables of the card."""
-    section = card().partition("## What it can and cannot do")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", section, re.M)
-    return {source: answer for source, answer in rows if source not in {"English", "---"}}
+    """The model's answer to each sentence, from the tables of the card whose first column is English."""
+    found = {}
+    for block in card().split("\n\n"):
+        if block.startswith("| English |"):
+            rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", block, re.M)[2:]
+            found |= {re.sub(r"( \\\*| \(\?\))+$", "", source): answer for source, answer in rows}
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +82,9 @@ def test_the_directory_holds_one_sealed_checkpoint_and_no_text_that_was_trained_
     (checkpoint,) = (BUNDLED / "final").iterdir()
     verify_checkpoint(checkpoint)
     sealed = {f"final/{checkpoint.name}/{name}" for name in ("manifest.json", "model.safetensors", "state.json")}
-    assert files(BUNDLED) == {"README.md", "config.json", "tokenizer.src.json", "tokenizer.tgt.json"} | sealed
-    assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) <= 6_000_000
+    own = {"README.md", "config.json", "tokenizer.src.json", "tokenizer.tgt.json"}
+    assert files(BUNDLED) - {"confidence.json"} == own | sealed
+    assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) <= 11_000_000
 
 
 def test_the_settings_name_no_place_of_the_machine_that_trained() -> None:
@@ -86,20 +95,33 @@ def test_the_settings_name_no_place_of_the_machine_that_trained() -> None:
             assert re.findall(r'"[~/\\][^"]*"', path.read_text(encoding="utf-8")) == [], path.name
 
 
-def test_weights_are_float16_on_disk_and_the_same_in_float32_in_memory() -> None:
+def test_weights_are_small_on_disk_and_float32_in_memory() -> None:
     loaded = load_run(BUNDLED, "cpu")
-    stored = read_tensors(loaded.checkpoint, WEIGHTS)
+    stored = load_file(loaded.checkpoint / f"{WEIGHTS}.safetensors")
+    read = read_tensors(loaded.checkpoint, WEIGHTS)
     for name, weight in weights_of(loaded.model).items():
-        assert (stored[name].dtype, weight.dtype) == (torch.float16, torch.float32)
-        assert torch.equal(stored[name].float(), weight), name
+        assert weight.dtype == torch.float32
+        assert torch.equal(read[name].float(), weight), name
+        assert weight.dim() < 2 or stored[name].element_size() <= 2, name
+
+
+@new_model
+def test_matrices_are_int8_rows_and_it_says_how_sure_it_is(translator: Translator) -> None:
+    stored = load_file(load_run(BUNDLED, "cpu").checkpoint / f"{WEIGHTS}.safetensors")
+    for name, weight in weights_of(translator.model).items():
+        assert weight.dim() < 2 or stored[name].dtype == torch.int8, name
+    assert translator.confidence is not None
+    assert translator.confidence.fitted_on["sentences"] == 1000
+    (known, *strange) = translator.translate([FIRST, "Der alte Mann liest ein Buch.", "El perro duerme.", "asdf jkl"])
+    assert known.hypotheses[0].confidence > 0.5
+    assert max(one.hypotheses[0].confidence for one in strange) < DOUBTFUL
 
 
 def test_the_first_sentence_is_translated_without_a_run(translator: Translator) -> None:
-    answer = recorded_answers()[FIRST]
+    answer = translator.translate([FIRST])[0].text
     assert "liebe" in answer
     assert call("translate", FIRST).stdout == f"{answer}\n"
     assert call("translate", stdin=f"{FIRST}\n\n{FIRST}\n").stdout == f"{answer}\n\n{answer}\n"
-    assert translator.translate([FIRST])[0].text == answer
 
 
 def test_the_card_says_what_the_model_answers(translator: Translator) -> None:
@@ -109,12 +131,15 @@ def test_the_card_says_what_the_model_answers(translator: Translator) -> None:
     assert {answer.source: answer.text for answer in answers} == recorded
 
 
-def test_the_card_shows_all_its_sentences_where_they_belong(pack: ModuleType) -> None:
-    right = import_module("sentences").RIGHT
-    assert recorded_answers().keys() == right.keys()
-    shown_as_right = card().partition("### Right")[2].partition("### Wrong")[0]
-    for source, answer in recorded_answers().items():
-        assert (f"| {source} |" in shown_as_right) == (answer in right[source]), source
+@new_model
+def test_the_card_shows_every_sentence_and_the_figures_that_were_measured(pack: ModuleType) -> None:
+    first, measure = import_module("first_sentences").SENTENCES, import_module("measure")
+    assert list(recorded_answers()) == [sentence for group in first.values() for sentence in group]
+    assert import_module("card").card(BUNDLED, measure.read_results()) == card()
+    found = measure.read_results()["bundled"]
+    assert found["weights"] == measure.sealed(BUNDLED)
+    assert found["confidence_file"] == sha256(BUNDLED / "confidence.json")
+    assert found["first_sentences"] == recorded_answers()
 
 
 def test_the_card_names_what_the_files_are() -> None:
@@ -124,13 +149,6 @@ def test_the_card_names_what_the_files_are() -> None:
     assert f"Training made {state['counters']['update']:,} updates" in card()
     weights_mb = (loaded.checkpoint / "model.safetensors").stat().st_size / 1e6
     assert f"weights take {weights_mb:.2f} MB" in card()
-    config = (ROOT / "examples" / "bundled" / "train.toml").read_text(encoding="utf-8")
-    assert f"max_updates = {loaded.config.train.max_updates}\n" in config
-
-
-def test_the_card_has_the_text_of_the_script_that_writes_it(pack: ModuleType) -> None:
-    text = "(.*?)".join(map(re.escape, re.split(r"\{\w+[^}]*\}", import_module("card").TEMPLATE)))
-    assert re.fullmatch(text, card(), re.DOTALL)
 
 
 def test_the_card_names_those_who_wrote_the_sentences() -> None:
@@ -142,9 +160,9 @@ def test_the_card_names_those_who_wrote_the_sentences() -> None:
     assert len(re.findall(r"`nrefs:1\|case:mixed\|[^`]+version:[\d.]+`", scores)) == 2
 
 
-def test_every_command_that_takes_a_run_takes_the_bundled_one(tmp_path: Path) -> None:
+def test_every_command_that_takes_a_run_takes_the_bundled_one(tmp_path: Path, translator: Translator) -> None:
     src, tgt = tmp_path / "a.en", tmp_path / "a.de"
-    answer = recorded_answers()[FIRST]
+    answer = translator.translate([FIRST])[0].text
     src.write_text(f"{FIRST}\n{FIRST}\n", encoding="utf-8")
     tgt.write_text(f"{answer}\nDas Meer schweigt.\n", encoding="utf-8")
     likely, unlikely = (
@@ -205,13 +223,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_and_the_source_distribution_hold_the_model(built: Path) -> None:
     expected = {f"glassformer/bundled/en-de/{name}" for name in files(BUNDLED)}
     (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    assert wheel.stat().st_size <= 12_000_000
     with zipfile.ZipFile(wheel) as archive:
         assert {name for name in archive.namelist() if "/en-de/" in name} == expected
     with tarfile.open(source) as archive:
         assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
 
 
-def test_what_the_wheel_holds_translates_on_a_fresh_machine(built: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_what_the_wheel_holds_translates_on_a_fresh_machine(
+    built: Path, tmp_path: Path, translator: Translator
+) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
@@ -221,7 +243,7 @@ def test_what_the_wheel_holds_translates_on_a_fresh_machine(built: Path, tmp_pat
         env={"PYTHONPATH": str(tmp_path / "site"), "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.stdout, done.stderr) == (f"{recorded_answers()[FIRST]}\n", "")
+    assert (done.stdout, done.stderr) == (f"{translator.translate([FIRST])[0].text}\n", "")
 
 
 @pytest.fixture
@@ -245,13 +267,15 @@ def test_packing_rounds_the_final_model_and_replaces_what_was_there(
     into = tmp_path / "into"
     shutil.copytree(finished, into)
     (into / "final" / "update-00000099").mkdir()
+    assert not pack.is_packed(finished, into)
     pack.pack(finished, into)
+    assert pack.is_packed(finished, into)
     assert (into / "config.json").read_text(encoding="utf-8").count("/home/me") == 0
     assert [path.name for path in (into / "final").iterdir()] == ["update-00000003"]
     packed, before = (weights_of(load_run(path, "cpu").model) for path in (into, finished))
     for name, weight in packed.items():
-        assert torch.equal(weight, before[name].half().float()), name
-    assert set(pack.file_sizes(into)) == files(into)
+        step = before[name].abs().max() / 127 if weight.dim() == 2 else 0.0
+        assert float((weight - before[name]).abs().max()) <= 0.51 * step, name
     assert next(into.rglob("*.safetensors")).stat().st_mode & 0o444 == 0o444
 
 
@@ -270,58 +294,45 @@ def test_packing_refuses_what_cannot_ship(
     (checkpoint,) = (finished / "final").iterdir()
     weights = read_tensors(checkpoint, WEIGHTS)
     state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-    name = next(iter(weights))
-    save_checkpoint(finished / "final", 4, {WEIGHTS: {**weights, name: weights[name] + 70_000.0}}, state)
-    with pytest.raises(SystemExit, match="has a value that float16 cannot represent"):
+    name = next(name for name, weight in weights.items() if weight.dim() == 2)
+    save_checkpoint(finished / "final", 4, {WEIGHTS: {**weights, name: weights[name] + torch.inf}}, state)
+    with pytest.raises(SystemExit, match="has a value that is not finite"):
         pack.pack(finished, tmp_path / "into")
     monkeypatch.setattr(pack, "MAX_BYTES", 1_000)
     with pytest.raises(SystemExit, match="expected at most 1,000"):
-        pack.file_sizes(finished)
+        pack.check_size(finished)
     shutil.rmtree(finished / "final")
     with pytest.raises(SystemExit, match="has no final model"):
         pack.pack(finished, tmp_path / "into")
 
 
 @pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("test.tsv", "Go home, now.\tGeht nach Hause!"),
-        ("phrasebook-test.tsv", "Go home now!\tGeh heim!"),
-        ("joined-test.jsonl", '{"src": "Go home, now!", "tgt": "Geh nun heim!"}'),
-    ],
+    "line", ["tom went home, now!\tx", "Mary went home now.\tx", "x\tGeh, Maria!"], ids=["case", "name", "target"]
 )
-def test_packing_refuses_to_judge_by_what_was_trained_on(
-    pack: ModuleType, tmp_path: Path, name: str, line: str
-) -> None:
-    for path, text in {
-        "train.tsv": "Go home now!\tGeh heim!",
-        "learned.jsonl": '{"src": "Go home now!", "tgt": "Geh heim!"}',
-        "valid.tsv": "a\tb",
-        "test.tsv": "x\ty",
-        "phrasebook-test.tsv": "1\t2",
-        "joined-test.jsonl": '{"src": "x z", "tgt": "y w"}',
-    }.items():
-        (tmp_path / path).write_text(f"{text}\n", encoding="utf-8")
+def test_packing_refuses_to_judge_by_what_was_trained_on(pack: ModuleType, tmp_path: Path, line: str) -> None:
+    learned = "Tom went home now.\tGeh, Tom!\nHe saw Tom, Mary and Tom.\tEr sah sie.\nI know Tom and Mary.\tJa."
+    for name, text in {"train": learned, "learned": learned, "valid": "a\tb", "test": "x\ty"}.items():
+        (tmp_path / f"{name}.tsv").write_text(f"{text}\n", encoding="utf-8")
     assert pack.read_all(tmp_path)["test"] == [("x", "y")]
-    (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"1 test sources are among the training sources, .*Go home"):
+    (tmp_path / "test.tsv").write_text(f"{line}\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"1 test sentences are among the training sentences"):
         pack.read_all(tmp_path)
 
 
 @pytest.fixture
-def more(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def augment(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "bundled"))
-    return import_module("more")
+    return import_module("augment")
 
 
-def test_two_sentences_become_one_pair(more: ModuleType) -> None:
+def test_two_sentences_become_one_pair(augment: ModuleType) -> None:
     tired, here = Pair("I am tired.", "Ich bin müde."), Pair("She's here!", "Sie ist hier!")
-    assert more.join_sentences(tired, here) == ("I am tired. She's here!", "Ich bin müde. Sie ist hier!")
-    assert more.join_sentences(Pair("Hello", "Hallo"), here) is None
-    assert more.join_sentences(tired, Pair("Hello.", "Hallo")) is None
+    assert augment.join_sentences(tired, here) == ("I am tired. She's here!", "Ich bin müde. Sie ist hier!")
+    assert augment.join_sentences(Pair("Hello", "Hallo"), here) is None
+    assert augment.join_sentences(tired, Pair("Hello.", "Hallo")) is None
     you = Pair("You lie.", "Du lügst."), Pair("Where's your car?", "Wo ist Ihr Auto?")
-    assert more.join_sentences(*you) is None
-    assert more.join_sentences(you[0], here) == ("You lie. She's here!", "Du lügst. Sie ist hier!")
+    assert augment.join_sentences(*you) is None
+    assert augment.join_sentences(you[0], here) == ("You lie. She's here!", "Du lügst. Sie ist hier!")
 
 
 GO = Pair("Go.", "Geh.")
@@ -348,35 +359,41 @@ GO = Pair("Go.", "Geh.")
     ],
 )
 def test_two_clauses_become_one_sentence(
-    more: ModuleType, first: Pair, second: tuple[str, str], expected: tuple[str, str] | None
+    augment: ModuleType, first: Pair, second: tuple[str, str], expected: tuple[str, str] | None
 ) -> None:
-    assert more.join_clauses(first, Pair(*second), more.CONJUNCTIONS[1]) == expected
+    assert augment.join_clauses(first, Pair(*second), augment.CONJUNCTIONS[1]) == expected
 
 
-def test_before_und_no_clause_is_left_open(more: ModuleType) -> None:
+def test_before_und_no_clause_is_left_open(augment: ModuleType) -> None:
     he, both = Pair("He knows.", "Er weiß es."), Pair("I know who he is.", "Ich weiß, wer er ist.")
-    und, aber = more.CONJUNCTIONS
-    assert more.join_clauses(GO, he, und) == ("Go and he knows.", "Geh und er weiß es.")
-    assert more.join_clauses(both, he, und) is None
-    assert more.join_clauses(both, he, aber) == (
+    und, aber = augment.CONJUNCTIONS
+    assert augment.join_clauses(GO, he, und) == ("Go and he knows.", "Geh und er weiß es.")
+    assert augment.join_clauses(both, he, und) is None
+    assert augment.join_clauses(both, he, aber) == (
         "I know who he is, but he knows.",
         "Ich weiß, wer er ist, aber er weiß es.",
     )
 
 
 def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(
-    more: ModuleType, monkeypatch: pytest.MonkeyPatch
+    augment: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(more, "SENTENCES", 8)
-    monkeypatch.setattr(more, "CLAUSES", 4)
+    monkeypatch.setattr(augment, "SENTENCES", 8)
+    monkeypatch.setattr(augment, "CLAUSES", 4)
     pairs = [Pair(f"I am {n}.", f"Ich bin {n}.") for n in range(40)]
-    found = more.join_pairs(pairs, Random(1))
-    assert found == more.join_pairs(pairs, Random(1)) != more.join_pairs(pairs, Random(2))
+    found = augment.join_pairs(pairs, Random(1))
+    assert found == augment.join_pairs(pairs, Random(1)) != augment.join_pairs(pairs, Random(2))
     for part in (found[:8], found[8:]):
         used = [number for pair in part for number in re.findall(r"\d+", pair.src)]
         assert len(used) == len(set(used)) == 2 * len(part)
     assert [len(found[:8]), len(found[8:])] == [8, 4]
-    assert more.join_pairs([], Random(1)) == []
+    assert augment.join_pairs([], Random(1)) == []
+
+
+@pytest.fixture
+def more(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "bundled"))
+    return import_module("more")
 
 
 def test_what_a_teacher_made_of_a_text_to_judge_by_is_not_learned(

@@ -2,15 +2,31 @@
 
 import json
 import os
+import shutil
+import stat
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from glassformer.checkpoint import prune, save_checkpoint, verify_checkpoint
-from glassformer.errors import StorageError
+from glassformer.bundled import BUNDLED
+from glassformer.checkpoint import (
+    check_shapes,
+    prune,
+    quantize_rows,
+    read_json,
+    read_tensors,
+    save_checkpoint,
+    verify_checkpoint,
+    weights_of,
+)
+from glassformer.errors import CheckpointError, StorageError
+from glassformer.run_directory import WEIGHTS, RunDirectory
 
 HERE = Path(__file__).parent
 
@@ -37,6 +53,17 @@ def test_a_reader_finds_a_whole_checkpoint_while_a_training_saves(report: dict[s
     assert report["saved"] > 10
 
 
+def test_all_files_of_a_checkpoint_have_the_mode_of_an_ordinary_file(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        saved = save_checkpoint(tmp_path / "final", 1, {"model": {"weight": torch.zeros(2)}}, {})
+    finally:
+        os.umask(before)
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in saved.iterdir()} == dict.fromkeys(
+        ("manifest.json", "model.safetensors", "state.json"), 0o640
+    )
+
+
 def test_a_series_that_is_a_link_is_not_written(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -57,3 +84,91 @@ def test_a_checkpoint_that_is_a_link_is_replaced_and_its_target_left_alone(tmp_p
     verify_checkpoint(series / "update-00000002")
     assert [path.name for path in series.iterdir()] == ["update-00000002"]
     assert (outside / "mine").read_text() == "dear to me"
+
+
+MATRIX = {"w": (5, 7), "bias": (5,)}
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> tuple[dict[str, Tensor], Path]:
+    """Weights, and a checkpoint that holds them as int8 rows."""
+    weights = {"w": torch.randn(5, 7) * torch.tensor([1e-3, 1.0, 0.0, 50.0, 1e4])[:, None], "bias": torch.randn(5)}
+    return weights, save_checkpoint(tmp_path / "final", 3, {WEIGHTS: quantize_rows(weights)}, {})
+
+
+def test_int8_rows_are_read_as_float32_no_further_off_than_half_a_step(whole: tuple[dict[str, Tensor], Path]) -> None:
+    weights, checkpoint = whole
+    verify_checkpoint(checkpoint)
+    check_shapes(checkpoint, WEIGHTS, MATRIX)
+    stored, found = load_file(checkpoint / f"{WEIGHTS}.safetensors"), read_tensors(checkpoint, WEIGHTS)
+    assert (stored["w"].dtype, stored["scale/w"].dtype, stored["bias"].dtype) == (
+        torch.int8, torch.float32, torch.float32,
+    )  # fmt: skip
+    assert found.keys() == weights.keys()
+    assert torch.equal(found["bias"], weights["bias"])
+    step = weights["w"].abs().amax(dim=1, keepdim=True) / 127
+    assert bool(((found["w"] - weights["w"]).abs() <= 0.501 * step).all())
+    assert torch.equal(found["w"][2], torch.zeros(7))
+    assert torch.allclose(found["w"].abs().amax(dim=1), weights["w"].abs().amax(dim=1))
+    # Rounded once, nothing changes when it is rounded again.
+    assert torch.equal(quantize_rows(found)["w"], stored["w"])
+
+
+def test_only_a_checkpoint_with_int8_rows_has_the_new_format(tmp_path: Path) -> None:
+    plain = save_checkpoint(tmp_path / "final", 1, {WEIGHTS: {"w": torch.ones(2, 2)}}, {})
+    rounded = save_checkpoint(tmp_path / "final", 2, {WEIGHTS: quantize_rows({"w": torch.ones(2, 2)})}, {})
+    assert [read_json(one / "manifest.json")["format"] for one in (plain, rounded)] == [1, 2]
+    manifest = rounded / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 3'))
+    with pytest.raises(CheckpointError, match="found format 3, but this version reads 1 and 2"):
+        verify_checkpoint(rounded)
+    manifest.write_text(manifest.read_text().replace('"format": 3', '"format": 1'))
+    with pytest.raises(CheckpointError, match="holds int8 rows but has format 1, expected 2"):
+        check_shapes(rounded, WEIGHTS, {"w": (2, 2)})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("scale/w", None, "w holds I8, expected one of F32"),
+        ("scale/w", torch.ones(4), r"with scales F32 \(4,\), expected a matrix of I8 with an F32 scale for each row"),
+        ("scale/w", torch.ones(5, dtype=torch.float64), "with scales F64"),
+        ("w", torch.ones(5, 7), "w holds F32"),
+        ("bias", torch.ones(5, dtype=torch.int8), "bias holds I8"),
+        ("scale/other", torch.ones(5), "scale/other is the scale of no weight"),
+        ("w", torch.ones(6, 7, dtype=torch.int8), r"w is \(6, 7\), the configuration says \(5, 7\)"),
+    ],
+)
+def test_int8_rows_of_another_form_are_refused_by_the_header(
+    whole: tuple[dict[str, Tensor], Path], name: str, value: Tensor | None, message: str
+) -> None:
+    _, checkpoint = whole
+    path = checkpoint / f"{WEIGHTS}.safetensors"
+    stored = load_file(path)
+    if value is None:
+        del stored[name]
+    else:
+        stored[name] = value
+    save_file(stored, path)
+    with pytest.raises(CheckpointError, match=message):
+        check_shapes(checkpoint, WEIGHTS, MATRIX)
+
+
+def test_rows_that_int8_cannot_hold_are_not_rounded() -> None:
+    with pytest.raises(ValueError, match="w: has a value that is not finite"):
+        quantize_rows({"w": torch.tensor([[1.0, torch.inf]])})
+
+
+def test_a_run_with_int8_rows_loads_like_any_other(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(BUNDLED, tmp_path / "run"))
+    (checkpoint,) = (run / "final").iterdir()
+    state, weights = read_json(checkpoint / "state.json"), read_tensors(checkpoint, WEIGHTS)
+    size = (checkpoint / f"{WEIGHTS}.safetensors").stat().st_size
+    saved = save_checkpoint(run / "final", int(checkpoint.name[-8:]), {WEIGHTS: quantize_rows(weights)}, state)
+    numbers = sum(weight.numel() for weight in weights.values())
+    assert numbers < (saved / f"{WEIGHTS}.safetensors").stat().st_size < min(1.15 * numbers, size + 1)
+    loaded = weights_of(RunDirectory(run).load("cpu").model)
+    for name, weight in weights.items():
+        assert loaded[name].dtype == torch.float32
+        step = weight.float().abs().max() / 127
+        assert float((loaded[name] - weight.float()).abs().max()) <= 0.51 * step, name

@@ -62,29 +62,31 @@ def change_weights(run: Path, change: Callable[[dict[str, torch.Tensor]], None])
     reseal(run)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"d_model": 2**16, "d_k": 2**14, "d_v": 2**14}, "the configuration says"),
-        ({"d_ff": 10**6}, "the configuration says"),
-        ({"n_encoder_layers": 900}, "weights differ"),
-        ({"max_length": 1_000_000, "d_ff": 256}, "tables of positions take"),
-        ({"positions": "learned", "max_length": 1_000_000}, "weights differ"),
-    ],
-    ids=str,
-)
-def test_a_configuration_of_another_size_is_refused_without_taking_its_memory(
-    settings: dict[str, Any], message: str, crafted: Path
-) -> None:
-    change_config(crafted, **settings)
+OTHER_SIZES: list[tuple[dict[str, Any], str]] = [
+    ({"d_model": 2**16, "d_k": 2**14, "d_v": 2**14}, "the configuration says"),
+    ({"d_ff": 10**6}, "the configuration says"),
+    ({"n_encoder_layers": 900}, "weights differ"),
+    ({"max_length": 1_000_000, "d_ff": 256}, "tables of positions take"),
+    ({"positions": "learned", "max_length": 1_000_000}, "weights differ"),
+]
+
+
+def test_configurations_of_other_sizes_are_refused_without_taking_their_memory(tmp_path: Path) -> None:
+    runs = [tmp_path / str(number) for number in range(len(OTHER_SIZES))]
+    for run, (settings, _) in zip(runs, OTHER_SIZES, strict=True):
+        shutil.copytree(BUNDLED, run)
+        change_config(run, **settings)
     program = (
         "import resource, sys\nfrom glassformer import Translator\nfrom glassformer.errors import CheckpointError\n"
-        "try:\n    Translator.load(sys.argv[1])\nexcept CheckpointError as error:\n    print(error)\n"
+        "for run in sys.argv[1:]:\n"
+        "    try:\n        Translator.load(run)\n"
+        "    except CheckpointError as error:\n        print(' '.join(str(error).split()))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )
-    done = subprocess.run([sys.executable, "-c", program, crafted], capture_output=True, text=True, check=True)
-    said, memory_mb = done.stdout.strip().rsplit("\n", 1)
-    assert message in said
+    done = subprocess.run([sys.executable, "-c", program, *runs], capture_output=True, text=True, check=True)
+    *messages, memory_mb = done.stdout.splitlines()
+    for message, (_, expected) in zip(messages, OTHER_SIZES, strict=True):
+        assert expected in message
     assert int(memory_mb) < MOST_MEMORY_MB
 
 
@@ -100,6 +102,22 @@ def test_weights_that_are_no_floats_or_have_other_names_are_refused(crafted: Pat
     change_weights(crafted, lambda weights: weights.update(more=torch.zeros(1)))
     with pytest.raises(CheckpointError, match="1 weights differ, the first is more"):
         Translator.load(crafted)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused_by_every_command(crafted: Path, value: float) -> None:
+    name = "encoder.final_norm.gain"
+    change_weights(crafted, lambda weights: weights[name].fill_(value))
+    with pytest.raises(CheckpointError, match=f"{name} holds values that are not finite"):
+        Translator.load(crafted)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_is_said_to_be_so(crafted: Path) -> None:
+    with (final_of(crafted) / "model.safetensors").open("ab") as stream:
+        stream.write(b"x")
+    with pytest.raises(CheckpointError, match="no valid checkpoint to use: those that it has are damaged") as raised:
+        Translator.load(crafted)
+    assert raised.value.exit_code == 4
 
 
 def test_a_manifest_of_nothing_does_not_verify(crafted: Path) -> None:

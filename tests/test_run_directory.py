@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import ModelConfig, RunConfig
-from glassformer.errors import ConfigError, RunError, StorageError, TokenizerError
+from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.run_directory import RunDirectory, pick_device
 from glassformer.training.data import TaskSource
 from glassformer.training.run_log import Display, RunLog
@@ -33,7 +33,7 @@ def test_weights_that_could_be_read_for_ever_are_damaged(run: Path, endless: str
     weights.unlink()
     os.mkfifo(weights) if endless == "pipe" else weights.symlink_to("/dev/zero")
     said: list[str] = []
-    with pytest.raises(RunError, match="has no valid checkpoint"):
+    with pytest.raises(CheckpointError, match="has no valid checkpoint to use"):
         RunDirectory(run).load("cpu", said.append)
     assert "model.safetensors': is missing or damaged: is not a regular file." in said[0]
 
@@ -52,7 +52,7 @@ def test_a_manifest_with_a_name_that_no_file_can_have_is_damage(run: Path, name:
     found["files"][name] = {"size": 1, "sha256": ""}
     manifest.write_text(json.dumps(found))
     said: list[str] = []
-    with pytest.raises(RunError, match="has no valid checkpoint"):
+    with pytest.raises(CheckpointError, match="has no valid checkpoint to use"):
         RunDirectory(run).load("cpu", said.append)
     assert "is missing or damaged" in said[0]
 

@@ -21,18 +21,22 @@ def commands_page() -> str:
         "`glassformer COMMAND --help` prints this on your terminal, and `glassformer --version` the version."
         " Settings that are no option of their own are reached with `--set section.key=value`: see "
         "[settings](settings.md).",
-        *(command_section(registered.callback) for registered in app.registered_commands if registered.callback),
+        *(
+            command_section(registered.name or registered.callback.__name__, registered.callback)
+            for registered in app.registered_commands
+            if registered.callback
+        ),
         "## Exit codes",
         "Each error is one message on standard error that says what was found, what was expected and what to do.",
         table(["code", "meaning"], exit_codes()),
     )
 
 
-def command_section(callback: Callable[..., Any]) -> str:
+def command_section(name: str, callback: Callable[..., Any]) -> str:
     doc = inspect.getdoc(callback) or ""
     examples = re.findall(r"\[bold\](.*?)\[/bold\]", doc)
     about = prose(re.sub(r"\[bold\].*?\[/bold\]", "", doc)).strip()
-    blocks = [f"## glassformer {callback.__name__}", about]
+    blocks = [f"## glassformer {name}", about]
     if examples:
         blocks.append("```sh\n" + "\n".join(examples) + "\n```")
     blocks.append(table(["argument or option", "meaning", "default"], parameters(callback)))

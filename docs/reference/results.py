@@ -15,6 +15,7 @@ from glassformer.reproduction.evaluate import find_scoring
 from glassformer.reproduction.recipe import read_recipe, recipe_names
 from glassformer.settings import apply_overrides
 from reference.markdown import code, page, table
+from reference.small_data import fine_tuning, placeholders, small_data
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
@@ -36,6 +37,9 @@ def results_page() -> str:
         "trained on it are here, only numbers.",
         table(head, (row for name, report in found.items() for row in _overview(name, report))),
         *_short_trainings(),
+        *small_data(),
+        *fine_tuning(),
+        *placeholders(),
         *_generated_tasks(),
         *(block for name, report in found.items() for block in _reproduction(name, report)),
     )

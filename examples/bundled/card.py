@@ -1,25 +1,33 @@
-"""The text of the bundled model's card, filled with measurements."""
+"""The text of the bundled model's card, from its files and from what was measured of them.
+
+    python examples/bundled/card.py
+
+It is written again from benchmarks/results/bundled.json, without a measurement; a test holds the card to it.
+"""
 
 import re
-import statistics
+import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from measure import Measurement, Rounding
-from sentences import FIRST, RIGHT
+from first_sentences import SENTENCES
+from measure import read_results
 
-from glassformer.run_directory import LoadedRun
-from glassformer.text.corpus import Pair
+from glassformer.bundled import BUNDLED
+from glassformer.decoding.confidence import DOUBTFUL
+from glassformer.run_directory import LoadedRun, RunDirectory
 
+WIDTH = 118
+WHOLE = {"break_long_words": False, "break_on_hyphens": False}
+FIRST = "I love you, too."
 TEMPLATE = """\
 # The bundled English-German model
 
-<!-- Written by examples/bundled/pack.py from these files and their scores: change card.py instead. -->
+<!-- Written by examples/bundled/card.py from these files and their scores: change card.py instead. -->
 
-A small encoder-decoder Transformer that translates short English sentences into German. It ships with glassformer, so
-that you can translate and trace before you have trained anything. It is an example to study, not a translator to
-rely on.
+A small encoder-decoder Transformer that translates English sentences into German. It ships with glassformer, so that
+you can translate and trace before you have trained anything. It is an example to study, not a translator to rely on.
 
 ```sh
 glassformer translate "{first}"
@@ -33,78 +41,72 @@ In Python it is `Translator.load()`.
 
 {architecture}
 
-It is stored in float16 and computes in float32. {sizes}
-The other files hold every setting, the counters of the training and SHA-256 sums.
+Its matrices are stored as int8 rows with a scale each, and computed with in float32. {sizes}
+The other files hold every setting, the counters of the training, the confidence and SHA-256 sums.
 
 ## Data and attribution
 
-- **Tatoeba**: 50,001 short pairs of English sentences and German translations, written by the contributors of
-  [Tatoeba](https://tatoeba.org) and published under the
-  [Creative Commons Attribution 2.0 France licence](https://creativecommons.org/licenses/by/2.0/fr/) (CC BY 2.0 FR).
-  They were changed: split into training, validation and test pairs; a quarter of the training pairs repeated without
-  the final punctuation mark; translated by the teachers below; joined to longer pairs.
+- **Tatoeba**: 182,676 pairs of English sentences and German translations, written by the contributors of
+  [Tatoeba](https://tatoeba.org), collected by [manythings.org/anki](https://www.manythings.org/anki/) and published
+  under the [Creative Commons Attribution 2.0 France licence](https://creativecommons.org/licenses/by/2.0/fr/)
+  (CC BY 2.0 FR). They were changed: split into training, validation and test pairs; a tenth of the training pairs
+  repeated without the final punctuation mark; joined to longer lines.
 - **Phrasebook**: glassformer's own task `phrasebook-de`: dates, times, amounts, units and lists of names in English
   and German, as the [Unicode CLDR](https://cldr.unicode.org) words them, generated with
   [Babel](https://babel.pocoo.org) (Unicode License v3).
 
-They give {n_train} training pairs and {n_valid} validation pairs. {n_test} sentences of Tatoeba and {n_phrases}
-phrases are held out for the scores below. None of them is a training source, and for the sentences not even one that
-differs only in case or punctuation. But several sentences often share a translation: {known_targets} of the test
-sentences' translations are training targets.
-Half of the training sources have at most {median_words} words, 99 of 100 at most {most_words}. More pairs were
-made from them:
-
-- Two teachers, models of the same size, one from English to German and one from German to English, were trained on
-  these pairs and translated one side of each ([Nguyen et al. 2020](https://arxiv.org/abs/1911.01986)). Their
-  translations were added as further pairs, except pairs with a held-out source or with a phrase of the phrasebook.
-- Longer pairs were joined at random: two sentences in a row, or two clauses with *and* or *but*.
-
-In all, the model was trained on {n_learned} pairs. For testing, {n_joined} longer pairs were made from the test
-sentences. The sentences themselves are not part of glassformer.
+The model learned from {n_learned} pairs: {n_train} of Tatoeba, whose sources have {median_words} words in the median
+and {most_words} at most, and what was made from them. {n_valid} pairs chose the model and fitted its confidence.
+{n_test} are held out for the scores below: no source and no target of theirs is in training, nor one with the same
+words but for case, punctuation and names. The sentences themselves are not part of glassformer.
 
 ## How it was made
 
 ```sh
-python examples/bundled/pairs.py en-de.tsv.gz runs/bundled-pairs
-glassformer diversify --config examples/bundled/teachers.toml
-python examples/bundled/more.py runs/bundled-teachers runs/bundled-pairs
-glassformer train --config examples/bundled/train.toml
-python examples/bundled/pack.py runs/bundled runs/bundled-teachers
+python examples/bundled/pairs_large.py en-de-large.tsv.gz build/face
+OMP_NUM_THREADS=1 glassformer train --config examples/bundled/train_large.toml
+OMP_NUM_THREADS=1 glassformer train --config examples/bundled/trial_large.toml --set train.precision=bf16
+python examples/bundled/measure.py trial build/face/trial
+python examples/bundled/pack.py build/face/run
 ```
 
-Each line of `en-de.tsv.gz` has an English sentence of Tatoeba, a tab, and its German translation.
+Each line of `en-de-large.tsv.gz` has an English sentence of Tatoeba, a tab, and its German translation. Each command
+goes on where it was interrupted. The trial is a smaller model with a shorter training on the plain pairs, to compare
+with.
 
 {training}
 
 ## Scores
 
-These are the scores of the files in this directory on held-out pairs, with one reference each. In brackets: the same
-weights in float32, before they were rounded.
+Of the files in this directory, on the {n_test} held-out pairs with one reference each, by the words of the source;
+{search}.
 
 {scores}
 
 - BLEU is {bleu}.
 - chrF is {chrf}.
-- Float16 rounds a weight by at most {weight:.1e} and changes the log-probability of a reference by at most
-  {log_prob:.1e}.
+- Rounding to int8 costs {int8}.
+- The model before this one learned from short sentences, among them some of these test pairs, which flatters it.
 
-Most of Tatoeba's sentences have two to five words and many correct translations (*you* is *du*, *ihr* or *Sie*), of
-which the reference is only one. So BLEU and exact match say less here than on longer text. The joined pairs are made
-from the same test sentences by the rules that made the longer training pairs: they show that a line may contain two
-sentences or clauses, not how well other longer text is translated.
+Most of Tatoeba's sentences have many correct translations (*you* is *du*, *ihr* or *Sie*), of which the reference is
+one.
 
-## What it can and cannot do
+## Whether it knows what it cannot do
 
-The sentences below were written for this card. None is a training source{first_known}.
-An output counts as right if it is one of the translations that we wrote down beforehand. No sentence was left out.
+{confidence}
+
+## Sixty sentences that people type first
+
+They were written before the training ({first_file}); no answer was left out. {known} The last column is the model
+before this one.{doubted}
 
 {examples}
 
 ## Limits
 
-- It can translate short, everyday sentences of the kind that language learners write, and most of the phrases above;
-  sometimes it drops a digit. It cannot translate longer sentences, rare words and rare names, but still writes
-  something for them.
+- It translates everyday sentences of the kind that language learners write, and most of the phrases above. Rare
+  words, rare names, long sentences and texts of other kinds it often gets wrong, but still writes something for
+  them; see its confidence.
 - English *you* becomes *du*, *ihr* or *Sie*, and a past tense becomes perfect or preterite, without a rule.
 - Each line is translated by itself; `--split-sentences` translates each sentence of a line by itself.
 - It reproduces its data, including mistakes and stereotypes. Do not use it where a wrong translation could cause
@@ -116,45 +118,47 @@ The weights are part of glassformer and licensed under the Apache License 2.0. T
 sentences: if you distribute them, name Tatoeba and its contributors, https://tatoeba.org, CC BY 2.0 FR, as above.
 """
 
-
-@dataclass(frozen=True)
-class CardFacts:
-    """The values of a card. ``outputs`` are the model's translations of the sentences of ``RIGHT``."""
-
-    run: LoadedRun
-    sizes: dict[str, int]
-    state: dict[str, Any]
-    teachers: list[dict[str, Any]]
-    log: list[str]
-    pairs: dict[str, list[Pair]]
-    measured: list[Measurement]
-    rounding: Rounding
-    outputs: dict[str, str]
+NAMES = {"bundled": "this model", "trial": "the trial", "previous": "the model before"}
 
 
-def card(facts: CardFacts) -> str:
+def card(directory: Path, results: dict[str, Any]) -> str:
     """The model card in Markdown."""
-    words = sorted(len(pair.src.split()) for pair in facts.pairs["train"])
-    signatures = facts.measured[0].shipped.signatures
-    known_targets = {pair.tgt for pair in facts.pairs["learned"]}
-    known = any(pair.src == FIRST for pair in facts.pairs["train"])
+    ours, facts = results["bundled"], results["training"]
     text = TEMPLATE.format(
         first=FIRST,
-        architecture=_architecture(facts.run),
-        sizes=_sizes(facts.sizes),
-        n_train=f"{len(facts.pairs['train']):,}", n_valid=f"{len(facts.pairs['valid']):,}",
-        n_test=f"{len(facts.pairs['test']):,}", n_phrases=f"{len(facts.pairs['phrasebook-test']):,}",
-        known_targets=sum(pair.tgt in known_targets for pair in facts.pairs["test"]),
-        n_learned=f"{len(facts.pairs['learned']):,}", n_joined=f"{len(facts.pairs['joined-test']):,}",
-        median_words=statistics.median_high(words), most_words=words[99 * len(words) // 100],
+        architecture=_architecture(RunDirectory(directory).load("cpu")),
+        sizes=_sizes(directory),
+        **{f"n_{name}": f"{count:,}" for name, count in facts["pairs"].items()},
+        median_words=facts["words"]["median"], most_words=facts["words"]["most"],
         training=_training(facts),
-        scores=_scores(facts.measured),
-        bleu=f"`{signatures['bleu']}`", chrf=f"`{signatures['chrf']}`",
-        weight=facts.rounding.weight, log_prob=facts.rounding.log_prob,
-        first_known=f", except *{FIRST}*" if known else "",
-        examples=_examples(facts.outputs),
+        search=ours["search"],
+        scores=_scores(results),
+        bleu=f"`{ours['signatures']['bleu']}`", chrf=f"`{ours['signatures']['chrf']}`",
+        int8=_int8(ours),
+        confidence=_confidence(ours["confidence"]),
+        first_file="`examples/bundled/first_sentences.py`",
+        known=_known(facts["known_first_sentences"]),
+        doubted=_doubted(ours["doubted_first_sentences"]),
+        examples=_examples(results),
     )  # fmt: skip
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return "\n\n".join(map(_wrap, text.strip().split("\n\n"))) + "\n"
+
+
+def _wrap(block: str) -> str:
+    """A paragraph or a list with lines of one width; tables, headings, comments and code as they are."""
+    if block.startswith("- "):
+        items = re.split(r"\n(?=- )", block.rstrip("\n"))
+        return "\n".join(textwrap.fill(item, WIDTH, subsequent_indent="  ", **WHOLE) for item in items)
+    if block[:1] in "|#<`\n":
+        return block
+    return textwrap.fill(block, WIDTH, **WHOLE)
+
+
+def write_card(directory: Path) -> Path:
+    """Write README.md in the model's directory."""
+    place = directory / "README.md"
+    place.write_text(card(directory, read_results()), encoding="utf-8", newline="\n")
+    return place
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -180,44 +184,101 @@ def _architecture(run: LoadedRun) -> str:
     )
 
 
-def _sizes(sizes: dict[str, int]) -> str:
+def _sizes(directory: Path) -> str:
+    sizes = {path.name: path.stat().st_size for path in directory.rglob("*") if path.is_file()}
     weights = sum(size for name, size in sizes.items() if name.endswith(".safetensors"))
     tokenizers = sum(size for name, size in sizes.items() if name.startswith("tokenizer"))
     return f"Its weights take {weights / 1e6:.2f} MB, its tokenizers {tokenizers / 1e6:.2f} MB."
 
 
-def _training(facts: CardFacts) -> str:
-    counters, state = facts.state["counters"], facts.state
-    tokens, minutes = counters["target_tokens"], counters["elapsed_s"] / 60
-    device = next(line.split(" parameters on ")[1].split(".")[0] for line in facts.log if " parameters on " in line)
-    kept = [line.split("  ", 2)[2].strip() for line in facts.log if line.endswith("<- kept")]
-    threads = f"{state['threads']} thread{'' if state['threads'] == 1 else 's'}"
-    where = f"{device}, {threads}, PyTorch {state['torch']}"
-    teacher_tokens = sum(one["counters"]["target_tokens"] for one in facts.teachers)
+def _training(facts: dict[str, Any]) -> str:
+    threads = f"{facts['threads']} thread{'' if facts['threads'] == 1 else 's'}"
+    kept = f" Kept was: {facts['kept']}." if facts["kept"] else ""
     return (
-        f"Training made {counters['update']:,} updates on {tokens:,} target tokens in {minutes:.0f} minutes of "
-        f"wall-clock\ntime ({where}), with one seed; the teachers were trained on\n"
-        f"{teacher_tokens:,} target tokens.\n"
-        f"Kept was: {kept[-1].removesuffix('<- kept').strip()}."
+        f"Training made {facts['updates']:,} updates on {facts['target_tokens']:,} target tokens in "
+        f"{facts['elapsed_s'] / 60:.0f} minutes of wall-clock time (CPU, {threads}, bfloat16, PyTorch "
+        f"{facts['torch']}, with other programs beside it), with one seed.{kept}"
     )
 
 
-def _scores(measured: list[Measurement]) -> str:
-    names = {"test": "Tatoeba", "joined-test": "Tatoeba, joined", "phrasebook-test": "phrasebook"}
+def _scores(results: dict[str, Any]) -> str:
+    shown = [name for name in NAMES if name in results]
+    heads = ["words", "pairs", *(f"{NAMES[name]}: BLEU / chrF" for name in shown)]
     rows = []
-    for one in measured:
-        pairs = [(getattr(one.shipped, key), getattr(one.float32, key)) for key in ("bleu", "chrf", "exact_match")]
-        cells = [f"{shipped:.2f} ({float32:.2f})" for shipped, float32 in pairs]
-        name = f"{names[one.test]}, {one.shipped.sentences:,}"
-        rows.append([name, one.search, *cells[:2], f"{cells[2]} %", str(one.differing)])
-    return table(["pairs", "search", "BLEU", "chrF", "exact match", "outputs that differ in float32"], rows)
+    for words, ours in results["bundled"]["by_words"].items():
+        of_each = (results[name]["by_words"][words] for name in shown)
+        cells = [f"{one['bleu']:.1f} / {one['chrf']:.1f}" for one in of_each]
+        rows.append([words, f"{ours['sentences']:,}", *cells])
+    return table(heads, rows)
 
 
-def _examples(outputs: dict[str, str]) -> str:
-    right = [[source, output] for source, output in outputs.items() if output in RIGHT[source]]
-    other = [[source, out, RIGHT[source][0]] for source, out in outputs.items() if out not in RIGHT[source]]
+def _int8(ours: dict[str, Any]) -> str:
+    rounded, whole = ours["by_words"]["all"], ours["float32"]
     return (
-        f"### Right: {len(right)} of {len(outputs)}\n\n{table(['English', 'output'], right)}\n\n"
-        f"### Wrong, or not among our translations: {len(other)} of {len(outputs)}\n\n"
-        f"{table(['English', 'output', 'right'], other)}"
+        f"{whole['bleu'] - rounded['bleu']:.2f} BLEU and {whole['chrf'] - rounded['chrf']:.2f} chrF: the same "
+        f"weights in float32 have {whole['bleu']:.2f} / {whole['chrf']:.2f}, and {whole['differing']:,} of "
+        f"{rounded['sentences']:,} outputs differ"
     )
+
+
+def _confidence(found: dict[str, Any]) -> str:
+    at, strange = found["at"], found["strange"]
+    rows = [
+        [
+            threshold,
+            _share(one["bad_flagged"], found["bad"]),
+            _share(one["good_flagged"], found["good"]),
+            *(_share(one[f"{name}_flagged"], count) for name, count in strange.items()),
+        ]
+        for threshold, one in at.items()
+    ]
+    heads = ["below", "bad ones flagged", "good ones flagged", *(f"{name} flagged" for name in strange)]
+    tenths = [
+        [f"{one['mean_confidence']:.2f}", f"{one['share_good']:.2f}", f"{one['sentences']}"]
+        for one in found["tenths"]
+    ]
+    return (
+        f"Each translation has a `confidence`, the estimated chance that its chrF is at least 50. `translate` warns "
+        f"below {DOUBTFUL}. Of the test pairs' translations {found['good']} are good and {found['bad']} bad; in "
+        f"{100 * found['area_under_roc']:.0f} of 100 pairs of a good and a bad one the good one has the greater "
+        "confidence. The last columns have input that is not English: references of the test pairs, Spanish "
+        f"sentences and lines that mean nothing.\n\n{table(heads, rows)}\n\nOn the test pairs, by confidence:\n\n"
+        f"{table(['mean confidence', 'share of good ones', 'pairs'], tenths)}"
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({100 * part / max(1, whole):.0f} %)"
+
+
+def _known(known: list[str]) -> str:
+    return (
+        f"People type what is common: {len(known)} of them are training sources, if case and punctuation do not "
+        "count; they are marked with \\*."
+    )
+
+
+def _doubted(doubted: list[str]) -> str:
+    return (
+        f" It warns of its answers to {len(doubted)} of them: (?)."
+        if doubted
+        else " It warns of none of its answers."
+    )
+
+
+def _examples(results: dict[str, Any]) -> str:
+    shown = [name for name in NAMES if name in results]
+    known, doubted = results["training"]["known_first_sentences"], results["bundled"]["doubted_first_sentences"]
+    parts = []
+    for topic, sentences in SENTENCES.items():
+        rows = []
+        for source in sentences:
+            answers = [results[name]["first_sentences"][source] for name in shown]
+            marks = " \\*" * (source in known) + " (?)" * (source in doubted)
+            rows.append([source + marks, *answers])
+        parts.append(f"### {topic.capitalize()}\n\n{table(['English', *(NAMES[name] for name in shown)], rows)}")
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    print(write_card(BUNDLED))

@@ -1,51 +1,180 @@
-"""Scores of the bundled model: of the files that are shipped, and of the run's weights in float32."""
+"""Measure a model: test pairs by length, sixty first sentences, and whether it knows what it cannot translate.
 
+    python examples/bundled/measure.py previous glassformer/bundled/en-de
+    python examples/bundled/measure.py trial build/face/trial
+    python examples/bundled/measure.py bundled glassformer/bundled/en-de --float32 build/face/run
+
+Each NAME gets a section in benchmarks/results/bundled.json, from which the card is written. A section that was
+measured of the same weights on the same pairs is kept, so that an interrupted measurement goes on.
+"""
+
+import argparse
+import hashlib
+import json
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from glassformer import DecodeConfig, Translator
-from glassformer.checkpoint import weights_of
-from glassformer.text.corpus import Pair
-from glassformer.training.evaluation import Scores, translate_and_score
+import numpy as np
+import torch
+from first_sentences import SENTENCES
+from pairs_large import BUCKETS
+from sacrebleu.metrics.chrf import CHRF
+from strange_inputs import NONSENSE, SPANISH
 
+from glassformer import Translation, Translator
+from glassformer.checkpoint import newest_valid
+from glassformer.decoding.confidence import DOUBTFUL
+from glassformer.files import sha256, write_durably
+from glassformer.reproduction.machine import library_versions, machine
+from glassformer.run_directory import WEIGHTS, RunDirectory
+from glassformer.text.corpus import Pair, read_pairs
+from glassformer.training.calibration import GOOD_CHRF
+from glassformer.training.evaluation import score
 
-@dataclass(frozen=True)
-class Measurement:
-    """Scores on one set of pairs with one search. ``differing`` counts the outputs that differ in float32."""
-
-    test: str
-    search: str
-    shipped: Scores
-    float32: Scores
-    differing: int
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """The effect of float16: the largest difference of a weight, and of a reference's log-probability (nats)."""
-
-    weight: float
-    log_prob: float
-
-
-def measure(shipped: Translator, float32: Translator, tests: dict[str, list[Pair]]) -> list[Measurement]:
-    """Score each of the ``tests``, by name, with the run's own search and with greedy search."""
-    searches = {f"beam {shipped.config.beam}": shipped.config, "greedy": DecodeConfig(beam=1)}
-    found = []
-    for test, pairs in tests.items():
-        for search, options in searches.items():
-            (scores, outputs), (others, plain) = (
-                translate_and_score(translator, pairs, options) for translator in (shipped, float32)
-            )
-            differing = sum(output != other for output, other in zip(outputs, plain, strict=True))
-            found.append(Measurement(test, search, scores, others, differing))
-    return found
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "bundled.json"
+PAIRS = ROOT / "build" / "face"
+THRESHOLDS = (0.1, DOUBTFUL, 0.3, 0.5)
+GERMAN = 200  # references of the test that are given to the model as sources
+FIRST = [sentence for group in SENTENCES.values() for sentence in group]
 
 
-def rounding(shipped: Translator, float32: Translator, pairs: Sequence[Pair]) -> Rounding:
-    """The largest differences between the two, in their weights and on the references of ``pairs``."""
-    weights = [weights_of(translator.model) for translator in (shipped, float32)]
-    furthest = max(float((weights[0][name] - weights[1][name]).abs().max()) for name in weights[1])
-    sources, targets = [pair.src for pair in pairs], [pair.tgt for pair in pairs]
-    log_probs = (translator.score(sources, targets) for translator in (shipped, float32))
-    return Rounding(furthest, max(abs(one - other) for one, other in zip(*log_probs, strict=True)))
+def read_results() -> dict[str, Any]:
+    """The sections that were measured so far."""
+    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
+
+
+def write_results(results: dict[str, Any]) -> None:
+    with write_durably(RESULTS) as stream:
+        json.dump(results, stream, indent=1, ensure_ascii=False)
+        stream.write("\n")
+
+
+def scores(outputs: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:
+    """BLEU, chrF and exact matches of all pairs and of each bucket, by the words of the source."""
+    groups = {"all": range(len(pairs))}
+    for first, last in BUCKETS:
+        name = f"{first}-{last}" if last < 100 else f"{first}+"
+        groups[name] = [n for n, pair in enumerate(pairs) if first <= len(pair.src.split()) <= last]
+    found = {}
+    for name, numbers in groups.items():
+        one = score([outputs[n] for n in numbers], [pairs[n].tgt for n in numbers])
+        found[name] = {
+            "sentences": one.sentences, "bleu": one.bleu, "chrf": one.chrf, "exact_match": one.exact_match,
+        }  # fmt: skip
+        signatures = one.signatures
+    return {"by_words": found, "signatures": signatures}
+
+
+def doubts(translator: Translator, translations: Sequence[Translation], pairs: Sequence[Pair]) -> dict[str, Any]:
+    """What the confidence is worth: on the test pairs, and on German, Spanish and nonsense instead of English."""
+    chances = np.array([one.hypotheses[0].confidence for one in translations])
+    chrf = [CHRF().sentence_score(one.text, [pair.tgt]).score for one, pair in zip(translations, pairs, strict=True)]
+    good = np.array(chrf) >= GOOD_CHRF
+    strange = {"German": [pair.tgt for pair in pairs[:GERMAN]], "Spanish": SPANISH, "nonsense": NONSENSE}
+    of_strange = {
+        name: np.array([one.hypotheses[0].confidence for one in translator.translate(list(texts))])
+        for name, texts in strange.items()
+    }
+    order = chances.argsort().argsort()
+    area = (order[good].sum() - good.sum() * (good.sum() - 1) / 2) / max(1, good.sum() * (~good).sum())
+    edges = np.minimum(9, (10 * chances).astype(int))
+    return {
+        "good": int(good.sum()),
+        "bad": int((~good).sum()),
+        "area_under_roc": round(float(area), 4),
+        "at": {
+            f"{threshold}": {
+                "bad_flagged": int((chances[~good] < threshold).sum()),
+                "good_flagged": int((chances[good] < threshold).sum()),
+                **{f"{name}_flagged": int((found < threshold).sum()) for name, found in of_strange.items()},
+            }
+            for threshold in THRESHOLDS
+        },
+        "strange": {name: len(found) for name, found in of_strange.items()},
+        "tenths": [
+            {
+                "sentences": int((edges == tenth).sum()),
+                "mean_confidence": round(float(chances[edges == tenth].mean()), 3),
+                "share_good": round(float(good[edges == tenth].mean()), 3),
+            }
+            for tenth in range(10)
+            if (edges == tenth).any()
+        ],
+    }
+
+
+def rounding(outputs: Sequence[str], pairs: Sequence[Pair], float32: Path) -> dict[str, Any]:
+    """The cost of int8 rows: the scores of the run's own weights, and how many outputs differ."""
+    translator = Translator.load(float32, device="cpu", precision="float32")
+    others = [one.text for one in translator.translate([pair.src for pair in pairs])]
+    found = scores(others, pairs)["by_words"]["all"]
+    differing = sum(output != other for output, other in zip(outputs, others, strict=True))
+    return {"bleu": found["bleu"], "chrf": found["chrf"], "exact_match": found["exact_match"], "differing": differing}
+
+
+def measure(run: Path, pairs: Sequence[Pair], float32: Path | None = None) -> dict[str, Any]:
+    """One section: all figures of a model."""
+    began = time.monotonic()
+    translator = Translator.load(run, device="cpu", precision="float32")
+    translations = translator.translate([pair.src for pair in pairs])
+    seconds = time.monotonic() - began
+    outputs = [one.text for one in translations]
+    answers = Translator.load(run, device="cpu").translate(FIRST)
+    section: dict[str, Any] = {
+        "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
+        "search": f"beam {translator.config.beam}, length penalty {translator.config.length_penalty}",
+        **scores(outputs, pairs),
+        "seconds": round(seconds, 1),
+        "first_sentences": {one.source: one.text for one in answers},
+    }
+    if translator.confidence is not None:
+        section["confidence"] = doubts(translator, translations, pairs)
+        section["doubted_first_sentences"] = [
+            one.source for one in answers if (one.hypotheses[0].confidence or 0) < DOUBTFUL
+        ]
+    if float32 is not None:
+        section["float32"] = rounding(outputs, pairs, float32)
+    return {**section, "machine": {**machine(), **library_versions()}}
+
+
+def sealed(run: Path) -> str:
+    """The SHA-256 sum of the weights of a run's final model, or of what stands in for it."""
+    checkpoint = newest_valid(RunDirectory(run).final, print) or RunDirectory(run).usable_checkpoint(print)
+    return sha256(checkpoint / f"{WEIGHTS}.safetensors")
+
+
+def update_results(name: str, run: Path, float32: Path | None = None) -> dict[str, Any]:
+    """All results, with the section ``name`` measured anew if its weights, its confidence or the pairs are new."""
+    test = PAIRS / "test.tsv"
+    pairs, results = list(read_pairs(test)), read_results()
+    estimate = RunDirectory(run).confidence_file
+    measured = {
+        "weights": sealed(run),
+        "confidence_file": sha256(estimate) if estimate.is_file() else "",
+        "test": hashlib.sha256(test.read_bytes()).hexdigest(),
+    }
+    known = results.get(name, {})
+    if {key: known.get(key) for key in measured} != measured or (float32 is not None and "float32" not in known):
+        results[name] = {**measured, **measure(run, pairs, float32)}
+        write_results(results)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="the section: previous, trial or bundled")
+    parser.add_argument("run", type=Path, help="a run directory")
+    parser.add_argument("--float32", type=Path, help="the run that it was rounded from")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    results = update_results(options.name, options.run, options.float32)
+    print(
+        json.dumps({key: value for key, value in results[options.name].items() if key != "first_sentences"}, indent=1)
+    )
+
+
+if __name__ == "__main__":
+    main()

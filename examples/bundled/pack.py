@@ -1,10 +1,12 @@
-"""Pack a finished run into the package: float16 weights, tokenizers, settings, and a model card with new scores.
+"""Pack a finished run into the package: int8 rows, tokenizers, settings, confidence, and a card with its scores.
 
-    python examples/bundled/pack.py runs/bundled runs/bundled-teachers
+    python examples/bundled/pack.py build/face/run
 
-The run's final model is rounded to float16 and written to ``glassformer/bundled/en-de`` as a run directory, so that
-it is loaded like any run. Then these files are loaded and scored, and the card is written with the results. The pairs
-are read from the directory that the run names; ``--pairs`` names another.
+The run's final model is written to ``glassformer/bundled/en-de`` as a run directory, with its matrices as int8 rows,
+so that it is loaded like any run. Then the confidence of its translations is fitted on the run's validation pairs,
+the files are measured (``measure.py``), and the card is written (``card.py``). What was done already is not done
+again, so that the same command goes on after an interruption. The pairs are those that ``pairs_large.py`` wrote to
+build/face.
 """
 
 import argparse
@@ -14,34 +16,36 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from card import CardFacts, card
-from measure import measure, rounding
-from sentences import FIRST, RIGHT, find_training_sources
+from augment import letters
+from card import write_card
+from measure import FIRST, PAIRS, read_results, update_results, write_results
+from pairs_large import find_names, form_of
 
 from glassformer import Translator
 from glassformer.bundled import BUNDLED
-from glassformer.checkpoint import newest_valid, read_json, read_tensors, save_checkpoint
+from glassformer.checkpoint import newest_valid, quantize_rows, read_json, read_tensors, save_checkpoint
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.corpus import Pair, read_pairs
+from glassformer.text.prepare import read_prepared
+from glassformer.training.calibration import fit_confidence, keep_confidence
 
-MAX_BYTES = 6_000_000
-DATA = "Short English-German sentences of Tatoeba (CC BY 2.0 FR) and the task phrasebook-de; see README.md"
-FILES = ("train.tsv", "learned.jsonl", "valid.tsv", "test.tsv", "phrasebook-test.tsv", "joined-test.jsonl")
-TESTS = ("test", "joined-test", "phrasebook-test")
+MAX_BYTES = 11_000_000
+DATA = "English-German sentences of Tatoeba (CC BY 2.0 FR) and the task phrasebook-de; see README.md"
+FILES = ("train", "learned", "valid", "test")
 
 
 def pack(run: Path, into: Path) -> None:
-    """Write the run's final model, in float16, as a run directory; replaces an older one in its place."""
+    """Write the run's final model, with int8 rows, as a run directory; replaces an older one in its place."""
     if into.resolve() == run.resolve() or (into.exists() and any(into.iterdir()) and not RunDirectory(into).exists):
         sys.exit(
             f"{into}: is the run itself or not a run directory, expected another one, empty or with an older model."
         )
     source, target = RunDirectory(run), RunDirectory(into)
     final = final_checkpoint(source)
-    halves = {name: weight.to(torch.float16) for name, weight in read_tensors(final, WEIGHTS).items()}
-    infinite = [name for name, weight in halves.items() if not weight.isfinite().all()]
-    if infinite:
-        sys.exit(f"{final}: {infinite[0]} has a value that float16 cannot represent, expected all below 65,520.")
+    try:
+        rounded = quantize_rows(read_tensors(final, WEIGHTS))
+    except ValueError as error:
+        sys.exit(f"{final}: {error}")
     config, data = source.read_config()
     tokenizers, state = source.read_tokenizers(), read_json(final / "state.json")
     if into.exists():
@@ -49,9 +53,32 @@ def pack(run: Path, into: Path) -> None:
     target.create()
     target.write_config(config, {"description": DATA, "fingerprint": data["fingerprint"]})
     target.write_tokenizers(*tokenizers)
-    saved = save_checkpoint(target.final, int(state["counters"]["update"]), {WEIGHTS: halves}, state)
-    # safetensors makes the file readable by its owner only; installed files must be readable by all.
-    (saved / f"{WEIGHTS}.safetensors").chmod(0o644)
+    save_checkpoint(target.final, int(state["counters"]["update"]), {WEIGHTS: rounded}, state)
+
+
+def is_packed(run: Path, into: Path) -> bool:
+    """Whether ``into`` holds the run's final model already."""
+    if not RunDirectory(into).exists:
+        return False
+    there = newest_valid(RunDirectory(into).final, lambda _: None)
+    if there is None or read_json(there / "manifest.json")["format"] != 2:
+        return False
+    expected = quantize_rows(read_tensors(final_checkpoint(RunDirectory(run)), WEIGHTS))
+    found = quantize_rows(read_tensors(there, WEIGHTS))
+    return expected.keys() == found.keys() and all(
+        torch.equal(expected[name], found[name]) for name in expected if not name.startswith("scale/")
+    )
+
+
+def calibrate(run: Path, into: Path) -> None:
+    """Fit the confidence of the packed model on the run's validation pairs."""
+    source = RunDirectory(run)
+    config, _ = source.read_config()
+    text = read_prepared(source.text, config.text)
+    if text is None:
+        sys.exit(f"{source.text}: has no prepared text, expected that of the training.")
+    translator = Translator.load(into, device="cpu", precision="float32")
+    keep_confidence(RunDirectory(into), fit_confidence(translator, text, config.train.metric), print)
 
 
 def final_checkpoint(run: RunDirectory) -> Path:
@@ -62,64 +89,64 @@ def final_checkpoint(run: RunDirectory) -> Path:
     return found
 
 
-def training_state(run: Path) -> dict[str, Any]:
-    """The training state in the checkpoint of a run's final model."""
-    return read_json(final_checkpoint(RunDirectory(run)) / "state.json")
-
-
-def file_sizes(directory: Path) -> dict[str, int]:
-    """The bytes of each file, by its path in the directory; exits if they are more than ``MAX_BYTES`` in all."""
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    sizes = {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
-    if sum(sizes.values()) > MAX_BYTES:
-        sys.exit(f"{directory}: found {sum(sizes.values()):,} bytes, expected at most {MAX_BYTES:,}.")
-    return sizes
+def check_size(directory: Path) -> None:
+    """Exit if the files are more than ``MAX_BYTES`` in all."""
+    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    if size > MAX_BYTES:
+        sys.exit(f"{directory}: found {size:,} bytes, expected at most {MAX_BYTES:,}.")
 
 
 def read_all(directory: Path) -> dict[str, list[Pair]]:
-    """The pairs that ``pairs.py`` and ``more.py`` wrote; exits if a test source is among the training sources."""
-    pairs = {Path(name).stem: list(read_pairs(directory / name)) for name in FILES}
-    tests = (pair.src for name in ("test", "joined-test") for pair in pairs[name])
-    sentences = [*(source for source in RIGHT if source != FIRST), *tests]
-    seen = {pair.src for pair in pairs["learned"]} & {pair.src for pair in pairs["phrasebook-test"]}
-    if known := [*find_training_sources(sentences, pairs["learned"]), *seen]:
-        sys.exit(
-            f"{directory}: {len(known)} test sources are among the training sources, expected none: {known[:3]}."
-        )
+    """The pairs that ``pairs_large.py`` wrote; exits if a test sentence is among the training sentences."""
+    pairs = {name: list(read_pairs(directory / f"{name}.tsv")) for name in FILES}
+    names = find_names(pair.src for pair in pairs["train"])
+    for side in ("src", "tgt"):
+        learned = {form_of(getattr(pair, side), names) for pair in pairs["learned"]}
+        tests = [getattr(pair, side) for pair in pairs["test"]]
+        if known := [text for text in tests if form_of(text, names) in learned]:
+            sys.exit(
+                f"{directory}: {len(known)} test sentences are among the training sentences, expected none: "
+                f"{known[:3]}."
+            )
     return pairs
 
 
-def collect_facts(run: Path, teachers: Path, into: Path, pairs: dict[str, list[Pair]]) -> CardFacts:
-    """The contents of the card: from the files in ``into``, the run's log, the teachers' states, and measurements."""
-    shipped, float32 = Translator.load(into, device="cpu"), Translator.load(run, device="cpu")
-    tests = {name: pairs[name] for name in TESTS}
-    return CardFacts(
-        run=RunDirectory(into).load("cpu"),
-        sizes=file_sizes(into),
-        state=training_state(into),
-        teachers=[training_state(teachers / direction) for direction in ("forward", "backward")],
-        log=RunDirectory(run).log_file.read_text(encoding="utf-8").splitlines(),
-        pairs=pairs,
-        measured=measure(shipped, float32, tests),
-        rounding=rounding(shipped, float32, tests["test"]),
-        outputs={source: shipped.translate([source])[0].text for source in RIGHT},
-    )
+def training_facts(run: Path, pairs: dict[str, list[Pair]]) -> dict[str, Any]:
+    """What the card says of the training, from the run's log, its counters and its text."""
+    state = read_json(final_checkpoint(RunDirectory(run)) / "state.json")
+    log = RunDirectory(run).log_file.read_text(encoding="utf-8").splitlines()
+    kept = [line.split("  ", 2)[2].strip() for line in log if line.endswith("<- kept")]
+    known = {letters(pair) for pair in pairs["learned"]}
+    words = sorted(len(pair.src.split()) for pair in pairs["train"])
+    return {
+        "pairs": {name: len(found) for name, found in pairs.items()},
+        "words": {"median": words[len(words) // 2], "most": words[-1]},
+        "updates": state["counters"]["update"],
+        "target_tokens": state["counters"]["target_tokens"],
+        "elapsed_s": state["counters"]["elapsed_s"],
+        "threads": state["threads"],
+        "torch": state["torch"],
+        "kept": " ".join(kept[-1].removesuffix("<- kept").split()) if kept else "",
+        "known_first_sentences": [one for one in FIRST if letters(Pair(one, "")) in known],
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the run directory of a training that has ended")
-    parser.add_argument("teachers", type=Path, help="the directory that glassformer diversify wrote")
-    parser.add_argument("--pairs", type=Path, help="the directory that pairs.py and more.py wrote")
     parser.add_argument("--into", type=Path, default=BUNDLED, help="where to write")
     options = parser.parse_args()
-    _, data = RunDirectory(options.run).read_config()
-    pairs = read_all(options.pairs or Path(data["files"][0]).parent)
-    pack(options.run, options.into)
-    text = card(collect_facts(options.run, options.teachers, options.into, pairs))
-    (options.into / "README.md").write_text(text, encoding="utf-8", newline="\n")
-    print(text)
-    print(f"{options.into}: {sum(file_sizes(options.into).values()):,} bytes")
+    torch.set_num_threads(1)
+    pairs = read_all(PAIRS)
+    if not is_packed(options.run, options.into):
+        pack(options.run, options.into)
+    check_size(options.into)
+    if not RunDirectory(options.into).confidence_file.exists():
+        calibrate(options.run, options.into)
+    write_results({**read_results(), "training": training_facts(options.run, pairs)})
+    update_results("bundled", options.into, options.run)
+    print(write_card(options.into))
+    check_size(options.into)
 
 
 if __name__ == "__main__":

@@ -13,22 +13,11 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
+from augment import drop_end_marks, letters
+
 from glassformer.tasks import load_task
 from glassformer.tasks.task import Splits, divide
 from glassformer.text.corpus import Pair, read_pairs
-
-END_MARKS = (".", "!", "?")
-
-
-def letters(pair: Pair) -> str:
-    """The lower-cased letters and digits of the source."""
-    return "".join(character for character in pair.src.lower() if character.isalnum())
-
-
-def drop_end_marks(pairs: Iterable[Pair], share: float, chance: random.Random) -> list[Pair]:
-    """Copies of some pairs without the punctuation mark that ends both sides."""
-    ends = [pair for pair in pairs if pair.src[-1:] == pair.tgt[-1:] and pair.src.endswith(END_MARKS)]
-    return [Pair(pair.src[:-1], pair.tgt[:-1]) for pair in ends if chance.random() < share]
 
 
 def first_translations(pairs: Iterable[Pair]) -> list[Pair]:

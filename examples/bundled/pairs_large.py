@@ -17,8 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from more import join_pairs
-from pairs import drop_end_marks
+from augment import drop_end_marks, join_pairs
 
 from glassformer.tasks import load_task
 from glassformer.text.corpus import Pair, read_pairs
@@ -26,6 +25,7 @@ from glassformer.text.corpus import Pair, read_pairs
 BUCKETS = {(1, 4): 200, (5, 8): 350, (9, 14): 300, (15, 1000): 150}  # English words: test pairs
 VALID = 1000
 NAME = "#"
+GERMAN_NAMES = {"maria", "johannes", "toms", "marias"}  # how German writes some of them
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -35,7 +35,7 @@ def words_of(text: str) -> list[str]:
 
 
 def find_names(texts: Iterable[str]) -> set[str]:
-    """The English words that are nearly always capitalised inside a sentence, *I* and its forms apart."""
+    """The English words that are nearly always capitalised inside a sentence, without *I*, and German names."""
     capital: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for text in texts:
@@ -43,7 +43,7 @@ def find_names(texts: Iterable[str]) -> set[str]:
             total[word.lower()] += 1
             capital[word.lower()] += word[0].isupper()
     names = {word for word, count in capital.items() if count >= 0.9 * total[word]}
-    return {word for word in names if word not in {"i", "im", "ill", "ive", "id", "german", "english"}}
+    return {word for word in names if word not in {"i", "im", "ill", "ive", "id", "german", "english"}} | GERMAN_NAMES
 
 
 def form_of(text: str, names: set[str]) -> str:
@@ -54,7 +54,6 @@ def form_of(text: str, names: set[str]) -> str:
 def split(pairs: Sequence[Pair], chance: random.Random) -> dict[str, list[Pair]]:
     """Training, validation and test pairs without a source or a target in common, names and punctuation apart."""
     names = find_names(pair.src for pair in pairs)
-    names |= {"maria", "johannes", "toms", "marias"}  # how German writes some of them
     forms = [(form_of(pair.src, names), form_of(pair.tgt, names)) for pair in pairs]
     wanted, held_out = dict(BUCKETS), {"test": list[Pair](), "valid": list[Pair]()}
     used: tuple[set[str], set[str]] = (set(), set())

@@ -6,7 +6,7 @@ example, is one, and the card says so.
 
 from collections.abc import Iterable
 
-from pairs import letters
+from augment import letters
 
 from glassformer.text.corpus import Pair
 

@@ -30,6 +30,7 @@ from glassformer.training.evaluation import translate_and_score
 from glassformer.training.train import Outcome, train
 
 DATES_SHOWN, EDITED = 6, 3
+PAGE = "demo.html"
 GREEDY = DecodeConfig(beam=1)
 SENTENCES = ["I love you, too.", "Where is my coffee?", "The water was too cold.", "Wednesday, May 7, 2031"]
 
@@ -39,7 +40,7 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
 
     The outcome of the training, without a final model after a stop by signal: then nothing is shown of it.
     """
-    show_bundled(console)
+    show_bundled(console, page=run.parent / PAGE)
     request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
     assert isinstance(request.source, TaskSource)
     task = request.source.task
@@ -56,8 +57,11 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     return outcome
 
 
-def show_bundled(console: Console) -> None:
-    """Translate with the bundled model; of one sentence, show attention, one step, and what one head does."""
+def show_bundled(console: Console, page: Path | None = None) -> None:
+    """Translate with the bundled model; of one sentence, show attention, one step, and what one head does.
+
+    ``page`` is where the living page of that sentence is written.
+    """
     translator = Translator.load()
     _title(console, "1  Translate, with the model that comes with glassformer")
     translations = translator.translate(SENTENCES, attention=True)
@@ -70,6 +74,10 @@ def show_bundled(console: Console) -> None:
     _tell_step(console, strongest)
     _title(console, "4  Change one head")
     _show_edit(console, translator, strongest)
+    if page is not None:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        strongest.plain.to_page(page)
+        console.print(Text(f"\nAll of it in a browser, offline:  xdg-open {page}"), soft_wrap=True)
 
 
 @dataclass(frozen=True)

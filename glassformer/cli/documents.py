@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from glassformer.errors import ConfigError
+from glassformer.files import real_path
 
 if TYPE_CHECKING:
     from glassformer.config import DecodeConfig
@@ -33,7 +34,7 @@ def check_input(path: Path | None, out: Path | None, *, others: list[str]) -> No
         return
     if path is None:
         raise ConfigError("--out: found without --input, expected the file to translate: --input F --out G.")
-    if path.resolve() == out.resolve():
+    if real_path(path) == real_path(out):
         raise ConfigError(f"--out: found {out}, which is --input, expected another file. Name another --out.")
 
 
@@ -49,7 +50,10 @@ def translate_document(
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at."""
     from glassformer.documents import FileTranslator, Glossary, Memory
+    from glassformer.text.formats.tables import describe_csv
 
+    if path.suffix.lower() == ".csv":
+        typer.echo(describe_csv(path, columns.column, columns.into), err=True)
     files = FileTranslator(
         translator,
         options,
@@ -65,9 +69,11 @@ def _show_progress(done: int, total: int) -> None:
 
 
 def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
-    for remark in (*report.notes, *report.flagged):
-        typer.echo(f"{path}:{remark.line}: {remark.remark}: {remark.text!r}", err=True)
+    for kind, remarks in (("note", report.notes), ("check", report.flagged)):
+        for one in remarks:
+            typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
     lines = {remark.line for remark in report.flagged}
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
-    look = f"; look at {len(lines):,} of them, named above" if lines else ""
-    typer.echo(f"{out}: {report.segments:,} texts filled{memory}{look}.", err=True)
+    look = f"; check the {len(lines):,} that are named above" if lines else ""
+    texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
+    typer.echo(f"{out}: {texts} filled{memory}{look}.", err=True)

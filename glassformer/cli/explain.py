@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError
 if TYPE_CHECKING:
     from glassformer.explain.walk_kinds import MadeWalk
 
+EXAMPLE = "I love you, too."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
 
 
@@ -130,6 +131,40 @@ def trace(
         print_walk(walked, console, values=values, all_layers=all_layers or parts)
 
 
+def explore(
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="What to look into; one sentence or several", show_default=False),
+    ] = None,
+    run: opt.Run = None,
+    tgt: Annotated[
+        list[str] | None,
+        typer.Option(help="The target to force, one for each TEXT; the model's own translation if none"),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write")] = Path("page.html"),
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser")] = False,
+    device: opt.Device = "auto",
+) -> None:
+    """Write one HTML page in which every number of TEXT's way through the model can be looked at; no network.
+
+    [bold]glassformer explore "I love you, too." --open[/bold]
+    [bold]glassformer explore "A man sleeps." --run runs/first --out first.html[/bold]
+    """
+    from glassformer.explain.walk_kinds import WalkRequest
+
+    place = opt.run_or_bundled(run)
+    sources = [from_shell(text) for text in texts or [EXAMPLE]]
+    targets = [from_shell(text) for text in tgt] if tgt else None
+    made = WalkRequest(run=place, sources=sources, targets=targets, device=device).make()
+    text = made.walk.to_page(out, run=place.name)
+    address = out.absolute().as_uri()
+    typer.echo(f"{out}: {len(text.encode()) / 1e6:.1f} MB. Open it in a browser: {address}")
+    if open_it:
+        import webbrowser
+
+        webbrowser.open(address)
+
+
 def _report(made: "MadeWalk") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
@@ -149,7 +184,8 @@ def diff(
         Path | None,
         typer.Argument(
             metavar="A",
-            help="A run, a checkpoint in one, or a saved trace; the bundled English-German model if none is named",
+            help="A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the "
+            "bundled English-German model if none is named",
             show_default=False,
         ),
     ] = None,
@@ -178,7 +214,9 @@ def diff(
 
     [bold]glassformer diff --text "I love you, too." --b cached[/bold]
     [bold]glassformer diff runs/first runs/second --text "I love you, too."[/bold]
-    It ends with 0 when they agree, with 1 when they part.
+    [bold]glassformer diff runs/first first-hf --text "I love you, too."[/bold]
+    A conversion, such as an import, an export or a CTranslate2 directory, is compared by its tokenizers, its weights,
+    the settings of its search, log-probabilities and outputs. It ends with 0 when they agree, with 1 when they part.
     """
     import json
 

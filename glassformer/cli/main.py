@@ -20,7 +20,8 @@ from typer.core import TyperGroup
 from glassformer.bundled import CARD
 from glassformer.cli import options as opt
 from glassformer.cli.evaluate import evaluate, score
-from glassformer.cli.explain import diff, trace
+from glassformer.cli.exchange import export, import_model
+from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT
 from glassformer.cli.reproduce import reproduce
 from glassformer.cli.train import diversify, train
@@ -28,7 +29,12 @@ from glassformer.cli.translate import translate
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
 from glassformer.version import __version__
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+# What is wrong with a place that was named, or with the machine, and not with this program.
+_PLACES = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR,
+    errno.EMFILE, errno.ENFILE, errno.EBUSY,
+}  # fmt: skip
 
 
 class _Commands(TyperGroup):
@@ -71,7 +77,10 @@ app.command()(evaluate)
 app.command()(score)
 app.command()(reproduce)
 app.command()(trace)
+app.command()(explore)
 app.command()(diff)
+app.command("import")(import_model)
+app.command()(export)
 
 
 @app.command()
@@ -171,11 +180,25 @@ def _let_go_of_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _flush_output() -> None:
+    """What is still to be written; a reader that has left is no error."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _let_go_of_output()
+
+
 def main() -> None:
     """Run the command line; every error a person can cause is one line on standard error."""
     try:
         _report_faults(_run)
+        _flush_output()
+    except KeyboardInterrupt:  # before or after the command itself
+        _fail("interrupted.", INTERRUPTED)
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # rich and click end with 1 where the reader has left
+            _let_go_of_output()
+            raise SystemExit(0) from None
         if "TORCHELASTIC_RUN_ID" in os.environ:  # one of torchrun's processes
             from glassformer.world import exit_process
 
@@ -220,10 +243,10 @@ def _run() -> None:
         raise SystemExit(error.exit_code) from None
     except GlassformerError as error:
         _fail(str(error), error.exit_code)
-    except PermissionError as error:
-        place = error.filename or "a file"
-        _fail(f"{place}: {error.strerror}. Correct its permissions, or name another.", StorageError.exit_code)
     except OSError as error:
+        if error.errno in _PLACES:
+            place = str(error.filename or "a file")
+            _fail(f"{place:.300}: {error.strerror}. Correct that, or name another place.", StorageError.exit_code)
         if error.errno not in _FULL:
             raise
         _let_go_of_output()

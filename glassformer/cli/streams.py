@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 from rich import console
 
 from glassformer.errors import StorageError, TextError
+from glassformer.files import write_output
 
 if TYPE_CHECKING:
     from glassformer.decoding import Request
@@ -115,7 +116,8 @@ def _are_texts(value: object) -> bool:
 def write_lines(path: Path, texts: list[str]) -> None:
     """Write a file with one line for each text."""
     try:
-        path.write_text("".join(one_line(text) + "\n" for text in texts), encoding="utf-8")
+        with write_output(path) as stream:
+            stream.writelines(one_line(text) + "\n" for text in texts)
     except OSError as error:
         raise StorageError(f"{path}: cannot be written: {error.strerror}. Name another file.") from error
 

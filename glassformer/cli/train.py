@@ -54,6 +54,12 @@ def train(
     max_updates: MaxUpdates = None,
     max_minutes: MaxMinutes = None,
     set_: opt.Set = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Continue a run with other settings or other text; what is another is kept in its log"
+        ),
+    ] = False,
 ) -> None:
     """Train a model on pairs of text, from raw text to a working translator. The same command continues after a stop.
 
@@ -75,8 +81,9 @@ def train(
         )
         with open_display(Console(quiet=not world.is_first)) as display:
             outcome = train_run(
-                request.run, request.source, request.config, display, world, init=request.init, mix=request.mix
-            )
+                request.run, request.source, request.config, display, world, init=request.init, mix=request.mix,
+                force=force,
+            )  # fmt: skip
     if world.is_first:
         _print_outcome(outcome)
     if outcome.final is None:

@@ -14,7 +14,7 @@ from glassformer.cli.streams import count_lines, from_shell, one_line, piece_in_
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.decoding import Translation
+    from glassformer.decoding import Translation, Translator
 
 Item = TypeVar("Item")
 
@@ -73,7 +73,9 @@ def translate(
     ] = None,
     language: Annotated[
         str | None,
-        typer.Option(help="The target language of a .tmx file: de", rich_help_panel=_DOCUMENT),
+        typer.Option(
+            help="The target language that a .tmx, .xliff or .po file does not name: de", rich_help_panel=_DOCUMENT
+        ),
     ] = None,
     prefix: Annotated[
         str | None, typer.Option(help="What each translation begins with", rich_help_panel=_CONSTRAINTS)
@@ -179,7 +181,7 @@ def translate(
                     translation, attention=attention, align=align, as_json=as_json, parts=(layer, head)
                 )
                 if not as_json:
-                    _warn(number, translation)
+                    _warn(number, translation, translator)
 
 
 def _check_output_options(
@@ -225,14 +227,16 @@ def _print_pieces(pieces: Iterator[str]) -> None:
     typer.echo()
 
 
-def _warn(number: int, translation: "Translation") -> None:
-    """Warn of a text that was cut and of phrases that do not occur, which --json shows as fields."""
+def _warn(number: int, translation: "Translation", translator: "Translator") -> None:
+    """Warn of a text that was cut, missing phrases and doubtful translations; --json has fields for them."""
     if translation.source_truncated:
         typer.echo(f"warning: text {number}: is longer than the model takes; its end was not translated.", err=True)
     if unmet := translation.hypotheses[0].unmet:
         typer.echo(
             f"warning: text {number}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True
         )
+    if translator.confidence is not None and (doubt := translator.confidence.warning(translation)):
+        typer.echo(f"warning: text {number}: {doubt}.", err=True)
 
 
 def _print_translation(

@@ -98,8 +98,8 @@ def start_state(
 ) -> SearchState:
     """One live hypothesis for each sentence, empty and with probability 1; none has finished."""
     batch = len(limits)
-    penalties = [length_penalty(limit, options.length_penalty) for limit in limits]
-    nothing = torch.full((batch, options.n_best), -math.inf, device=device)
+    penalties = [length_penalty(limit, options.length_penalty, options.length_norm) for limit in limits]
+    nothing = torch.full((batch, options.pool), -math.inf, device=device)
     return SearchState(
         sentences=torch.arange(batch, device=device),
         limits=torch.tensor(limits, dtype=torch.int64, device=device),
@@ -107,7 +107,7 @@ def start_state(
         ids=torch.empty(batch, 1, 0, dtype=torch.int64, device=device),
         log_probs=torch.zeros(batch, 1, device=device),
         ended=torch.zeros(batch, dtype=torch.int64, device=device),
-        ended_ids=torch.empty(batch, options.n_best, 0, dtype=torch.int64, device=device),
+        ended_ids=torch.empty(batch, options.pool, 0, dtype=torch.int64, device=device),
         ended_log_probs=nothing,
         ended_scores=nothing,
         sums=torch.zeros(batch, 1, device=device) if has_sums else None,

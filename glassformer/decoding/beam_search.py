@@ -11,6 +11,9 @@ eos are finished; the best ``beam`` of the others stay live. A sentence is done 
 - its length limit is reached, or no hypothesis is live. Live ones are then truncated, and fill the places that
   finished ones left.
 
+That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
+the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
+
 Filters, constraints and groups change which candidates are considered and in which order (``beam``), and nothing of
 the above. Sums are of processed log-probabilities; log_prob is the model's own.
 
@@ -158,11 +161,11 @@ def _add_finished(
     longer_ids = pad(state.ended_ids, (0, 1))
     if not finishes.any():
         return replace(state, ended_ids=longer_ids)
-    scores = best.ranking / length_penalty(state.step + 1, options.length_penalty)
+    scores = best.ranking / length_penalty(state.step + 1, options.length_penalty, options.length_norm)
     if covered is not None:
         scores = scores + coverage_penalty(covered, options.coverage_penalty).gather(1, best.parents)
     scores = scores.masked_fill(~finishes, -math.inf)
-    kept_scores, index = torch.cat([state.ended_scores, scores], dim=1).topk(options.n_best, dim=1)
+    kept_scores, index = torch.cat([state.ended_scores, scores], dim=1).topk(options.pool, dim=1)
     ids = torch.cat([longer_ids, best.append_to(state.ids)], dim=1)
     log_probs = best.log_probs.masked_fill(~finishes, -math.inf)
     return replace(
@@ -176,9 +179,15 @@ def _add_finished(
 
 def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
     """Which sentences (sentences) are done; the module's docstring gives the conditions."""
-    reachable = state.ranking.amax(dim=1) / state.last_penalty
-    nothing_better = state.ended_scores[:, -1] >= reachable
-    return nothing_better | (state.ended >= options.beam) | (state.step >= state.limits)
+    best = state.ranking.amax(dim=1)
+    at_limit = state.step >= state.limits
+    if options.early_stopping == "heuristic" and options.beam > 1:
+        now = length_penalty(state.step, options.length_penalty, options.length_norm)
+        return (state.ended_scores[:, -1] >= best / now) | at_limit
+    nothing_better = state.ended_scores[:, -1] >= best / state.last_penalty
+    if options.early_stopping == "never" and options.beam > 1:
+        return nothing_better | at_limit
+    return nothing_better | (state.ended >= options.beam) | at_limit
 
 
 def _results(state: SearchState, place: int, plan: Plan) -> list[Candidate]:
@@ -201,7 +210,8 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Candidate]:
 
 def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig) -> list[Candidate]:
     """The live hypotheses of row ``place``, whose sentence is done."""
-    penalty, ranking = length_penalty(state.step, options.length_penalty), state.ranking[place]
+    penalty = length_penalty(state.step, options.length_penalty, options.length_norm)
+    ranking = state.ranking[place]
     coverage = torch.zeros_like(ranking)
     if state.covered is not None:
         coverage = coverage_penalty(state.covered[place], options.coverage_penalty)

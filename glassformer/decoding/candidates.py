@@ -28,9 +28,12 @@ class Candidate:
     unmet: tuple[tuple[int, ...], ...] = ()
 
 
-def length_penalty(length: int, alpha: float) -> float:
-    """((5 + length) / 6)^α, by which log_prob is divided; ``length`` counts eos."""
-    return math.pow((5 + length) / 6, alpha)
+def length_penalty(length: int, alpha: float, norm: str = "gnmt") -> float:
+    """((5 + length) / 6)^α, by which log_prob is divided, or length^α for ``norm`` "power"; ``length`` counts eos.
+
+    Differs from the paper: the second, which Hugging Face and CTranslate2 have.
+    """
+    return math.pow(length if norm == "power" else (5 + length) / 6, alpha)
 
 
 def rank_candidates(candidates: list[Candidate], n_best: int) -> list[Candidate]:

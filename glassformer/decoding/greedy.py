@@ -48,5 +48,5 @@ def greedy_search(steps: Steps, limits: Sequence[int], options: DecodeConfig) ->
 
 
 def _candidate(ids: list[int], log_prob: float, eos_id: int, options: DecodeConfig) -> Candidate:
-    score = log_prob / length_penalty(len(ids), options.length_penalty)
+    score = log_prob / length_penalty(len(ids), options.length_penalty, options.length_norm)
     return Candidate(ids, log_prob, score, truncated=ids[-1] != eos_id)

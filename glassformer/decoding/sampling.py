@@ -189,5 +189,5 @@ def _note(state: SampleState, done: Tensor) -> None:
 
 def _result(state: SampleState, row: int, options: DecodeConfig, eos_id: int) -> Candidate:
     ids, log_prob = state.ids[row].tolist(), float(state.log_probs[row])
-    score = log_prob / length_penalty(len(ids), options.length_penalty)
+    score = log_prob / length_penalty(len(ids), options.length_penalty, options.length_norm)
     return Candidate(ids, log_prob, score, truncated=ids[-1] != eos_id)

@@ -30,12 +30,13 @@ class Scored:
         tokens: Sequence[str],
         token_log_probs: Sequence[float],
         alpha: float,
+        norm: str = "gnmt",
         *,
         source_truncated: bool = False,
     ) -> Self:
-        """From the tokens' log-probabilities; ``alpha`` is that of the length penalty."""
+        """From the tokens' log-probabilities; ``alpha`` and ``norm`` are those of the length penalty."""
         log_prob = math.fsum(token_log_probs)
-        score = log_prob / length_penalty(len(tokens), alpha)
+        score = log_prob / length_penalty(len(tokens), alpha, norm)
         return cls(text, list(tokens), list(token_log_probs), log_prob, score, source_truncated)
 
     @property

@@ -33,6 +33,8 @@ class Hypothesis:
     """Mean chrF against all samples, by which minimum Bayes risk ranks; None otherwise."""
     unmet: tuple[str, ...] = ()
     """The required phrases that do not occur."""
+    confidence: float | None = None
+    """The estimated chance that the text is good: chrF >= 50 by a reference. None for a run without estimate."""
 
     def alignment(self, layer: int | None = None, head: int | None = None) -> "Float[Tensor, 'tgt src'] | None":
         """The cross-attention of a layer and a head, from 0; each row sums to 1. None without attention.
@@ -54,7 +56,7 @@ class Hypothesis:
         return soft.argmax(dim=1).tolist() if soft.shape[1] else []
 
     def to_mapping(self, *, attention: bool = True) -> dict[str, Any]:
-        """Plain values, ready for JSON; utility, unmet phrases and attention only where there are some."""
+        """Plain values, ready for JSON; utility, unmet, confidence and attention only where there are some."""
         values = {
             "text": self.text, "tokens": self.tokens, "ids": self.ids, "log_prob": self.log_prob,
             "score": self.score, "truncated": self.truncated,
@@ -63,6 +65,8 @@ class Hypothesis:
             values["utility"] = self.utility
         if self.unmet:
             values["unmet"] = list(self.unmet)
+        if self.confidence is not None:
+            values["confidence"] = self.confidence
         if attention and self.attention is not None:
             values["attention"] = self.attention.tolist()
         return values

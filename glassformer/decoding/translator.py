@@ -21,11 +21,12 @@ from glassformer.decoding.batching import (
     read_sources,
     refuse_one_str,
 )
+from glassformer.decoding.confidence import Confidence
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
 from glassformer.decoding.segments import Segment, join_segments, split_requests
 from glassformer.decoding.translation import EMPTY, Translation
-from glassformer.errors import InputError, RunError, TokenizerError
+from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.tokenizer import Tokenizer
 
@@ -40,7 +41,8 @@ class Translator:
     """A model with its tokenizers; ``config`` holds the default options of all methods.
 
     With ``others`` it is an ensemble, which uses the mean of all models' probabilities. The models stay on their
-    device; one in training mode is put into evaluation mode for the duration of a call.
+    device; one in training mode is put into evaluation mode for the duration of a call. ``confidence`` estimates how
+    good each translation is; of an ensemble it is that of the first model.
 
     ``precision`` (float32, bf16, int8) makes converted copies of the models, which translate faster; ``workers``
     starts processes that share the batches, which ``close`` or the end of a ``with`` block ends. Walks and traces use
@@ -57,6 +59,7 @@ class Translator:
         others: "Sequence[Transformer]" = (),
         precision: str | None = None,
         workers: int = 1,
+        confidence: Confidence | None = None,
     ) -> None:
         """Raises ``TokenizerError`` if a tokenizer and a model differ in vocabulary size or control ids.
 
@@ -67,6 +70,7 @@ class Translator:
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
         self.config = config
+        self.confidence = confidence
         for member in self.models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
         self._batches = BatchTranslator(_torch_engine(self.models, precision, workers), tgt_tokenizer)
@@ -86,7 +90,8 @@ class Translator:
         The default is the small English-German model that comes with the package. An ensemble takes its options from
         the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
         """
-        runs = load_ensemble([directory] if isinstance(directory, str | Path) else directory, device)
+        directories = [directory] if isinstance(directory, str | Path) else directory
+        runs = load_ensemble(directories, device)
         first = runs[0]
         return cls(
             first.model,
@@ -96,6 +101,7 @@ class Translator:
             others=[run.model for run in runs[1:]],
             precision=precision,
             workers=workers,
+            confidence=Confidence.read(RunDirectory(Path(directories[0])).confidence_file),
         )
 
     def close(self) -> None:
@@ -148,6 +154,10 @@ class Translator:
         refuse_one_str("texts", texts)
         if chunk < 1:
             raise InputError(f"chunk: found {chunk}, expected 1 or more texts to read at a time.")
+        if not isinstance(texts, Iterable):
+            raise InputError(
+                f"texts: found {type(texts).__name__}, expected an iterable of texts. Give a list of str."
+            )
         remaining = iter(texts)
         while texts_read := list(islice(remaining, chunk)):
             check_texts("texts", [one.text if isinstance(one, Request) else one for one in texts_read])
@@ -196,7 +206,14 @@ class Translator:
                 log_probs[number] = token_log_probs
         tokens = [self.tgt_tokenizer.to_tokens(target.ids) for target in tgt]
         return [
-            Scored.of(target.text, labels, of_tokens, options.length_penalty, source_truncated=source.truncated)
+            Scored.of(
+                target.text,
+                labels,
+                of_tokens,
+                options.length_penalty,
+                options.length_norm,
+                source_truncated=source.truncated,
+            )
             for source, target, labels, of_tokens in zip(src, tgt, tokens, log_probs, strict=True)
         ]
 
@@ -235,7 +252,16 @@ class Translator:
             remaining -= Counter(segment.request for segment in batches[batch_number])
             if progress is not None:
                 progress(len(requests) - len(remaining))
-        return list(join_segments(requests, segments, results))
+        return [self._with_confidence(one) for one in join_segments(requests, segments, results)]
+
+    def _with_confidence(self, translation: Translation) -> Translation:
+        if self.confidence is None or not translation.source_tokens:
+            return translation
+        source, tokens = translation.source, translation.source_tokens
+        hypotheses = [
+            replace(one, confidence=self.confidence.estimate(source, tokens, one)) for one in translation.hypotheses
+        ]
+        return replace(translation, hypotheses=hypotheses)
 
 
 def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int) -> "Engine":
@@ -243,6 +269,8 @@ def _torch_engine(models: "Sequence[Transformer]", precision: str | None, worker
     from glassformer.decoding.worker_pool import WorkerPool
     from glassformer.model.linears import read_precision
 
+    if not isinstance(workers, int) or isinstance(workers, bool):
+        raise ConfigError(f"workers: found {workers!r}, expected a whole number. Write workers=2.")
     if workers == 1:
         return TorchEngine(models, read_precision(precision))
     return WorkerPool(models, read_precision(precision), workers)
@@ -250,6 +278,10 @@ def _torch_engine(models: "Sequence[Transformer]", precision: str | None, worker
 
 def load_ensemble(directories: Sequence[str | Path], device: str) -> list[LoadedRun]:
     """Each run, on ``device``; raises ``RunError`` for none, ``TokenizerError`` if their tokenizers differ."""
+    if not isinstance(directories, Sequence):
+        raise RunError(
+            f"run: found {type(directories).__name__}, expected the path of a run directory, or a list of such paths."
+        )
     if not directories:
         raise RunError("run: found none, expected at least one run directory. Name one.")
     runs = [RunDirectory(Path(directory)).load(device) for directory in directories]

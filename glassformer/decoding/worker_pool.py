@@ -24,7 +24,7 @@ from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, WorkerError
 from glassformer.model import Transformer
 from glassformer.model.linears import Precision
-from glassformer.text.workers import available_cores
+from glassformer.text.workers import available_cores, most_workers
 from glassformer.trace import is_tracing
 from glassformer.world import World
 
@@ -38,10 +38,11 @@ class WorkerPool(TorchEngine):
     """An engine whose batches are shared by ``workers`` processes, started at the first job, ended by ``close``."""
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None, workers: int) -> None:
-        """Raises ``ConfigError`` for less than one worker, or a precision that is not available here."""
-        if workers < 1:
+        """Raises ``ConfigError`` for no or too many workers, or a precision that is not available here."""
+        if not 1 <= workers <= most_workers():
             raise ConfigError(
-                f"workers: found {workers}, expected 1 or more. Here {available_cores()} would use every core."
+                f"workers: found {workers}, expected 1 to {most_workers()}. Here {available_cores()} would use every "
+                "core."
             )
         super().__init__(models, precision)
         self.workers = workers

@@ -1,7 +1,7 @@
 """A glossary: terms and how they are to be translated. A term that a translation lacks is required of the search.
 
-What a required term costs is reported, and the free translation with it: a model that does not know a term may write
-nonsense round it.
+What a required term costs is reported, and the free translation with it. If the cost is high, the text is flagged: a
+model that does not know a term may write nonsense round it.
 """
 
 import re
@@ -103,10 +103,8 @@ class Glossary:
         cost = unforced.hypotheses[0].log_prob - chosen.hypotheses[0].log_prob
         tokens = sum(len(translator.tgt_tokenizer.to_ids(each[0])) for each in forms)
         required = ", ".join(f"{term.src!r}" for term in missing)
-        flags = list(free.flags)
+        said = f"the required term for {required} costs {cost:.1f} nats"
         if cost > DOUBTFUL_COST * tokens:
-            flags.append(
-                f"the required term for {required} costs {cost:.1f} nats, and the text round it may be wrong; "
-                f"without it: {unforced.text}"
-            )
-        return Result((chosen.text,), tuple(flags))
+            doubt = f"{said}, and the text round it may be wrong; without it: {unforced.text}"
+            return Result((chosen.text,), (*free.flags, doubt))
+        return Result((chosen.text,), free.flags, (f"{said}; without it: {unforced.text}",))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from glassformer.decoding.translation import Translation
-from glassformer.text.formats.segment import Code, Part, join_parts
+from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
 from glassformer.text.sentence_splitter import split_sentences
 
 _PLACEHOLDERS = re.compile(
@@ -38,24 +38,22 @@ ATTEMPTS = 4
 
 def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
     """The same parts, with the placeholders in their text as codes."""
-    found: list[Part] = []
-    for part in parts:
-        if isinstance(part, Code):
-            found.append(part)
-            continue
-        position = 0
-        for match in _PLACEHOLDERS.finditer(part):
-            found += [part[position : match.start()], _code(match)]
-            position = match.end()
-        found.append(part[position:])
-    return tuple(part for part in found if part != "")
+    return mark_codes(parts, _PLACEHOLDERS, _code)
 
 
 def _code(match: re.Match[str]) -> Code:
     raw = match[0]
     if match["tag"] is None or raw.endswith("/>") or raw.lower().startswith(_EMPTY_TAGS):
-        return Code(raw)
-    return Code(raw, "closes" if raw.startswith("</") else "opens")
+        return Code(raw, is_text=True)
+    return Code(raw, "closes" if raw.startswith("</") else "opens", is_text=True)
+
+
+def lost_codes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
+    """The codes and placeholders of the source that the output does not have."""
+    wanted, found = (
+        Counter(part.raw for part in find_codes(parts) if isinstance(part, Code)) for parts in (source, output)
+    )
+    return list((wanted - found).elements())
 
 
 @dataclass(frozen=True)
@@ -83,10 +81,11 @@ class Draft:
 
 @dataclass(frozen=True)
 class Result:
-    """The translated parts of a segment, and in words what should be looked at."""
+    """The translated parts of a segment, and in words what should be looked at, and what else is worth knowing."""
 
     parts: tuple[Part, ...]
     flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -100,7 +99,7 @@ def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) ->
     With ``numbers``, numbers are codes too.
     """
     if numbers:
-        parts = _split_numbers(parts)
+        parts = mark_codes(parts, _NUMBER, lambda match: Code(match[0], is_text=True))
     plain = join_parts(part for part in parts if isinstance(part, str))
     draft, open_tags = Draft(""), list[tuple[Code, int]]()
     names, counts = (_unused(words, plain, attempt) for words in (_WORDS_TO_KEEP, _NUMBERS_TO_KEEP))
@@ -122,20 +121,6 @@ def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) ->
             draft.text += word
     draft.marks += [Mark(code, start, start) for code, start in open_tags]
     return draft
-
-
-def _split_numbers(parts: Sequence[Part]) -> list[Part]:
-    found: list[Part] = []
-    for part in parts:
-        if isinstance(part, Code):
-            found.append(part)
-            continue
-        position = 0
-        for match in _NUMBER.finditer(part):
-            found += [part[position : match.start()], Code(match[0])]
-            position = match.end()
-        found.append(part[position:])
-    return [part for part in found if part != ""]
 
 
 def _unused(words: Sequence[str], text: str, attempt: int) -> list[str]:

@@ -4,11 +4,13 @@ Only the characters of the segments change; all others are written as they were 
 something is filled in and reported.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from glassformer.config import DecodeConfig
+from glassformer.decoding.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
@@ -19,16 +21,17 @@ from glassformer.documents.placeholders import (
     Draft,
     Result,
     find_codes,
+    lost_codes,
     lost_numbers,
     make_draft,
     restore,
     split_parts,
 )
 from glassformer.errors import StorageError, TextError
-from glassformer.files import write_durably
+from glassformer.files import write_output
 from glassformer.text.formats.gettext import po_segments
 from glassformer.text.formats.markup import html_segments, markdown_segments
-from glassformer.text.formats.segment import Edit, Part, Segment, apply_edits, join_parts
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, apply_edits, join_parts
 from glassformer.text.formats.subtitles import subtitle_segments
 from glassformer.text.formats.tables import csv_segments, jsonl_segments
 from glassformer.text.formats.xml import tmx_segments, xliff_segments
@@ -40,7 +43,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """Which columns of a table hold the text and its translation, and the target language of a translation memory."""
+    """Which columns of a table hold the text and its translation, and the target language if a file does not say."""
 
     column: str | None = None
     into: str | None = None
@@ -93,13 +96,13 @@ Finder = Callable[[str, Path, FormatOptions], list[Segment]]
 
 FORMATS: dict[str, Finder] = {
     ".txt": lambda text, path, _: _text_lines(text, path),
-    ".po": lambda text, path, _: po_segments(text, path),
-    ".pot": lambda text, path, _: po_segments(text, path),
+    ".po": lambda text, path, options: po_segments(text, path, options.language),
+    ".pot": lambda text, path, options: po_segments(text, path, options.language),
     ".tmx": lambda text, path, options: tmx_segments(text, path, options.language),
-    ".xlf": lambda text, path, _: xliff_segments(text, path),
-    ".xliff": lambda text, path, _: xliff_segments(text, path),
-    ".csv": lambda text, path, options: csv_segments(text, options.column, options.into),
-    ".tsv": lambda text, path, options: csv_segments(text, options.column, options.into, tsv=True),
+    ".xlf": lambda text, path, options: xliff_segments(text, path, options.language),
+    ".xliff": lambda text, path, options: xliff_segments(text, path, options.language),
+    ".csv": lambda text, path, options: csv_segments(text, path, options.column, options.into),
+    ".tsv": lambda text, path, options: csv_segments(text, path, options.column, options.into, tsv=True),
     ".jsonl": lambda text, path, _: jsonl_segments(text, path),
     ".srt": lambda text, path, _: subtitle_segments(text, path),
     ".vtt": lambda text, path, _: subtitle_segments(text, path),
@@ -148,7 +151,7 @@ class FileTranslator:
         filled = apply_edits(body, edits)
         _check_form(path, segments, find(filled, path, columns), results)
         try:
-            with write_durably(out) as stream:
+            with write_output(out) as stream:
                 stream.write(text[: len(text) - len(body)] + filled)
         except OSError as error:
             raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
@@ -162,7 +165,7 @@ class FileTranslator:
             if known is None:
                 sentences[segment.text] = split_parts(find_codes(segment.parts))
             else:
-                exact[segment.text] = Result((known,))
+                exact[segment.text] = _from_memory(segment, known)
         waiting = {join_parts(parts): parts for each in sentences.values() for parts, _ in each}
         translated = self._translate_texts(waiting)
         results = exact | {source: _join(each, translated) for source, each in sentences.items()}
@@ -170,6 +173,7 @@ class FileTranslator:
             source, result = segment.text, results[segment.text]
             report.from_memory += source in exact
             report.flagged += [Remark(segment.line, source, result.text, flag) for flag in result.flags]
+            report.notes += [Remark(segment.line, source, result.text, note) for note in result.notes]
             near = self.memory.near(source) if self.memory is not None and source not in exact else None
             if near is not None:
                 note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
@@ -178,7 +182,7 @@ class FileTranslator:
 
     def _translate_texts(self, waiting: dict[str, tuple[Part, ...]]) -> dict[str, Result]:
         """Translate texts with codes; each attempt takes those that the one before did not keep whole."""
-        results: dict[str, Result] = {}
+        results = {source: Result(parts) for source, parts in waiting.items() if not _has_words(parts)}
         with_numbers: set[str] = set()  # texts whose numbers became codes, because the model did not keep them
         for attempt in range(ATTEMPTS):
             drafts = {
@@ -193,7 +197,8 @@ class FileTranslator:
                     with_numbers.add(source)
                 elif result is not None:
                     missing = [f"the number {number} is missing" for number in lost]
-                    results[source] = Result(result.parts, (*result.flags, *missing, *_flags(translation)))
+                    flags = (*result.flags, *missing, *_flags(translation, self.translator.confidence))
+                    results[source] = Result(result.parts, flags)
             if self.progress is not None:
                 self.progress(len(results), len(waiting))
             if len(results) == len(waiting):
@@ -246,15 +251,32 @@ def _check_form(path: Path, before: list[Segment], after: list[Segment], results
         )
 
 
+def _has_words(parts: Sequence[Part]) -> bool:
+    """Whether there is a letter outside the codes, and so something to translate."""
+    return any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts)
+
+
+def _from_memory(segment: Segment, known: str) -> Result:
+    """What a memory has, with the file's own codes in it; flagged if it lacks one."""
+    codes = {part.raw: part for part in segment.parts if isinstance(part, Code)}
+    pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
+    parts = tuple(codes.get(piece, piece) for piece in pieces if piece)
+    lost = lost_codes(segment.parts, parts)
+    return Result(parts, tuple(f"the memory's translation lacks {code}" for code in lost))
+
+
 def _join(sentences: Sequence[tuple[tuple[Part, ...], str]], translated: dict[str, Result]) -> Result:
     """The translation of a text from those of its sentences."""
     results = [(translated[join_parts(parts)], gap) for parts, gap in sentences]
     parts = tuple(part for result, gap in results for part in (*result.parts, gap) if part != "")
-    return Result(parts, tuple(flag for result, _ in results for flag in result.flags))
+    flags = tuple(flag for result, _ in results for flag in result.flags)
+    return Result(parts, flags, tuple(note for result, _ in results for note in result.notes))
 
 
-def _flags(translation: Translation) -> list[str]:
+def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:
     flags = []
+    if confidence is not None and (doubt := confidence.warning(translation)):
+        flags.append(doubt)
     if translation.source_truncated:
         flags.append("longer than the model takes; its end was not translated")
     if translation.hypotheses[0].truncated:

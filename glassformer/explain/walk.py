@@ -4,7 +4,7 @@ It holds a recorded pass; nothing is computed a second time.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of, symbols
+from glassformer.explain.page.writer import page_html
 from glassformer.explain.render.html import walk_html
 from glassformer.explain.render.json import walk_json, walk_mapping, write_text
 from glassformer.explain.render.markdown import walk_markdown
@@ -25,7 +26,28 @@ from glassformer.trace import Step, Trace
 
 @dataclass(frozen=True, eq=False)
 class Walk(WalkData):
-    """A walk that can be written as JSON and Markdown, saved, and shown in a notebook."""
+    """A walk that can be written as a page, JSON and Markdown, saved, and shown in a notebook.
+
+    ``translator`` is the one that made it; the page takes from it what it computes with.
+    """
+
+    translator: Translator | None = field(default=None, repr=False)
+
+    def to_page(self, path: str | Path | None = None, *, run: str = "") -> str:
+        """The walk as one HTML page that a browser opens from disk, without a network; written to ``path`` if given.
+
+        ``run`` is a name of the model to show. Raises ``TraceError`` for a walk that is not one whole forced pass,
+        ``StorageError`` when the file cannot be written.
+        """
+        if self.kind != "forced" or self.only != "*":
+            raise TraceError(
+                f"to_page: found a walk of kind {self.kind!r} with only={self.only!r}, expected one whole pass. "
+                "Make it with walk(translator, sources)."
+            )
+        text = page_html(self, run=run)
+        if path is not None:
+            write_text(path, text)
+        return text
 
     def to_mapping(self, *, values: bool = False) -> dict[str, Any]:
         """Ready for JSON; ``values`` adds every number, exactly."""
@@ -71,7 +93,7 @@ def build_walk(translator: Translator, sentences: Sentences, trace: Trace, *, on
     for number, step in enumerate(trace.steps, start=1):
         rows.follow(step)
         steps.append(_walk_step(number, step, rows, trace.gradients.get(step.key)))
-    walked = Walk(config, sentences, trace, tuple(steps), only, **about)
+    walked = Walk(config, sentences, trace, tuple(steps), only, translator=translator, **about)
     return walked if only == "*" else replace(walked, steps=_renumber(walked.steps, only))
 
 

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
+from glassformer.errors import ConfigError
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.cache import BeamCache, DecoderCache, follow_on
 from glassformer.model.checks import check_cache, check_ids, check_memory, check_pair
@@ -72,6 +73,8 @@ class Transformer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        if not isinstance(config, ModelConfig):
+            raise ConfigError(f"config: found {type(config).__name__}, expected a ModelConfig: ModelConfig.tiny().")
         self.config = config
         self.src_embedding = Embedding(config, config.src_vocab)
         self.tgt_embedding = Embedding(config, config.tgt_vocab)

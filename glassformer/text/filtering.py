@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.config import TextConfig
+from glassformer.config import TextConfig, default_vocab_size
 from glassformer.errors import TextError
 from glassformer.text.corpus import Pair, is_validation, source_fraction
 
@@ -60,7 +60,7 @@ class CorpusStats:
 
     def vocab_size(self, config: TextConfig) -> int:
         """``config.vocab_size``, or a size that suits this many pairs."""
-        return config.vocab_size or min(8000, max(512, self.usable // 6))
+        return config.vocab_size or default_vocab_size(self.usable)
 
 
 class _SmallestSources:

@@ -33,14 +33,14 @@ from glassformer.files import (
 from glassformer.text.corpus import Pair, is_validation
 from glassformer.text.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
-from glassformer.text.tokenizer import EOS_ID, Tokenizer
-from glassformer.text.workers import available_cores, map_chunks
+from glassformer.text.tokenizer import EOS_ID, Tokenizer, one_if_equal
+from glassformer.text.workers import available_cores, map_chunks, most_workers
 
 PairSource = Callable[[], Iterator[Pair]]
 """Starts a new stream of the same pairs at each call."""
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
-"""Of the source and of the target; one object twice when joint."""
+"""Of the source and of the target; one object twice if they are the same."""
 
 PREPARED_NAMES = {"prepared.json", "train", "valid", "valid.jsonl", "src.tokenizer.json", "tgt.tokenizer.json"}
 """What a preparation writes into its directory."""
@@ -133,7 +133,7 @@ def prepare(
         raise StorageError(
             f"{directory}: cannot be written: {error.strerror or error}. Free some space or choose another place."
         ) from error
-    prepared = _read(directory, config, counts)
+    prepared = _read(directory, counts)
     report(f"Text: {_summary(counts, prepared.src_tokenizer)}.")
     return prepared
 
@@ -161,7 +161,7 @@ def _read_complete(
         if not same_settings or found["source"] != (source or found["source"]) or found["format"] != _FORMAT:
             return None
         _verify_files(directory, config, found["files"])
-        prepared = _read(directory, config, found["counts"])
+        prepared = _read(directory, found["counts"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError) as error:
         report(f"Text: {file} is damaged ({type(error).__name__}: {error}); the text is prepared again.")
         return None
@@ -210,9 +210,10 @@ def _verify_files(directory: Path, config: TextConfig, sums: Mapping[str, str]) 
             raise TextError(f"{path}: does not match its SHA-256 sum in prepared.json.")
 
 
-def _read(directory: Path, config: TextConfig, counts: dict[str, int]) -> PreparedText:
-    src_tokenizer = Tokenizer.load(directory / "src.tokenizer.json")
-    tgt_tokenizer = src_tokenizer if config.joint else Tokenizer.load(directory / "tgt.tokenizer.json")
+def _read(directory: Path, counts: dict[str, int]) -> PreparedText:
+    src_tokenizer, tgt_tokenizer = one_if_equal(
+        *(Tokenizer.load(directory / f"{side}.tokenizer.json") for side in ("src", "tgt"))
+    )
     train, valid = (EncodedPairs(directory / split) for split in ("train", "valid"))
     for pairs in (train, valid):
         pairs.check_ids(src_tokenizer.size, tgt_tokenizer.size)
@@ -250,7 +251,7 @@ def _build(
         remove(directory / left)
     remove_unfinished(directory)
     sync(directory)
-    workers = config.workers or available_cores()
+    workers = min(config.workers or available_cores(), most_workers())
     counting = _with_progress("pairs read", pairs(), None, on_progress)
     stats = CorpusStats.from_chunks(map_chunks(count_chunk, chunks(counting), workers), config, split=valid is None)
     # Read before the long work, so that a mistake in the validation text is reported early.

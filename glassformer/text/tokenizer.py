@@ -17,6 +17,7 @@ from glassformer.errors import StorageError, TokenizerError
 from glassformer.files import require_regular_file, write_durably
 from glassformer.text.derivation import Derivation
 from glassformer.text.lines import without_surrogates
+from glassformer.text.sentencepiece import UNREACHABLE
 from glassformer.text.tokenizer_kinds import BYTE_VALUES, CONTROL_TOKENS, Deriver, train_library
 from glassformer.text.tokenizer_shapes import LARGEST_FILE, check_shape
 
@@ -116,6 +117,10 @@ class Tokenizer:
         """SHA-256 of the JSON, in hexadecimal: equal digests mean equal ids."""
         return hashlib.sha256(self._json.encode("utf-8")).hexdigest()
 
+    def entries(self) -> list[str]:
+        """The entries of the vocabulary in the order of their ids, as the library has them."""
+        return [self.entry(number) for number in range(self.size)]
+
     def to_ids(self, text: str) -> list[int]:
         """The ids of ``text``, without <s> and </s>; a lone surrogate counts as U+FFFD."""
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
@@ -167,7 +172,12 @@ class Tokenizer:
     def _label(self, number: int) -> str:
         if number < len(CONTROL_TOKENS):
             return CONTROL_TOKENS[number]
-        return self._show(self._library.id_to_token(number) or "")
+        entry = self.entry(number)
+        return self._show(entry.removeprefix(UNREACHABLE) if self._kind == "unigram" else entry)
+
+    def entry(self, number: int) -> str:
+        """The entry of the vocabulary with this id as the JSON has it, such as ``Ġthe``; empty if there is none."""
+        return self._library.id_to_token(number) or ""
 
     def _check_ids(self, ids: Iterable[int]) -> list[int]:
         numbers = [int(number) for number in ids]
@@ -178,6 +188,11 @@ class Tokenizer:
                 "the ids come from another tokenizer or model. Use that tokenizer."
             )
         return numbers
+
+
+def one_if_equal(src: Tokenizer, tgt: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
+    """Both sides' tokenizers; one object twice if they are the same."""
+    return src, src if src.digest == tgt.digest else tgt
 
 
 def _from_json(text: str) -> Library:

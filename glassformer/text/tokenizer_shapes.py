@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from glassformer.errors import TokenizerError
+from glassformer.text.sentencepiece import LARGEST_CHARSMAP, library_parts
 from glassformer.text.tokenizer_kinds import BYTE_VALUES, CONTROL_TOKENS, KINDS, LONGEST_PIECE, UNKNOWN, new_library
 
 LARGEST_FILE = 64 * 2**20  # bytes; a vocabulary of a million entries takes less
@@ -36,7 +37,7 @@ def check_shape(text: str) -> str:
     lower = {"type": "Lowercase"}
     normalizer = parts.get("normalizer")
     lowercase = isinstance(normalizer, dict) and lower in (normalizer.get("normalizers") or ())
-    expected = _expected_parts(kind, lowercase)
+    expected = _imported_parts(parts) if _is_sentencepiece(parts) else _expected_parts(kind, lowercase)
     for name in expected.keys() - parts.keys():
         raise TokenizerError(f"has no {name}, expected {_shown(expected[name])}.")
     _compare({**parts, "model": _without_contents(parts["model"])}, expected, "")
@@ -92,6 +93,28 @@ def _expected_parts(kind: str, lowercase: bool) -> dict[str, Any]:
         parts["model"]["unk_id"] = CONTROL_TOKENS.index(UNKNOWN)
     parts["model"] = _without_contents(parts["model"])
     return parts
+
+
+def _is_sentencepiece(parts: dict[str, Any]) -> bool:
+    """Whether it has the steps of an imported .spm, whose text begins with a space."""
+    pre_tokenizers = parts["pre_tokenizer"].get("pretokenizers")
+    schemes = [one.get("prepend_scheme") for one in pre_tokenizers or () if isinstance(one, dict)]
+    return "always" in schemes
+
+
+def _imported_parts(parts: dict[str, Any]) -> dict[str, Any]:
+    """The JSON that ``text/sentencepiece.py`` writes for the rules of normalisation of this one."""
+    normalizer = parts.get("normalizer")
+    steps = normalizer.get("normalizers") if isinstance(normalizer, dict) else None
+    steps = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    charsmap = next((step["precompiled_charsmap"] for step in steps if "precompiled_charsmap" in step), "")
+    if not isinstance(charsmap, str) or len(charsmap) > LARGEST_CHARSMAP:
+        raise TokenizerError(
+            f"normalizer: found no charsmap of at most {LARGEST_CHARSMAP:,} characters, expected one."
+        )
+    expected = library_parts(charsmap, any(step.get("type") == "Strip" for step in steps))
+    expected["model"] = _without_contents(expected["model"])
+    return expected
 
 
 def _without_contents(model: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,11 @@ def available_cores() -> int:
     return own if quota is None else max(1, min(own, math.ceil(quota)))
 
 
+def most_workers() -> int:
+    """The most processes that may be asked for: more of them would only take memory from one another."""
+    return max(16, available_cores())
+
+
 def cpu_quota(directory: Path) -> float | None:
     """How many cores a control group may keep busy, version 2 or 1 of its files; None without a limit."""
     try:

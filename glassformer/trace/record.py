@@ -7,7 +7,7 @@ from 1, under the name ``n``, and its gradient under ``n.gradient``.
 """
 
 import json
-import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,6 +87,19 @@ class Trace:
             )
         return found[0].value
 
+    def gradient(self, address: str) -> Tensor:
+        """The gradient at an address that was recorded exactly once with ``gradients=True``.
+
+        Raises ``TraceError`` if it was not recorded so, or if no backward pass has reached it.
+        """
+        value, found = self[address], [one for (where, _), one in self.gradients.items() if where == address]
+        if not found:
+            raise TraceError(
+                f"{address}: has {tuple(value.shape)} numbers, but no gradient. Trace with gradients=True "
+                "and call backward() on a result that depends on it."
+            )
+        return found[0]
+
     def select(self, pattern: str) -> list[Step]:
         """The steps whose address matches a glob such as ``decoder.layers.*.cross_attention.weights``."""
         return [step for step in self.steps if fnmatchcase(step.address, pattern)]
@@ -99,7 +112,7 @@ class Trace:
         from safetensors import SafetensorError
 
         place = Path(directory).absolute()
-        temporary = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+        temporary = place.parent / f".{secrets.token_hex(8)}.tmp"  # short, and a name for the root too
         try:
             found = {entry.name for entry in place.iterdir()} if place.exists() else set()
             if found and (_INDEX not in found or found - _KNOWN_FILES or not _is_index(place / _INDEX)):

@@ -28,6 +28,8 @@ class _Recorder:
     def __init__(
         self, model: nn.Module, edits: Mapping[str, Edit], only: str, *, gradients: bool, shown: bool
     ) -> None:
+        if not isinstance(model, nn.Module):
+            raise TraceError(f"model: found {type(model).__name__}, expected a module, such as a Translator's model.")
         self.paths = {id(module): path for path, module in model.named_modules(remove_duplicate=False)}
         self.config = getattr(model, "config", None)
         self.edits = edits

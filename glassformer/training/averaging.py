@@ -17,6 +17,7 @@ from glassformer.checkpoint import (
 )
 from glassformer.errors import CheckpointError, RunError
 from glassformer.run_directory import WEIGHTS, RunDirectory
+from glassformer.training.calibration import calibrate_run
 
 
 def average_weights(directories: Sequence[Path]) -> dict[str, Tensor]:
@@ -44,8 +45,8 @@ def last_checkpoints(
 def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> list[Path]:
     """Make the average of a run's last checkpoints its final model; returns the checkpoints used.
 
-    Damaged ones are skipped and reported through ``warn``. Raises ``RunError`` if there is none, ``CheckpointError``
-    if none is valid.
+    The confidence of its translations is fitted anew. Damaged ones are skipped and reported through ``warn``. Raises
+    ``RunError`` if there is none, ``CheckpointError`` if none is valid.
     """
     run = RunDirectory(path)
     config, _ = run.read_config()
@@ -64,4 +65,5 @@ def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> li
         state = {**read_json(used[-1] / "state.json"), "averaged": len(used)}
         final = save_checkpoint(run.final, update_number(used[-1]), {WEIGHTS: average_weights(used)}, state)
         prune(final, keep=1)
+        calibrate_run(run, warn)
     return used

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from glassformer.config import RunConfig, TrainConfig
 from glassformer.errors import ConfigError
+from glassformer.files import real_path
 from glassformer.tasks import Task, load_task
 from glassformer.text.batches import (
     Batch,
@@ -87,7 +88,7 @@ class FileSource:
 
     def to_mapping(self) -> dict[str, Any]:
         """The absolute paths of the files, which do not depend on the working directory."""
-        return {"files": [str(path.resolve()) for path in self._files()]}
+        return {"files": [str(real_path(path)) for path in self._files()]}
 
     def describe(self) -> str | None:
         """The delimiter and the columns of a CSV file."""

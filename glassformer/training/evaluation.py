@@ -25,6 +25,7 @@ from glassformer.text.batches import collate, plan_batches
 from glassformer.text.corpus import Pair
 from glassformer.text.dataset import EncodedPairs
 from glassformer.text.prepare import PreparedText
+from glassformer.training.diagnosis import Example
 from glassformer.training.fused_loss import Objective
 from glassformer.training.train_step import autocast
 from glassformer.world import ALONE, World
@@ -53,8 +54,9 @@ class Scores:
 class Validation:
     """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
 
-    ``samples`` are the first sources, the same ones each time, with their translations and references;
-    ``encoder_collapse`` is explained at the function of that name.
+    ``samples`` are the first sources, the same ones each time, with their translations and references; ``examples``
+    are all that were translated, in the first process; in others there are none. ``encoder_collapse`` is explained at
+    the function of that name.
     """
 
     update: int
@@ -62,6 +64,7 @@ class Validation:
     scores: Scores
     samples: tuple[tuple[str, str, str], ...]
     encoder_collapse: float
+    examples: tuple[Example, ...] = ()
 
     @property
     def perplexity(self) -> float:
@@ -101,7 +104,9 @@ def validate(
     samples = world.broadcast(
         lambda: tuple((pair.src, output, pair.tgt) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False))
     )
-    return Validation(update, loss, scores, samples, collapse)
+    translated = zip(pairs, outputs, strict=True) if world.is_first else ()
+    examples = tuple(Example(pair.src, output, pair.tgt) for pair, output in translated)
+    return Validation(update, loss, scores, samples, collapse, examples)
 
 
 def validation_loss(

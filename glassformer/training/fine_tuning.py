@@ -16,8 +16,9 @@ from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import MANIFEST, read_json
 from glassformer.config import RunConfig
 from glassformer.errors import ConfigError, nearest
+from glassformer.files import real_path
 from glassformer.run_directory import WEIGHTS, LoadedRun, load_run
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, one_if_equal
 
 # The rate of a training from nothing would undo in its first updates what the model knows.
 GENTLE_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
@@ -46,14 +47,19 @@ class InitialModel:
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Of the source and of the target; one object twice when joint."""
-        src = self.run.src_tokenizer
-        return src, src if self.run.config.text.joint else self.run.tgt_tokenizer
+        """Of the source and of the target; one object twice if they are the same.
+
+        A joint vocabulary of an import may have two: each cuts with pieces of its own side, and the ids are the same.
+        """
+        return one_if_equal(self.run.src_tokenizer, self.run.tgt_tokenizer)
 
     def to_mapping(self) -> dict[str, str]:
         """Which checkpoint it is, and the sum of its weights, for config.json."""
         files = read_json(self.run.checkpoint / MANIFEST)["files"]
-        return {"checkpoint": str(self.run.checkpoint.resolve()), "sha256": files[f"{WEIGHTS}.safetensors"]["sha256"]}
+        return {
+            "checkpoint": str(real_path(self.run.checkpoint)),
+            "sha256": files[f"{WEIGHTS}.safetensors"]["sha256"],
+        }
 
     def check(self, config: RunConfig) -> None:
         """Raise ``ConfigError`` if a setting contradicts the model."""

@@ -45,11 +45,19 @@ class TrainProgress:
         return f"{'at most ' if self.may_end_early else ''}{format_duration(self.left_s)}"
 
     def line(self) -> str:
-        """One line for a log."""
+        """One line for a log; ``LEGEND`` says what the words mean."""
         return (
             f"update {self.update}  epoch {self.epoch}  loss {self.loss:.3f}  ppl {self.perplexity:.2f}  "
             f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  {_times(self.elapsed_s, self.left)}"
         )
+
+
+LEGEND = (
+    "How to read the lines: an update changes the weights once; an epoch is all pairs once. Lower is better: "
+    "loss (how surprised the model is by the right words), ppl (among how many words it wavers). Higher is better: "
+    "BLEU (words in common with the right translation), chrF (letters in common), exact (sentences exactly right), "
+    "all in percent. rate is how far an update moves the weights."
+)
 
 
 def validation_line(validation: Validation, *, best: bool) -> str:

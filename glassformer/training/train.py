@@ -15,12 +15,16 @@ from glassformer.decoding.batching import check_tokenizers
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
 from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
+from glassformer.text.tokenizer import one_if_equal
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
+from glassformer.training.defaults import describe_settings
+from glassformer.training.diagnosis import describe
 from glassformer.training.evaluation import Validation, tokenised_warning
 from glassformer.training.fine_tuning import InitialModel
-from glassformer.training.run_log import Display, RunLog
+from glassformer.training.report import make_report, read_metrics, write_report
+from glassformer.training.run_log import LEGEND, Display, RunLog
 from glassformer.training.schedule import cancel_stale_cooldown, stop_reason
 from glassformer.training.trainer import Trainer
 from glassformer.world import ALONE, World
@@ -32,9 +36,13 @@ MAY_CHANGE = {
     "train.on_divergence", "text.workers",
 }  # fmt: skip
 
+# What --force cannot change: the weights belong to this model, and to ids that these tokenizers make.
+FIXED_SECTIONS = ("model.",)
+FIXED = {"text.tokenizer", "text.vocab_size", "text.joint", "text.lowercase", "text.tokenizer_pairs"}
+
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
 _LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")
-_LEAST_PAIRS, _FEW_PAIRS = 2, 1000
+_LEAST_PAIRS, _FEW_PAIRS = 3, 1000
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
@@ -59,28 +67,32 @@ def train(
     *,
     init: InitialModel | None = None,
     mix: Source | None = None,
+    force: bool = False,
 ) -> Outcome:
     """Train in ``run_path`` on ``source`` until a limit of ``config.train`` or a signal stops it.
 
     A stopped run is resumed. ``init`` is a model to start from, ``mix`` other pairs, of which ``train.mix`` says how
     many join each epoch. All processes of ``world`` call this together, with one ``run_path`` that all of them can
-    read. Raises ``RunError`` if the directory holds a run with other settings or other text.
+    read. Raises ``RunError`` if the directory holds a run with other settings or other text, unless ``force`` is True
+    and its weights can be trained on with them; the log keeps what is another from then on.
     """
     run = RunDirectory(run_path)
     with _open_log(run, config, display, world) as log:
         with world.first_process_first():
             if world.is_first:
-                text, other = _prepare_run(run, source, config, log, world, init=init, mix=mix)
+                text, other = _prepare_run(run, source, config, log, world, init=init, mix=mix, force=force)
             else:
                 text = _read_text(run.text, config)
                 other = None if mix is None else _read_text(run.text / MIX, config)
         config = _with_vocabularies(config, text)
-        _check_enough_pairs(len(text.train), config.train, log)
+        _check_enough_pairs(len(text.train), config.train, log, init=init is not None)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
         reason = trainer.fit()
         log.log(f"Training ended: {reason}.")
         final = None if reason.startswith("stopped") else trainer.finish()
+        if final is not None and world.is_first:
+            _report(run, text, final, log)
         state = trainer.state
         return Outcome(run_path, reason, state.update, state.elapsed_s, state.target_tokens, final)
 
@@ -107,6 +119,7 @@ def _prepare_run(
     *,
     init: InitialModel | None,
     mix: Source | None,
+    force: bool,
 ) -> tuple[PreparedText, PreparedText | None]:
     """Check that an existing run can be resumed, prepare the text and the other text, write the configuration."""
     data: dict[str, Any] = {**source.to_mapping(), "fingerprint": source.fingerprint(), "processes": world.size}
@@ -116,12 +129,14 @@ def _prepare_run(
         data["mix"] = {**mix.to_mapping(), "fingerprint": mix.fingerprint()}
     trained = run.has_checkpoints
     if run.exists and (trained or _is_readable(run, log)):
-        _check_same_run(run, config, data)
+        changed = _check_same_run(run, config, data, force=force)
         run.check_resumable()
+        for line in changed:
+            log.log(f"--force: {line}")
         _check_not_ended(run, config.train)
     if (remark := source.describe()) is not None:
         log.log(remark)
-    tokenizers = partial(_read_tokenizers, run, config) if trained else None
+    tokenizers = partial(_read_tokenizers, run) if trained else None
     if tokenizers is None and init is not None:
         tokenizers = partial(getattr, init, "tokenizers")
     text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
@@ -184,10 +199,9 @@ def _prepare_text(
     )
 
 
-def _read_tokenizers(run: RunDirectory, config: RunConfig) -> Tokenizers:
+def _read_tokenizers(run: RunDirectory) -> Tokenizers:
     """An existing run keeps its tokenizers, whose ids its weights were trained with."""
-    src, tgt = run.read_tokenizers()
-    return src, src if config.text.joint else tgt
+    return one_if_equal(*run.read_tokenizers())
 
 
 def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
@@ -195,35 +209,45 @@ def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
     return replace(config, model=replace(config.model, src_vocab=src_vocab, tgt_vocab=tgt_vocab))
 
 
-def _check_same_run(run: RunDirectory, config: RunConfig, data: dict[str, Any]) -> None:
-    """Refuse other settings and other text: one configuration must describe the whole run."""
+def _check_same_run(run: RunDirectory, config: RunConfig, data: dict[str, Any], *, force: bool) -> list[str]:
+    """Refuse other settings and other text, since one configuration must describe a run; forced, what is another."""
     saved, saved_data = run.read_config()
     config = replace(
         config, model=replace(config.model, src_vocab=saved.model.src_vocab, tgt_vocab=saved.model.tgt_vocab)
     )
+    fixed, others = _list_changes(saved, config, saved_data, data)
+    if fixed or (others and not force):
+        advice = " Or go on with them: --force, which keeps a note of them in the log." if not fixed else ""
+        raise RunError(
+            f"{run.path}: holds a run with other settings ({'; '.join([*fixed, *others])}). "
+            f"Repeat its command to resume it, or name another --run.{advice}"
+        )
+    return others
+
+
+def _list_changes(
+    saved: RunConfig, config: RunConfig, saved_data: dict[str, Any], data: dict[str, Any]
+) -> tuple[list[str], list[str]]:
+    """What is another than the run has: what its weights cannot do without, and the rest."""
     before, now = _flatten(saved), _flatten(config)
     may_change = {*MAY_CHANGE, _ACCUMULATE, *([_TRANSLATIONS] if saved.train.metric == "loss" else ())}
-    changed = [
-        f"{key}: {before[key]!r}, now {now[key]!r}"
-        for key in before
-        if before[key] != now[key] and key not in may_change and not key.startswith("decode.")
-    ]
+    fixed, others = list[str](), list[str]()
+    for key in before:
+        if before[key] != now[key] and key not in may_change and not key.startswith("decode."):
+            is_fixed = key.startswith(FIXED_SECTIONS) or key in FIXED
+            (fixed if is_fixed else others).append(f"{key}: {before[key]!r}, now {now[key]!r}")
     processes = saved_data.get("processes", 1)
     if saved.train.accumulate * processes != config.train.accumulate * data["processes"]:  # batches per update
-        changed.append(
+        others.append(
             f"{_ACCUMULATE} times processes: {saved.train.accumulate} times {processes}, now "
             f"{config.train.accumulate} times {data['processes']}"
         )
     if saved_data.get("fingerprint") != data["fingerprint"]:
-        changed.append("the training text has changed")
+        others.append("the training text has changed")
     for name, option, key in (("init", "the model of --init", "sha256"), ("mix", "the text of --mix", "fingerprint")):
         if saved_data.get(name, {}).get(key) != data.get(name, {}).get(key):
-            changed.append(f"{option} is another")
-    if changed:
-        raise RunError(
-            f"{run.path}: holds a run with other settings ({'; '.join(changed)}). "
-            "Repeat its command to resume it, or name another --run."
-        )
+            others.append(f"{option} is another")
+    return fixed, others
 
 
 def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
@@ -247,19 +271,29 @@ def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
         )
 
 
-def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display) -> None:
+def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init: bool) -> None:
     """Warn of a text that is too small to learn a language from; refuse one that teaches nothing."""
     if pairs < _LEAST_PAIRS:
         raise TextError(
-            f"The training text holds {pairs:,} usable pair beside the validation text, expected at least "
-            f"{_LEAST_PAIRS}, and better thousands. Collect more."
+            f"The training text holds {pairs:,} usable pair{'' if pairs == 1 else 's'}, not counting the validation "
+            f"text, expected at least {_LEAST_PAIRS}, and better thousands. Collect more."
         )
-    if pairs < _FEW_PAIRS and settings.metric != "exact_match":
+    if pairs < _FEW_PAIRS and settings.metric != "exact_match" and not init:
         log.log(
             f"Warning: {pairs:,} pairs are few. A model that learns from these alone will hardly translate a "
             f"sentence that it has not seen; from some {_FEW_PAIRS:,} on it begins to be of use for one kind of "
             "text. With --init it starts from a model that exists, and learns more from few pairs."
         )
+
+
+def _report(run: RunDirectory, text: PreparedText, final: Validation, log: Display) -> None:
+    """Say in words what the training came to, and write report.html."""
+    records = read_metrics(run)
+    lines = describe(final.examples, records, len(text.train))
+    for line in lines:
+        log.log(line)
+    write_report(run, make_report(f"The training of {run.path.name}", lines, final.examples, records, text.counts))
+    log.log(f"All this on one page, with curves and more translations: {run.report_file}")
 
 
 def _flatten(config: RunConfig) -> dict[str, Any]:
@@ -275,10 +309,12 @@ def _log_start(trainer: Trainer) -> None:
         f"Model: {n_weights:,} parameters on {trainer.device}{processes}. Text: {len(trainer.text.train):,} pairs in "
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
     )
+    trainer.display.log(describe_settings(trainer.config, len(trainer.text.train)))
     if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
         trainer.display.log(warning)
     if trainer.device.type == "cpu" and trainer.world.size == 1:
         _log_thread_advice(trainer)
+    trainer.display.log(LEGEND)
 
 
 def _log_thread_advice(trainer: Trainer) -> None:

@@ -9,10 +9,12 @@ import torch
 
 from glassformer.checkpoint import weights_of
 from glassformer.config import RunConfig
+from glassformer.decoding.translator import Translator
 from glassformer.errors import DivergedError
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import RunDirectory, pick_device
 from glassformer.text.prepare import PreparedText
+from glassformer.training import calibration
 from glassformer.training.averaging import average_weights
 from glassformer.training.batch_checks import check_batch
 from glassformer.training.checkpointing import CheckpointManager
@@ -204,6 +206,7 @@ class Trainer:
             validation = self._measure()
             self.display.log(f"The last update is kept: validation loss {validation.loss:.3f}.")
             self.checkpoints.save_weights(self.state, self.run.final, keep=1)
+            self._fit_confidence()
             return validation
         sentences = 0 if settings.metric == "loss" else min(SENTENCES, len(self.text.valid_text))
         budget_s = max(LEAST_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
@@ -214,8 +217,19 @@ class Trainer:
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)
         self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged if averaged > 1 else 0)
+        self._fit_confidence()
         self._measure_mix()
-        return chosen.validation
+        return self._measure() if settings.metric == "loss" else chosen.validation
+
+    def _fit_confidence(self) -> None:
+        """Fit the confidence of the final model's translations, in the first process."""
+        budget_s = max(calibration.LEAST_BUDGET_S, calibration.SHARE_OF_TRAINING * self.state.elapsed_s)
+        with self.strategy.full_model() as model:
+            if not self.world.is_first:
+                return
+            translator = Translator(model, self.text.src_tokenizer, self.text.tgt_tokenizer, self.config.decode)
+            found = calibration.fit_confidence(translator, self.text, self.config.train.metric, budget_s)
+        calibration.keep_confidence(self.run, found, self.display.log)
 
     def _measure_candidate(self, candidate: Candidate, sentences: int) -> Validation:
         self._load(candidate)
@@ -279,8 +293,8 @@ class Trainer:
         if self.state != before:
             length = self.state.cooldown_to - self.state.update
             self.display.log(
-                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates the "
-                "learning rate falls to zero."
+                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates, the last "
+                "part of the training, the learning rate falls to zero, so that the weights come to rest."
             )
 
     def _validation_due(self) -> bool:

@@ -287,7 +287,7 @@ MISTAKES = [
     (["translate", "hello", "--run", "nowhere"], "is not a run directory", 2),
     (["translate", "hello", "--run", "{run}", "--beam", "0"], "decode.beam: found 0", 2),
     (["translate", "hello", "--run", "{run}", "--precision", "int4"], "precision: found 'int4', expected one of", 2),
-    (["translate", "hello", "--run", "{run}", "--workers", "0"], "workers: found 0, expected 1 or more", 2),
+    (["translate", "hello", "--run", "{run}", "--workers", "0"], "workers: found 0, expected 1 to ", 2),
     (["translate", "hello", "--run", "{run}", "--device", "tpu9"], "device: 'tpu9' is not available", 2),
     (["translate", "x", "--run", "{run}", "--n-best", "5", "--beam", "2"], "decode.n_best", 2),
     (["train", "--run", "{tmp}/r"], "training text: found none", 2),
@@ -411,7 +411,7 @@ def test_a_place_that_may_not_be_read_is_named(call: Run, monkeypatch: pytest.Mo
     monkeypatch.setattr(RunDirectory, "exists", property(forbidden))
     found = call("translate", "a", "--run", "private")
     assert (found.code, found.err.count("\n")) == (5, 1)
-    assert found.err.startswith("error: private/config.json: Permission denied. Correct its permissions")
+    assert found.err.startswith("error: private/config.json: Permission denied. Correct that, or name another place")
 
 
 def test_a_reader_that_has_enough_is_no_error(trained: Path, tmp_path: Path) -> None:
@@ -648,6 +648,18 @@ def test_a_second_signal_of_the_other_kind_ends_a_training_at_once(files: tuple[
         assert "race condition" not in errors
         assert "Traceback" not in errors
         assert process.returncode != 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["translate", "--help"], ["--version"], ["summary", "tiny"]], ids=str
+)
+def test_help_for_a_reader_that_has_left_is_no_error(arguments: list[str]) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-m", "glassformer", *arguments]
+    done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("command", ["train", "diversify", "reproduce", "demo"])

@@ -65,6 +65,8 @@ def check(seed: int) -> None:
     options = DecodeConfig(
         beam=beam, n_best=chance.randint(1, beam), length_penalty=chance.choice([0.0, 0.6, 1.0]),
         no_repeat_ngram=chance.choice([0, 0, 3]), repetition_penalty=chance.choice([1.0, 1.0, 1.3]),
+        length_norm=chance.choice(DecodeConfig.choices("length_norm")),
+        early_stopping=chance.choice(DecodeConfig.choices("early_stopping")),
     )  # fmt: skip
 
     def search(steps: Steps, order: list[int] | None = None) -> list[list[Candidate]]:

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +120,7 @@ def drawn_counts(model, options: DecodeConfig) -> Counter:
     return Counter(tuple(one.ids) for candidates in found for one in candidates)
 
 
+@pytest.mark.slow
 def test_samples_are_as_frequent_as_the_filters_say_and_no_other_filter_says(make_model):
     model = make_model(bias={EOS: 0.5})
     model.output_projection.linear.weight *= 0.15  # so that each filter leaves several

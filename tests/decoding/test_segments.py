@@ -47,8 +47,7 @@ def test_a_text_of_three_sentences_equals_its_parts(spelling):
     assert not {source for source, _ in whole.links()} & set(ends)
 
 
-@pytest.mark.parametrize("options", [BEAM, SAMPLE])
-@pytest.mark.parametrize("batch_tokens", [1, 300])
+@pytest.mark.parametrize(("options", "batch_tokens"), [(BEAM, 300), (SAMPLE, 1)])
 def test_neighbours_and_batches_change_nothing(spelling, options, batch_tokens):
     texts = [THREE[1], TEXT, "", *MIXED[:2], TEXT + " " + TEXT]
     seen: list[int] = []

@@ -53,6 +53,7 @@ def trained(words: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
     return run
 
 
+@pytest.mark.slow
 def test_one_process_alone_translates_as_ever_and_draws_by_the_place_in_the_whole_input(
     trained: Path, words: tuple[Path, Path]
 ) -> None:

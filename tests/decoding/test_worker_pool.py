@@ -46,6 +46,7 @@ def test_a_draw_is_the_same_whoever_draws(pooled, tokenizer):
     ]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_told_of(make_model, tokenizer):
     with Translator(make_model(vocab=14), tokenizer, tokenizer, OPTIONS, workers=2) as translator:
         translator.translate(TEXTS)
@@ -58,7 +59,11 @@ def test_a_worker_that_is_killed_is_told_of(make_model, tokenizer):
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [({"workers": 0}, "workers: found 0, expected 1 or more"), ({"precision": "int4"}, "precision: found 'int4'")],
+    [
+        ({"workers": 0}, "workers: found 0, expected 1 to "),
+        ({"workers": 10**30}, "workers: found 10{30}, expected 1 to "),
+        ({"precision": "int4"}, "precision: found 'int4'"),
+    ],
 )
 def test_what_there_is_not_is_refused(make_model, tokenizer, given, message):
     with pytest.raises(ConfigError, match=message):

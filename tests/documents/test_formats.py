@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from babel.messages import pofile
 
+from glassformer.documents.placeholders import find_codes
 from glassformer.documents.translate_file import FORMATS, FormatOptions, find_format
 from glassformer.errors import TextError
 from glassformer.text.corpus import read_pairs
@@ -18,9 +19,13 @@ from glassformer.text.formats.segment import Code, Part, apply_edits, join_parts
 
 PO_HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\n'
 XLIFF = '<?xml version="1.0"?>\n<xliff version="1.2"><file><body>\n{}\n</body></file></xliff>\n'
-XLIFF2 = '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0"><file id="f">{}</file></xliff>'
+XLIFF2 = (
+    '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" trgLang="de"><file id="f">{}</file></xliff>'
+)
 TMX = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en"/><body>{}</body></tmx>'
 FULL = '<tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu>'
+
+BILINGUAL = ("po", "tmx", "xliff", "xlf", "csv", "tsv", "jsonl")
 
 # Kind of file, its text, and the texts that are found in it, codes included.
 FILES: list[tuple[str, str, list[str]]] = [
@@ -33,6 +38,9 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("po", PO_HEADER + '#~ msgid "old"\n#~ msgstr ""\n', []),
     ("po", PO_HEADER + '#, fuzzy\nmsgid "One"\nmsgstr ""\n#. a comment\nmsgid "Two"\nmsgstr ""', ["One", "Two"]),
     ("po", (PO_HEADER + 'msgid "One\\ttab"\nmsgstr ""\n').replace("\n", "\r\n"), ["One\ttab"]),
+    ("po", PO_HEADER + '#~| msgid "older"\n#~ msgid "old"\n#~ msgstr ""\n\n#| msgid "n"\nmsgid "new"\nmsgstr ""\n', ["new"]),
+    ("po", PO_HEADER.replace("2; plural=(n != 1)", "INTEGER; plural=EXPRESSION").replace("UTF-8", "CHARSET") + 'msgid "One"\nmsgstr ""\n', ["One"]),
+    ("po", PO_HEADER.replace("=2", "=3") + 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[1] ""\nmsgstr[2] ""\n', ["a", "b", "b"]),
     ("po", PO_HEADER + 'msgid "msgstr \\\\ back"\nmsgstr ""\n', ["msgstr \\ back"]),
     ("tmx", TMX.format(FULL), []),
     ("tmx", TMX.format(FULL + '\n  <tu>\n    <tuv xml:lang="en"><seg>c</seg></tuv>\n  </tu>\n'), ["c"]),
@@ -51,6 +59,10 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("xliff", XLIFF.format('<trans-unit id="1"><source>One</source><target>Eins</target></trans-unit>'), []),
     ("xliff", XLIFF.format('<trans-unit id="1" translate="no"><source>One</source></trans-unit>'), []),
     ("xliff", XLIFF.format('<group><trans-unit id="1"><source>a <g id="2">b</g><x id="3"/></source></trans-unit></group>'), ['a <g id="2">b</g><x id="3"/>']),
+    ("xliff", XLIFF.format('<trans-unit id="1"><source>a &lt;b&gt;b&lt;/b&gt; &amp;amp; c</source></trans-unit>'), ["a <b>b</b> &amp; c"]),
+    ("xliff", XLIFF.format('<!-- <source>x</source> --><trans-unit id="1"><source><![CDATA[</source> a]]> &#x41;<!-- c --></source></trans-unit>'), ["</source> a A"]),
+    ("xliff", XLIFF.format('<group translate="no"><trans-unit id="1"><source>A</source></trans-unit><trans-unit id="2" translate="yes"><source>B</source></trans-unit></group>'), ["B"]),
+    ("xliff", XLIFF2.format('<unit id="1" translate="no"><segment><source>A</source></segment></unit>'), []),
     ("xliff", XLIFF2.format('<unit id="1"><segment><source>One <pc id="1">two</pc></source></segment></unit>'), ['One <pc id="1">two</pc>']),
     ("xlf", XLIFF2.format('<unit id="1"><segment><source>A</source><target>B</target></segment><segment><source>C</source></segment></unit>'), ["C"]),
     ("xlf", '<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:1.2"><x:trans-unit id="1"><x:source>Ünï</x:source></x:trans-unit></x:xliff>', ["Ünï"]),
@@ -60,6 +72,7 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("csv", 'source|target\n"two\nlines"|\n', ["two\nlines"]),
     ("csv", "\ufeffsource\ttarget\r\nOne\t\r\n", ["One"]),
     ("csv", "", []),
+    ("csv", "sep=;\r\nen;de\r\na, b;\r\n", ["a, b"]),
     ("csv", 'One,Eins\n"",\n', []),
     ("csv", 'a"b,\n', ['a"b']),
     ("csv", '"only"', ["only"]),
@@ -71,6 +84,8 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("jsonl", '{"src": "One"}\n', ["One"]),
     ("jsonl", '{"src": "One", "tgt": ""}\n{"src": "Two", "tgt": "Zwei"}', ["One"]),
     ("jsonl", '{"text": "a \\"b\\" {"}\n\n{"id": {"x": 1}, "text": "c"}\n', ['a "b" {', "c"]),
+    ("jsonl", '{"src": "a", "tgt": null}\n{"meta": {"tgt": ""}, "src": "b", "tgt": ""}\n', ["a", "b"]),
+    ("jsonl", '{"src": "x \\"tgt\\": \\"\\"", "tgt" : ""}\n{"src":"c","tgt":" "}', ['x "tgt": ""', "c"]),
     ("srt", "1\n00:00:01,000 --> 00:00:02,000\nOne\n", ["One"]),
     ("srt", "1\r\n00:00:01,000 --> 00:00:02,000\r\n<i>One</i>\r\ntwo\r\n\r\n2\r\n00:00:03,000 --> 00:00:04,000\r\nThree\r\n", ["<i>One</i> two", "Three"]),
     ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n2\n00:00:03,000 --> 00:00:04,000\n{\\an8}Up\n\n", ["{\\an8}Up"]),
@@ -86,6 +101,8 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("html", "<pre>a\n b</pre><p translate=no>b</p><p>c</p>", ["c"]),
     ("html", "<p>a <!-- c --> b</p><?php echo 1 ?><p>d</p>", ["a <!-- c --> b", "d"]),
     ("html", "<p>unclosed <b>bold", ["unclosed <b>bold"]),
+    ("html", "<p>a &lt;b&gt;b&lt;/b&gt; &amp;copy;</p>", ["a <b>b</b> &copy;"]),
+    ("html", "<p>a <code>b</p><p>c</p>", ["a"]),
     ("html", "a < b and <3", ["a < b and <3"]),
     ("html", "<table><tr><td> x </td><td></td><td>y</td></tr></table>", ["x", "y"]),
     ("md", "# Title\n\nA *b* `c`.\n", ["Title", "A *b* `c`."]),
@@ -93,6 +110,7 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("md", "- a\n- b\n  1. c\n", ["a", "b", "c"]),
     ("md", "> one\n> two\n", ["one two"]),
     ("md", "| a | b |\n| - | - |\n| c | c |\n", ["a", "b", "c", "c"]),
+    ("md", "| a \\| b | c |\n| - | - |\n| d | `e` |\n", ["a | b", "c", "d", "`e`"]),
     ("md", "```py\ncode\n```\n\n    indented\n\nOne\n", ["One"]),
     ("md", "[t](http://a.b 'c') and <http://d.e> ![i](j.png)\n", ["[t](http://a.b 'c') and <http://d.e> ![i](j.png)"]),
     ("md", "One \\* two &amp; three\nfour\n", ["One \\* two &amp; three four"]),
@@ -111,9 +129,33 @@ def fill(kind: str, text: str) -> tuple[str, list[tuple[int, int]]]:
     """The file with each text in capitals, and what was replaced."""
     body = text.removeprefix("\ufeff")
     segments = FORMATS[f".{kind}"](body, Path(f"file.{kind}"), FormatOptions())
-    shout = [[part if isinstance(part, Code) else part.upper() for part in one.parts] for one in segments]
+    shout = [[part if isinstance(part, Code) else part.upper() for part in find_codes(one.parts)] for one in segments]
     edits = [edit for one, parts in zip(segments, shout, strict=True) for edit in one.edits(parts)]
     return apply_edits(body, edits), [(edit.start, edit.end) for edit in edits]
+
+
+# What a model might write that means something else in one of the formats.
+NASTY = [
+    "- a", "# x", "1. y", "a | z", "<b x", "a &amp; b", 'say "q"', "back\\", "]]> x", "--> y", "a\n\nb", "  lead", "*s*",
+    "_u_ [x](y)", "`c", "> q", "=====", "---", "~~~", "a\tb", ";,|", "<!-- c", "{\\an8}", "NOTE x",
+    "00:00:01,000 --> 00:00:02,000",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("nasty", NASTY)
+def test_a_translation_cannot_change_the_form_of_the_file(nasty: str) -> None:
+    for kind, text, expected in FILES:
+        body = text.removeprefix("\ufeff")
+        segments = FORMATS[f".{kind}"](body, Path(f"file.{kind}"), FormatOptions())
+        edits = []
+        for segment in segments:
+            texts = [index for index, part in enumerate(segment.parts) if isinstance(part, str)]
+            parts = [nasty if index in texts[:1] else part for index, part in enumerate(segment.parts)]
+            edits += segment.edits(parts)
+        filled = apply_edits(body, edits)
+        left = FORMATS[f".{kind}"](filled, Path(f"file.{kind}"), FormatOptions())
+        assert len([one for one in left if one.text.strip()]) == (0 if kind in BILINGUAL else len(expected)), filled
+        CHECKS.get(kind, lambda _: None)(filled)
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), FILES, ids=lambda value: str(value)[:20])
@@ -128,25 +170,27 @@ def test_a_filled_file_is_of_its_kind_and_all_else_is_unchanged(kind: str, text:
     starts, ends = [start for start, _ in places], [end for _, end in places]
     pieces = [body[start:end] for start, end in zip([0, *ends], [*starts, len(body)], strict=True)]
     assert re.fullmatch(".*".join(map(re.escape, pieces)), filled, re.DOTALL)
-    if kind in ("po", "tmx", "xliff", "xlf", "csv", "tsv", "jsonl"):
+    if kind in BILINGUAL:
         assert [one for one in found_in(kind, filled) if join_parts(one).strip()] == []
     else:
         assert len(found_in(kind, filled)) == len(expected)
     CHECKS.get(kind, lambda _: None)(filled)
-    for part in (part for parts in found_in(kind, text) for part in parts if isinstance(part, str)):
+    texts = (part for parts in found_in(kind, text) for part in find_codes(parts) if isinstance(part, str))
+    for part in texts:
         for word in re.findall(r"[a-z]{2,}", part):
             assert word.upper() in filled
 
 
 def check_json(text: str) -> None:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.strip():
             record = json.loads(line)
             assert record.get("tgt") or record.get("translation")
 
 
 CHECKS = {
-    "po": lambda text: pofile.read_po(io.BytesIO(text.encode()), abort_invalid=True),
+    # Babel does not know #~|, which msgmerge --previous writes.
+    "po": lambda text: pofile.read_po(io.BytesIO(text.replace("#~|", "#").encode()), abort_invalid=True),
     "tmx": ElementTree.fromstring,
     "xliff": ElementTree.fromstring,
     "xlf": ElementTree.fromstring,
@@ -162,7 +206,47 @@ def test_filled_messages_are_fuzzy_and_keep_their_line_breaks() -> None:
     )
     catalog = pofile.read_po(io.BytesIO(fill("po", text)[0].encode()), abort_invalid=True)
     found = {message.id: (message.string, message.fuzzy) for message in catalog if message.id}
-    assert found == {"One": ("ONE", True), "%d\ntwo\n": ("%D\nTWO\n", True), "x": ("y", False)}
+    assert found == {"One": ("ONE", True), "%d\ntwo\n": ("%d\nTWO\n", True), "x": ("y", False)}
+
+
+def test_flags_stand_before_the_previous_message_as_msgfmt_wants_it() -> None:
+    assert '\n#, fuzzy\n#| msgid "b"\nmsgid "a"' in fill("po", PO_HEADER + '#| msgid "b"\nmsgid "a"\nmsgstr ""\n')[0]
+
+
+def test_the_header_of_a_filled_template_is_right() -> None:
+    header = PO_HEADER.replace("2; plural=(n != 1)", "INTEGER; plural=EXPRESSION").replace("UTF-8", "CHARSET")
+    assert fill("po", header + 'msgid "a"\nmsgstr ""\n')[0].startswith(PO_HEADER)
+
+
+@pytest.mark.parametrize(
+    "page", sorted((Path(__file__).parents[2] / "docs").glob("*.md")), ids=lambda path: path.name
+)
+def test_a_page_that_is_translated_into_itself_says_the_same(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    segments = FORMATS[".md"](text, page, FormatOptions())
+    again = apply_edits(text, [edit for one in segments for edit in one.edits(find_codes(one.parts))])
+    assert again.split() == text.split()
+    assert len(segments) > 10
+
+
+def test_a_language_that_the_file_does_not_name_is_put_in() -> None:
+    unnamed = XLIFF2.replace(' trgLang="de"', "").format('<unit id="1"><segment><source>a</source></segment></unit>')
+    with pytest.raises(TextError, match=r"names no target language, expected trgLang"):
+        FORMATS[".xliff"](unnamed, Path("f.xliff"), FormatOptions())
+    (one,) = FORMATS[".xliff"](unnamed, Path("f.xliff"), FormatOptions(language="de"))
+    assert '2.0" trgLang="de"><file' in apply_edits(unnamed, one.edits(["A"]))
+    catalog = PO_HEADER.replace('"Content', '"Language: \\n"\n"Content') + 'msgid "a"\nmsgstr ""\n'
+    (one,) = FORMATS[".po"](catalog, Path("f.po"), FormatOptions(language="de"))
+    assert '"Language: de\\n"\n"Content' in apply_edits(catalog, one.edits(["A"]))
+    assert "Language: \\n" in fill("po", catalog)[0]
+
+
+def test_what_is_escaped_in_the_file_stays_escaped() -> None:
+    text = XLIFF.format('<trans-unit id="1"><source>a &lt;b&gt;b&lt;/b&gt; &amp;amp;</source></trans-unit>')
+    assert "<target>A &lt;b&gt;B&lt;/b&gt; &amp;amp;</target>" in fill("xliff", text)[0]
+    assert fill("html", "<p>a &lt;b&gt; &amp;copy; <b>c</b></p>")[0] == "<p>A &lt;b&gt; &amp;copy; <b>C</b></p>"
+    seg_source = '<trans-unit id="1"><source>a</source><seg-source>a</seg-source></trans-unit>'
+    assert "</seg-source><target>A</target>" in fill("xliff", XLIFF.format(seg_source))[0]
 
 
 def test_columns_are_taken_by_name_or_number() -> None:
@@ -170,6 +254,8 @@ def test_columns_are_taken_by_name_or_number() -> None:
     find = FORMATS[".csv"]
     assert find(text, Path("f"), FormatOptions("English text", "German text"))[0].text == "One"
     assert [one.text for one in find(text, Path("f"), FormatOptions("2", "4"))] == ["English text", "One"]
+    with pytest.raises(TextError, match=r"column 9: found 3 columns"):
+        find(text, Path("f"), FormatOptions("9"))
     with pytest.raises(TextError, match=r"column 'Deutsch': found key, English text, German text"):
         find(text, Path("f"), FormatOptions("Deutsch"))
 
@@ -181,6 +267,12 @@ def test_columns_are_taken_by_name_or_number() -> None:
         ("tmx", "<tmx><body>", "is not well-formed XML"),
         ("tmx", TMX.format('<tu><tuv xml:lang="en"><seg>a</seg></tuv></tu>'), "no unit has two languages"),
         ("xliff", '<!DOCTYPE x [<!ENTITY a "b">]><xliff/>', "declares entities"),
+        ("xliff", '<?xml version="1.0" encoding="ISO-8859-1"?><xliff/>', "declares the encoding ISO-8859-1"),
+        ("xliff", "<a>" * 300 + "</a>" * 300, "nests more than 200 elements"),
+        ("csv", '"abc,\nx,\n', r"file\.csv:1: a quotation mark is not closed"),
+        ("csv", 'x,\n"a" b,\n', r"file\.csv:2: a quotation mark is not closed, or text follows"),
+        ("md", "a\rb\n", r"file\.md:1: found a carriage return"),
+        ("jsonl", '{"id": 1}', "found no text to translate"),
         ("jsonl", "{", "is not JSON"),
         ("jsonl", "[1]", "found list, not an object"),
         ("srt", "no subtitles\n", "expected subtitles"),

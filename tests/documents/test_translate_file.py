@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from glassformer import Translator
+from glassformer.cli.main import app
 from glassformer.documents import FileTranslator, Glossary, Memory
 from glassformer.errors import StorageError, TextError
 from glassformer.text.corpus import Pair
@@ -58,6 +60,9 @@ def test_a_term_is_required_and_nonsense_is_flagged_with_the_free_translation(
     assert "the required term for 'book' costs" in flag
     assert "without it: " in flag
     assert not [one for one in report.flagged if one.line == 2]
+    (note,) = [one.remark for one in (*report.flagged, *report.notes) if one.line == 1]
+    assert "the required term for 'dog' costs" in note
+    assert "without it: " in note
 
 
 def test_what_cannot_be_read_or_written_is_said_and_nothing_is_changed(
@@ -77,6 +82,40 @@ def test_what_cannot_be_read_or_written_is_said_and_nothing_is_changed(
     with pytest.raises(TextError, match=r"terms\.tsv:1: found 'dog', expected a term, a tab"):
         Glossary.read(tmp_path / "terms.tsv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good.txt", "in.docx", "in.txt", "terms.tsv"]
+
+
+def test_what_has_no_words_stays_as_it_is(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.md").write_text("# 1.5\n\n{name}: https://example.org\n\n`a | b`\n\nYes.\n")
+    report = FileTranslator(translator).translate(tmp_path / "in.md", tmp_path / "out.md")
+    *others, last = (tmp_path / "out.md").read_text().split("\n\n")
+    assert others == ["# 1.5", "{name}: https://example.org", "`a | b`"]
+    assert last != "Yes.\n"
+    assert report.flagged == []
+
+
+def test_a_memory_keeps_the_codes_of_the_file_or_says_which_it_lacks(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.html").write_text("<p>Open the <b>door</b>!</p><p>%s is &lt;here&gt;.</p>")
+    memory = Memory([Pair("Open the <b>door</b>!", "Mach die <b>Tür</b> auf!"), Pair("%s is <here>.", "<Hier>.")])
+    report = FileTranslator(translator, memory=memory).translate(tmp_path / "in.html", tmp_path / "out.html")
+    assert (tmp_path / "out.html").read_text() == "<p>Mach die <b>Tür</b> auf!</p><p>&lt;Hier&gt;.</p>"
+    assert report.from_memory == 2
+    assert [one.remark for one in report.flagged] == [
+        "the memory's translation lacks %s", "the memory's translation lacks <here>",
+    ]  # fmt: skip
+
+
+def test_the_columns_of_a_table_are_said(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("key;English;German\nk;Yes.;\n")
+    columns = ["--column", "English", "--into", "German"]
+    place, out = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
+    said = CliRunner().invoke(app, ["translate", "--input", place, "--out", out, *columns])
+    assert said.exit_code == 0, said.output
+    assert f"{place}: cells are separated by ';'; columns 'English' to 'German', by the header." in said.output
+    assert (tmp_path / "out.csv").read_text().startswith("key;English;German\nk;Yes.;Ja")
+    (tmp_path / "test.csv").write_text("en,de\nYes.,Ja.\n")
+    said = CliRunner().invoke(app, ["evaluate", str(tmp_path / "test.csv")])
+    assert "columns 'en' to 'de', by the header." in said.output
+    assert "of 1 sentences" in said.output
 
 
 def test_an_empty_file_stays_empty(translator: Translator, tmp_path: Path) -> None:

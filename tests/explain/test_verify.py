@@ -282,6 +282,7 @@ def _without_diversity(original):
 
 BEAM = DecodeConfig(beam=3, no_repeat_ngram=1, max_length_a=0, max_length_b=6)
 PLAIN_BEAM = DecodeConfig(beam=3, max_length_a=0, max_length_b=6)
+HEURISTIC = DecodeConfig(beam=3, length_norm="power", early_stopping="heuristic", max_length_a=0, max_length_b=6)
 DIVERSE = DecodeConfig(beam=4, beam_groups=2, diversity=3.0, max_length_a=0, max_length_b=4)
 SAMPLE = DecodeConfig(sample=True, top_k=5, top_p=0.9, max_length_a=0, max_length_b=4)
 MISTAKES = {
@@ -299,8 +300,12 @@ MISTAKES = {
         "search.ids",
     ),
     "length penalty": (
-        "decoding.beam_search.length_penalty", lambda penalty: lambda length, alpha: penalty(length + 1, alpha), {},
+        "decoding.beam_search.length_penalty", lambda penalty: lambda length, *rest: penalty(length + 1, *rest), {},
         PLAIN_BEAM, "search.ended_scores",
+    ),
+    "length penalty of others": (
+        "decoding.beam_search.length_penalty", lambda penalty: lambda length, *rest: penalty(length + 1, *rest), {},
+        HEURISTIC, "search.ended_scores",
     ),
     "end": (
         "decoding.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,

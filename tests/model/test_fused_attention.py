@@ -108,6 +108,7 @@ def test_relative_positions_stay_with_the_plain_lines(small_config):
     assert torch.equal(attention(x, x, Mask.of(mask), positions), expected)
 
 
+@pytest.mark.slow
 def test_a_fused_model_compiles_to_one_graph(small_model, src_ids, tgt_ids, unchecked):
     model = small_model()
     with torch.no_grad():

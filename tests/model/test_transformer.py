@@ -196,7 +196,13 @@ def test_bfloat16_autocast_keeps_norms_in_float32_and_stays_near(small_model, sr
 
 
 @pytest.mark.parametrize(
-    ("norm", "positions"), [("post", "sinusoidal"), ("post", "learned"), ("pre", "relative"), ("pre", "rotary")]
+    ("norm", "positions"),
+    [
+        ("post", "sinusoidal"),
+        pytest.param("post", "learned", marks=pytest.mark.slow),
+        pytest.param("pre", "relative", marks=pytest.mark.slow),
+        pytest.param("pre", "rotary", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.usefixtures("unchecked")
 def test_a_compiled_model_is_one_graph_and_equals_the_eager_one(norm, positions, small_model, src_ids, tgt_ids):
@@ -206,6 +212,7 @@ def test_a_compiled_model_is_one_graph_and_equals_the_eager_one(norm, positions,
         torch.testing.assert_close(compiled(src_ids, tgt_ids), model(src_ids, tgt_ids), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_a_compiled_model_has_the_gradients_of_the_eager_one(small_model, src_ids, tgt_ids):
     model = small_model(n_encoder_layers=1, n_decoder_layers=1)

@@ -181,6 +181,7 @@ def test_the_page_is_made_of_the_reports_and_of_nothing_else(
         assert f"../benchmarks/results/phrases/seed-{seed}.metrics.jsonl" in page
 
 
+@pytest.mark.slow
 def test_settings_can_be_changed_and_the_report_says_so(phrases: Path, tmp_path: Path) -> None:
     request = small_request(phrases, tmp_path, seeds=(3,), overrides=("train.max_updates=2", "decode.beam=1"))
     results = reproduce(request, Silent())

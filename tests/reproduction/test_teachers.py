@@ -17,6 +17,8 @@ from glassformer.text import read_lines
 from glassformer.training.run_log import TrainProgress
 from glassformer.training.train import Outcome
 
+pytestmark = pytest.mark.slow
+
 Done = tuple[ReproduceRequest, ReproduceResult]
 DOCS = Path(__file__).parents[2] / "docs"
 

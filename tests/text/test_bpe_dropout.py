@@ -88,6 +88,7 @@ def algorithm_1(tokenizer: Tokenizer, word: str, p: float, draws: random.Random)
         split = (*split[:at], merged, *split[at + 2 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [0.1, 0.4])
 def test_each_segmentation_of_a_word_is_as_frequent_as_in_the_papers_algorithm(tokenizer, p):
     word, count = " slower", 4000

@@ -28,6 +28,7 @@ def test_the_limit_of_a_container_is_read(files: dict[str, str], expected: float
     assert cpu_quota(tmp_path) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
 def test_a_process_that_is_held_to_one_core_uses_one_thread() -> None:
     core = min(os.sched_getaffinity(0))

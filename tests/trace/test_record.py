@@ -93,6 +93,22 @@ def test_a_full_disk_is_told_and_leaves_the_older_trace(trace, tmp_path, monkeyp
     assert len(Trace.load(tmp_path / "kept")) == len(trace)
 
 
+@pytest.mark.parametrize("name", ["/", "a" * 300, "loop/x", "file/x", "."])
+def test_a_place_where_no_trace_can_be_is_refused_in_words(trace, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").write_text("dear to me")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(StorageError, match="Choose another directory"):
+        trace.save(name)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_name_may_be_as_long_as_the_system_allows(trace, tmp_path):
+    trace.save(tmp_path / ("a" * 255))
+    assert Trace.load(tmp_path / ("a" * 255)).steps
+
+
 def test_a_directory_that_is_no_trace_or_not_whole_is_refused(trace, tmp_path):
     with pytest.raises(TraceError, match=r"trace.json: cannot be read as a trace"):
         Trace.load(tmp_path)
@@ -128,3 +144,15 @@ def test_it_prints_as_markdown_and_in_a_notebook():
     html = trace._repr_html_()
     assert "<code>&lt;b&gt;.weights</code>" in html
     assert "<td>1 × 3</td><td>1</td><td>3</td><td>6</td>" in html
+
+
+def test_the_gradient_of_an_address_by_its_name(small_model, src_ids, tgt_ids):
+    model = small_model()
+    with tracing(model, gradients=True) as trace:
+        model(src_ids, tgt_ids).sum().backward()
+    key = ("decoder.output", 0)
+    assert torch.equal(trace.gradient("decoder.output"), trace.gradients[key])
+    with pytest.raises(TraceError, match=r"causal_mask: has .* no gradient"):
+        trace.gradient("causal_mask")
+    with pytest.raises(TraceError, match="no such step"):
+        trace.gradient("decoder.outputs")

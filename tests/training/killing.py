@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -40,23 +41,35 @@ def fork(work) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def kill_at(run: Path, event: int) -> None:
-    """Have this process killed when it touches the run so often."""
+def at_events(run: Path, call: Callable[[int], object]) -> None:
+    """From now on, ``call`` gets the number of each event of this process in the run, from 1, right before it."""
     count = itertools.count(1)
 
-    def kill(name: str, arguments: tuple[object, ...]) -> None:
-        if name in EVENTS and str(arguments[0]).startswith(str(run)) and next(count) == event:
-            os.kill(os.getpid(), signal.SIGKILL)
+    def hook(name: str, arguments: tuple[object, ...]) -> None:
+        if name in EVENTS and str(arguments[0]).startswith(str(run)):
+            call(next(count))
 
-    sys.addaudithook(kill)
+    sys.addaudithook(hook)
+
+
+def kill_at(run: Path, event: int) -> None:
+    """Have this process killed when it touches the run so often."""
+    at_events(run, lambda number: os.kill(os.getpid(), signal.SIGKILL) if number == event else None)
+
+
+def write_corpus(place: Path) -> tuple[Path, Path]:
+    """Words, and each of them reversed, in two files."""
+    words = Random(11)
+    text = ["".join(words.choices("abcdef", k=words.randint(2, 6))) for _ in range(100)]
+    src, tgt = place / "a.src", place / "a.tgt"
+    src.write_text("\n".join(text))
+    tgt.write_text("\n".join(word[::-1] for word in text))
+    return src, tgt
 
 
 def main(place: Path, stride: int) -> dict[str, int]:
     """Kills, those among them before config.json was there, and those before there was a checkpoint."""
-    words, source = Random(11), FileSource(place / "a.src", place / "a.tgt")
-    text = ["".join(words.choices("abcdef", k=words.randint(2, 6))) for _ in range(100)]
-    (place / "a.src").write_text("\n".join(text))
-    (place / "a.tgt").write_text("\n".join(word[::-1] for word in text))
+    source = FileSource(*write_corpus(place))
     config, run = RunConfig.from_mapping(SETTINGS), place / "run"
     train(place / "whole", source, config, Lines())
     report = {"kills": 0, "before_config": 0, "before_checkpoint": 0}

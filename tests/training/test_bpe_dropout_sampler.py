@@ -72,6 +72,7 @@ def test_the_same_batches_follow_from_any_position(text: PreparedText, config: R
     assert all(torch.equal(resumed.next().src_ids, batch) for batch in batches[7:])
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_with_the_same_weights_and_validation_uses_all_merges(
     corpus: tuple[Path, Path], config: RunConfig, lines: Lines, tmp_path: Path
 ) -> None:

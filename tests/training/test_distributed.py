@@ -85,6 +85,7 @@ def make(small_config: MakeConfig) -> MakeConfig:
     return build
 
 
+@pytest.mark.slow
 def test_two_processes_train_like_one_and_only_the_first_writes(
     corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def test_the_text_is_kept_and_both_teachers_add_their_translations(
     assert {pair.tgt for pair in expected} - {pair.tgt for pair in own}
 
 
+@pytest.mark.slow
 def test_no_teacher_learns_from_validation_pairs(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
@@ -95,6 +96,7 @@ def test_no_teacher_learns_from_validation_pairs(
         assert validated == [Pair(*(pair[side] for side in sides)) for pair in aside]
 
 
+@pytest.mark.slow
 def test_pairs_that_repeat_the_text_or_a_validation_source_are_left_out(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
@@ -119,6 +121,7 @@ def test_pairs_that_repeat_the_text_or_a_validation_source_are_left_out(
     assert lines.updates == []
 
 
+@pytest.mark.slow
 def test_a_file_of_pairs_keeps_its_line_breaks(
     small_config: Config, corpus: Corpus, tmp_path: Path, lines: Lines
 ) -> None:
@@ -131,6 +134,7 @@ def test_a_file_of_pairs_keeps_its_line_breaks(
     assert list(found.source.pairs())[: found.original] == [pair for pair in pairs if pair not in aside]
 
 
+@pytest.mark.slow
 def test_one_direction_is_enough_and_none_is_refused(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
@@ -145,6 +149,7 @@ def test_one_direction_is_enough_and_none_is_refused(
             diversify(tmp_path / "odd", FileSource(*corpus), odd, lines)
 
 
+@pytest.mark.slow
 def test_truncated_translations_are_left_out(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
@@ -157,6 +162,7 @@ def test_truncated_translations_are_left_out(
     assert [one for one in outputs if one.text and not usable(one)]
 
 
+@pytest.mark.slow
 def test_a_teacher_translates_again_after_more_training_or_with_another_search(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
@@ -224,6 +230,19 @@ def test_foreign_files_and_teachers_of_other_text_are_not_overwritten(
     with pytest.raises(RunError, match=r"pairs: found files that `glassformer diversify` did not write"):
         diversify(mine, FileSource(*corpus), order, lines)
     assert files_of(mine / "pairs") == {"train.src": b"dear to me\n"}
+
+
+@pytest.mark.parametrize("name", ["pairs", "forward", "backward"])
+def test_a_link_leads_no_teacher_out_of_the_directory(
+    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, name: str
+) -> None:
+    place, outside = tmp_path / "more", tmp_path / "outside"
+    place.mkdir()
+    outside.mkdir()
+    (place / name).symlink_to(outside)
+    with pytest.raises(RunError, match=f"more/{name}: is a symbolic link"):
+        diversify(place, FileSource(*corpus), both(small_config()), lines)
+    assert not list(outside.iterdir())
 
 
 def test_a_failed_first_write_does_not_claim_the_directory(

@@ -83,6 +83,7 @@ def test_a_training_that_does_harm_keeps_the_model_that_it_started_from(
         torch.testing.assert_close(weight, weights(first, "final")[name], rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_resuming_makes_the_same_updates_and_needs_the_same_model(
     first: Path, new_pairs: Path, corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:

@@ -157,8 +157,13 @@ def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(
 def test_few_pairs_are_warned_of_and_two_are_refused(small_config: MakeConfig, tmp_path: Path, lines: Lines) -> None:
     for count in (2, 40):
         (tmp_path / f"{count}.tsv").write_text("".join(f"word{n}\tWort{n}\n" for n in range(count)))
-    with pytest.raises(TextError, match=r"holds 1 usable pair beside the validation text, expected at least 2"):
+    with pytest.raises(
+        TextError, match=r"holds 1 usable pair, not counting the validation text, expected at least 3"
+    ):
         train(tmp_path / "two", FileSource(tmp_path / "2.tsv"), small_config(), lines)
+    both = FileSource(tmp_path / "2.tsv", valid_src=tmp_path / "40.tsv")
+    with pytest.raises(TextError, match=r"holds 2 usable pairs, not counting"):
+        train(tmp_path / "both", both, small_config(), lines)
     train(tmp_path / "forty", FileSource(tmp_path / "40.tsv"), small_config(max_updates=2), lines)
     assert any(line.startswith("Warning: 38 pairs are few.") for line in lines.lines)
 

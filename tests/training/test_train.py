@@ -55,7 +55,7 @@ def test_a_run_leaves_a_translator_metrics_and_no_pickle(
     assert [record["update"] for record in records if "loss" in record] == [5, 10, 15, 20]
     assert [record["update"] for record in records if "valid_loss" in record] == [10, 20]
     suffixes = {path.suffix for path in run.rglob("*") if path.is_file()}
-    assert suffixes <= {".json", ".jsonl", ".safetensors", ".log", ".ids", ".lengths", ".offsets", ""}
+    assert suffixes <= {".json", ".jsonl", ".safetensors", ".log", ".ids", ".lengths", ".offsets", ".html", ""}
 
 
 def test_a_resumed_run_ends_with_the_same_weights(
@@ -111,6 +111,45 @@ def test_another_setting_or_another_text_in_the_same_directory_is_refused(
         train(run, FileSource(src, tgt), small_config(max_updates=2, clip_norm=0.5), lines)
     with pytest.raises(RunError, match="the training text has changed"):
         train(run, FileSource(tgt, src), small_config(max_updates=2), lines)
+
+
+def test_other_settings_and_other_text_can_be_forced_and_are_kept_in_the_log(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, trained: Path, tmp_path: Path
+) -> None:
+    (src, tgt), rate = corpus, 1e-3
+    tokenizer = (trained / "tokenizer.src.json").read_bytes()
+    (tmp_path / "more.src").write_text(src.read_text() + "fade\nbad\n")
+    (tmp_path / "more.tgt").write_text(tgt.read_text() + "edaf\ndab\n")
+    other, text = (
+        small_config(max_updates=24, peak_rate=rate),
+        FileSource(tmp_path / "more.src", tmp_path / "more.tgt"),
+    )
+    with pytest.raises(RunError, match=r"train.peak_rate: 0.005, now 0.001.*; the training text has.*: --force"):
+        train(trained, text, other, lines)
+    assert train(trained, text, other, lines, force=True).updates == 24
+    noted = ["--force: train.peak_rate: 0.005, now 0.001", "--force: the training text has changed"]
+    assert set(noted) < set(lines.lines)
+    assert all(line in (trained / "train.log").read_text() for line in noted)
+    assert lines.updates[0].update == 21
+    assert lines.updates[0].learning_rate < rate
+    assert (trained / "tokenizer.src.json").read_bytes() == tokenizer
+    again = Lines()
+    train(
+        trained, text, replace(other, train=replace(other.train, max_updates=26)), again
+    )  # it has these settings now
+    assert not any("--force" in line for line in again.lines)
+
+
+def test_what_weights_cannot_do_without_cannot_be_forced(
+    corpus: Corpus, small_config: MakeConfig, lines: Lines, trained: Path
+) -> None:
+    config = small_config(max_updates=30)
+    for other, said in (
+        (replace(config, model=replace(config.model, d_ff=64)), "model.d_ff: 48, now 64"),
+        (replace(config, text=replace(config.text, lowercase=True)), "text.lowercase: False, now True"),
+    ):
+        with pytest.raises(RunError, match=rf"{said}\). Repeat its command to resume it, or name another --run.$"):
+            train(trained, FileSource(*corpus), other, lines, force=True)
 
 
 def test_divergence_stops_before_the_update_and_leaves_the_checkpoint(

@@ -11,6 +11,7 @@ from glassformer.decoding import Translator
 from glassformer.errors import ConfigError, TokenizerError
 from glassformer.explain.diff.align import Positions
 from glassformer.explain.diff.compare import compare, diff_traces
+from glassformer.explain.diff.exchange import ExchangeDifference, diff_exchange, is_foreign
 from glassformer.explain.diff.passes import Way, run_pass, usual_tolerance
 from glassformer.explain.diff.report import Difference
 from glassformer.explain.sentences import read_sentences
@@ -61,11 +62,15 @@ def diff_places(
     ways: Ways = _PLAIN,
     tolerance: float | None = None,
     device: str = "auto",
-) -> Difference:
-    """What `glassformer diff` compares: two saved traces, or two runs as in ``diff_runs``.
+) -> Difference | ExchangeDifference:
+    """What `glassformer diff` compares: two saved traces, two runs as in ``diff_runs``, or a run and its conversion.
 
     Raises ``ConfigError`` when only one side is a trace, or when texts or ways are given for traces.
     """
+    if second is not None and (is_foreign(first) or is_foreign(second)):
+        if ways != _PLAIN or tolerance is not None:
+            raise ConfigError("diff: found a model of another program, to which no way and no tolerance applies.")
+        return diff_exchange(first, second, sources, targets, device)
     saved = [place is not None and (place / "trace.json").is_file() for place in (first, second)]
     if not any(saved):
         return diff_runs(first, second, sources, targets, ways=ways, tolerance=tolerance, device=device)

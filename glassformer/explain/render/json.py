@@ -24,6 +24,7 @@ from torch import Tensor
 
 from glassformer.errors import StorageError
 from glassformer.explain.walk_data import WalkData, WalkStep
+from glassformer.files import write_output
 
 
 def walk_mapping(walk: WalkData, *, values: bool) -> dict[str, Any]:
@@ -55,7 +56,8 @@ def walk_json(walk: WalkData, *, values: bool) -> str:
 def write_text(path: str | Path, text: str) -> None:
     """Write a file in UTF-8; raises ``StorageError`` when it cannot be written."""
     try:
-        Path(path).write_text(text, encoding="utf-8", newline="\n")
+        with write_output(Path(path)) as stream:
+            stream.write(text)
     except OSError as error:
         raise StorageError(f"{path}: cannot be written: {error.strerror}. Choose another place.") from error
 

@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from glassformer.config import DecodeConfig
 from glassformer.explain.tap_entries.candidates import candidate_ranking, is_eos
 from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry
 from glassformer.explain.tap_entries.scope import (
@@ -116,9 +117,11 @@ def _coverage_now(scope: Scope, step: int) -> Tensor:
     return state_before(scope, "covered", step) + by_hypothesis(scope, "attention", step)
 
 
-def _penalty(length: Tensor | int, alpha: float) -> Tensor:
-    """((5 + length) / 6)^α."""
-    return (((5 + torch.as_tensor(length).double()) / 6) ** alpha).float()
+def _penalty(length: Tensor | int, options: DecodeConfig) -> Tensor:
+    """((5 + length) / 6)^α, or length^α."""
+    lengths = torch.as_tensor(length).double()
+    base = lengths if options.length_norm == "power" else (5 + lengths) / 6
+    return (base**options.length_penalty).float()
 
 
 def _ending(scope: Scope, step: int) -> Tensor:
@@ -155,7 +158,8 @@ def _best_that_ended(name: str) -> Compute:
 def _nothing_ended(scope: Scope, name: str) -> Tensor:
     """The start: no ids, and −∞ for each place among the best."""
     limits, options = scope.at_call("search.limits", 0), scope.context.decode
-    n_best = options.n_best if options.beam_groups == 1 else beam_size(scope)
+    keeps_beam = options.beam_groups > 1 or options.early_stopping != "beam"
+    n_best = beam_size(scope) if keeps_beam else options.n_best
     if name == "ended_ids":
         return limits.new_empty(len(limits), n_best, 0)
     return torch.full((len(limits), n_best), -math.inf, device=limits.device)
@@ -171,7 +175,7 @@ def _ending_now(scope: Scope, step: int, name: str) -> Tensor:
         return scope.at_call("search.candidate_log_probs", step).masked_fill(~_ending(scope, step), -math.inf)
     options, length = scope.context.decode, state_before(scope, "ids", step).shape[2] + 1
     ranking = candidate_ranking(scope, step)
-    scores = ranking / _penalty(length, options.length_penalty).to(ranking.device)
+    scores = ranking / _penalty(length, options).to(ranking.device)
     if options.coverage_penalty:
         logarithms = _coverage_now(scope, step).clamp(min=_LEAST_COVERAGE, max=1.0).log()
         scores = scores + (options.coverage_penalty * logarithms.sum(dim=-1)).gather(1, parents)
@@ -198,8 +202,11 @@ def _done(scope: Scope) -> Tensor:
         for name in ("ids", "limits", "last_penalty", "ended", "ended_scores")
     }
     sums = scope.at_call("search.sums" if has_rules(scope) else "search.log_probs", step + 1)
-    nothing_better = after["ended_scores"][:, -1] >= sums.amax(dim=1) / after["last_penalty"]
-    return nothing_better | (after["ended"] >= beam_size(scope)) | (after["ids"].shape[2] >= after["limits"])
+    length = after["ids"].shape[2]
+    stopping = options.early_stopping if beam_size(scope) > 1 else "beam"
+    penalty = _penalty(length, options).to(sums.device) if stopping == "heuristic" else after["last_penalty"]
+    done = (after["ended_scores"][:, -1] >= sums.amax(dim=1) / penalty) | (length >= after["limits"])
+    return done | (after["ended"] >= beam_size(scope)) if stopping == "beam" else done
 
 
 def _carry_over(name: str, first: Compute) -> Compute:
@@ -217,7 +224,7 @@ def _first_sentences(scope: Scope) -> Tensor:
 
 
 def _last_penalty(scope: Scope) -> Tensor:
-    return _penalty(scope.at_call("search.limits", 0), scope.context.decode.length_penalty)
+    return _penalty(scope.at_call("search.limits", 0), scope.context.decode)
 
 
 _STEP: dict[str, TapEntry] = {
@@ -269,7 +276,7 @@ _STATE: dict[str, TapEntry] = {
     "last_penalty": TapEntry(
         "Penalty at the limit",
         "The length penalty of the longest output; with it, a bound on what a living hypothesis may still score.",
-        "((5 + limit) / 6)^α",
+        "((5 + limit) / 6)^α, or limit^α with length_norm power",
         _WU,
         compute=_carry_over("last_penalty", _last_penalty),
     ),
@@ -319,7 +326,7 @@ _STATE: dict[str, TapEntry] = {
     "ended_scores": TapEntry(
         "Their scores",
         "Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set.",
-        "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1)",
+        "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1), or / length^α with length_norm power",
         _WU,
         compute=_best_that_ended("ended_scores"),
     ),

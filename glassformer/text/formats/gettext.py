@@ -17,6 +17,11 @@ _KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?="
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _MOST_PLURALS = 100  # Arabic has 6
+# What a template (.pot) has in its header until somebody starts a translation, and what German and English need.
+_NO_PLURALS, _TWO_PLURALS = "nplurals=INTEGER; plural=EXPRESSION", "nplurals=2; plural=(n != 1)"
+_CHARSET = re.compile(r"charset=([\w-]+)")
+_NO_LANGUAGE = re.compile(r"(?<=\bLanguage:)( *)(?=\\n)")
+_PREVIOUS_OBSOLETE = re.compile(rb"^#~\|.*$", re.MULTILINE)  # of msgmerge --previous, unknown to Babel
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
@@ -40,6 +45,8 @@ class _Catalog(Catalog):
 def _parse(content: bytes, path: Path) -> Catalog:
     try:
         catalog = _Catalog()
+        content = _PREVIOUS_OBSOLETE.sub(b"#", content).replace(_NO_PLURALS.encode(), _TWO_PLURALS.encode())
+        content = content.replace(b"charset=CHARSET", b"charset=UTF-8")
         pofile.PoFileParser(catalog, abort_invalid=True).parse(BytesIO(content))
         return catalog
     except pofile.PoFileError as error:
@@ -80,6 +87,15 @@ class _Entry:
         self.start = start
         self.strings: dict[str, tuple[str, int, int]] = {}  # msgid, msgstr, msgstr[0] ...: text, start, end
         self.flags: tuple[int, str] | None = None  # where the flags start, and what they are
+        self.previous: int | None = None  # where #| lines start, before which flags must stand
+
+    def add_comment(self, line: str, position: int) -> None:
+        """Note where flags stand, or have to stand."""
+        stripped = line.strip()
+        if stripped.startswith("#|") and self.previous is None:
+            self.previous = position
+        if stripped.startswith("#,"):
+            self.flags = position + line.index("#,") + 2, stripped[2:]
 
     @property
     def empty(self) -> dict[str, tuple[str, int, int]]:
@@ -89,20 +105,38 @@ class _Entry:
         return {} if is_header or any(text for text, _, _ in found.values()) else found
 
 
-def po_segments(text: str, path: Path) -> list[Segment]:
+def po_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
     """The messages without a translation. One that is filled is marked fuzzy: somebody should look at it.
 
-    Obsolete messages are left alone. All plural forms but the first are translations of the plural.
+    Obsolete messages are left alone. All plural forms but the first are translations of the plural. The header names
+    UTF-8 afterwards and the ``language``, if it names none, and that of a template has two plural forms.
     """
     _parse(text.encode("utf-8"), path)
-    segments = []
+    segments: list[Segment] = []
+    header: list[Edit] = []
     for entry in _entries(text):
         sources = entry.strings
+        if not sources["msgid"][0] and "msgstr" in sources:
+            header = _header_edits(text, *sources["msgstr"][1:], language)
         for number, place in enumerate(entry.empty.values()):
             source = sources["msgid" if number == 0 else "msgid_plural"][0]
             mark = _mark_fuzzy(entry) if number == 0 else []
+            if not segments:
+                mark += header
             segments.append(_segment(source, place, mark, line_number(text, sources["msgid"][1])))
     return segments
+
+
+def _header_edits(text: str, start: int, end: int, language: str | None) -> list[Edit]:
+    """What a header must say of a file that has been filled."""
+    charset = _CHARSET.search(text, start, end)
+    is_utf8 = charset is None or charset[1].lower() in ("utf-8", "utf8")
+    edits = [] if charset is None or is_utf8 else [Edit(*charset.span(1), "UTF-8")]
+    unnamed = _NO_LANGUAGE.search(text, start, end)
+    if language is not None and unnamed is not None:
+        edits.append(Edit(*unnamed.span(1), f" {language}"))
+    plurals = text.find(_NO_PLURALS, start, end)
+    return edits if plurals < 0 else [*edits, Edit(plurals, plurals + len(_NO_PLURALS), _TWO_PLURALS)]
 
 
 def _segment(source: str, place: tuple[str, int, int], mark: list[Edit], line: int) -> Segment:
@@ -128,14 +162,13 @@ def _entries(text: str) -> Iterator[_Entry]:
                 yield entry
                 entry = _Entry(position)
             if not entry.strings:
-                entry.start = position
+                entry.start = position if entry.previous is None else entry.previous
             name = keyword[1]
         elif stripped.startswith("#") or not stripped:
             if "msgid" in entry.strings:
                 yield entry
                 entry, name = _Entry(position), ""
-            if stripped.startswith("#,"):
-                entry.flags = position + line.index("#,") + 2, stripped[2:]
+            entry.add_comment(line, position)
             position += len(line)
             continue
         for string in _STRING.finditer(line):

@@ -1,14 +1,16 @@
 """Marked-up text: HTML and Markdown. A paragraph, a heading, a cell or an item of a list is one text with codes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from html import unescape
 from html.parser import HTMLParser
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number, trim
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number, trim, write_parts
 
 # Elements inside a sentence. All others end it.
 _INLINE = {
@@ -44,7 +46,7 @@ class _Reader(HTMLParser):
         """Read the whole text."""
         self.feed(self._text)
         self.close()
-        self._end_run(len(self._text))
+        self._end_run(self._untranslated[0][1] if self._untranslated else len(self._text))
 
     def _end_run(self, end: int) -> None:
         if self._start is not None and any(isinstance(part, str) and part.strip() for part in self._parts):
@@ -135,8 +137,7 @@ def _html_segment(text: str, start: int, end: int, parts: list[Part]) -> Segment
     before, inner, after = trim(parts)
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        written = "".join(part.raw if isinstance(part, Code) else _escape_html(part) for part in translated)
-        return [Edit(start, end, f"{before}{written}{after}")]
+        return [Edit(start, end, f"{before}{write_parts(translated, _escape_html)}{after}")]
 
     inner = tuple(re.sub(r"[ \t\r\n]+", " ", part) if isinstance(part, str) else part for part in inner)
     return Segment(inner, line_number(text, start), edits)
@@ -148,26 +149,35 @@ def _escape_html(text: str) -> str:
 
 def markdown_segments(text: str, path: Path) -> list[Segment]:
     """The paragraphs, headings, items and cells of a Markdown text. Code, links' addresses and HTML are codes."""
-    body = _FRONT_MATTER.match(text)
-    first = text.count("\n", 0, body.end()) if body else 0
+    if (alone := re.search(r"\r(?!\n)", text)) is not None:
+        raise TextError(
+            f"{path}:{line_number(text, alone.start())}: found a carriage return without a line feed, expected line "
+            "feeds. Replace it."
+        )
     lines = text.split("\n")
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     segments: list[Segment] = []
     line_now, column = -1, 0
-    for token in _markdown().parse("\n".join(["" for _ in lines[:first]] + lines[first:])):
-        if token.type != "inline" or token.map is None or not token.content.strip():
-            continue
+    for before, token in _markdown_blocks(text, lines):
         if token.map[0] != line_now:
             line_now, column = token.map[0], 0
-        place = _find_content(lines, token.map[0], token.map[1], column, token.content)
-        if place is None:
-            continue
-        (first_line, start), (last_line, end) = place
-        column = end
-        segments.append(_markdown_segment(starts[first_line] + start, starts[last_line] + end, first_line + 1, token))
+        in_table = before.type in ("th_open", "td_open")
+        content = token.content.replace("|", "\\|") if in_table else token.content
+        place = _find_content(lines, token.map[0], token.map[1], column, content)
+        if place is not None:
+            (first_line, start), (last_line, column) = place
+            span = starts[first_line] + start, starts[last_line] + column
+            segments.append(_markdown_segment(*span, first_line + 1, before, token))
     return segments
+
+
+def _markdown_blocks(text: str, lines: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """The tokens with text, each with the one before it, which opens its block. Front matter is left out."""
+    matter = _FRONT_MATTER.match(text)
+    first = text.count("\n", 0, matter.end()) if matter else 0
+    for before, token in pairwise(_markdown().parse("\n".join(["" for _ in lines[:first]] + [*lines[first:]]))):
+        if token.type == "inline" and token.map is not None and token.content.strip():
+            yield before, token
 
 
 _FRONT_MATTER = re.compile(r"\A---\r?\n.*?\n---\r?\n", re.DOTALL)
@@ -194,13 +204,29 @@ def _find_content(
     return (start, first), (last, end)
 
 
-def _markdown_segment(start: int, end: int, line: int, token: Any) -> Segment:
+def _markdown_segment(start: int, end: int, line: int, before: Any, token: Any) -> Segment:
     parts = _inline_parts(token)
+    in_table = before.type in ("th_open", "td_open")
+    begins_line = not in_table and not before.markup.startswith("#")  # where another block might begin
+    texts = "".join(part for part in parts if isinstance(part, str))
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        return [Edit(start, end, join_parts(translated).replace("\n", " "))]
+        text = write_parts(translated, partial(_escape_markdown, source=texts)).replace("\n", " ")
+        if begins_line and translated and isinstance(translated[0], str):
+            text = _BLOCK_START.sub(r"\1\\\2", text)
+        return [Edit(start, end, text.replace("|", "\\|") if in_table else text)]
 
     return Segment(parts, line, edits)
+
+
+# What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.
+_BLOCK_START = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))")
+_INLINE_SIGNS = re.compile(r"[*_`\[\]<~]")
+
+
+def _escape_markdown(text: str, source: str) -> str:
+    """``text`` with a backslash before each sign of markup that no text of the source has."""
+    return _INLINE_SIGNS.sub(lambda sign: sign[0] if sign[0] in source else f"\\{sign[0]}", text)
 
 
 def _inline_parts(token: Any) -> tuple[Part, ...]:

@@ -4,6 +4,7 @@ A segment is text with codes in it, such as tags, which a translation must keep.
 characters stays as it is, byte for byte.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -12,10 +13,12 @@ from glassformer.errors import TextError
 
 
 class Code(NamedTuple):
-    """What is not translated, as the file writes it; it ``opens`` or ``closes`` a part of the text, or is alone."""
+    """What is not translated; it ``opens`` or ``closes`` a part of the text, or is alone."""
 
     raw: str
     kind: Literal["opens", "closes", "alone"] = "alone"
+    is_text: bool = False
+    """Whether ``raw`` is text, which the file may have to write in another way, or what the file has."""
 
 
 Part = str | Code
@@ -46,6 +49,30 @@ class Segment:
 def join_parts(parts: Iterable[Part]) -> str:
     """The text with its codes as they are."""
     return "".join(part.raw if isinstance(part, Code) else part for part in parts)
+
+
+def mark_codes(
+    parts: Iterable[Part], pattern: re.Pattern[str], code: Callable[[re.Match[str]], Code]
+) -> tuple[Part, ...]:
+    """The same parts, with what the pattern finds in their text as codes."""
+    found: list[Part] = []
+    for part in parts:
+        if isinstance(part, Code):
+            found.append(part)
+            continue
+        position = 0
+        for match in pattern.finditer(part):
+            found += [part[position : match.start()], code(match)]
+            position = match.end()
+        found.append(part[position:])
+    return tuple(part for part in found if part != "")
+
+
+def write_parts(parts: Iterable[Part], escape: Callable[[str], str]) -> str:
+    """The text with its codes as a file has it: ``escape`` writes text, codes of the file stay as they are."""
+    return "".join(
+        part.raw if isinstance(part, Code) and not part.is_text else escape(join_parts([part])) for part in parts
+    )
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number, mark_codes
 
 _TIMES = re.compile(r"^[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+.*$", re.MULTILINE)
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}")
@@ -36,19 +36,13 @@ def _cue(text: str, start: int, end: int) -> Segment:
     def edits(parts: Sequence[Part]) -> list[Edit]:
         return [Edit(start, end, _break_line(join_parts(parts)))]
 
-    return Segment(_parts(" ".join(lines)), line_number(text, start), edits)
+    return Segment(mark_codes([" ".join(lines)], _TAG, _tag), line_number(text, start), edits)
 
 
-def _parts(text: str) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    position = 0
-    for tag in _TAG.finditer(text):
-        kind = (
-            "closes" if tag[0].startswith("</") else "alone" if tag[0][0] == "{" or tag[0][1].isdigit() else "opens"
-        )
-        parts += [text[position : tag.start()], Code(tag[0], kind)]  # type: ignore[arg-type]
-        position = tag.end()
-    return tuple(part for part in (*parts, text[position:]) if part != "")
+def _tag(match: re.Match[str]) -> Code:
+    tag = match[0]
+    is_alone = tag.startswith("{") or tag[1].isdigit()
+    return Code(tag, "closes" if tag.startswith("</") else "alone" if is_alone else "opens")
 
 
 def _break_line(text: str) -> str:

@@ -13,6 +13,7 @@ from glassformer.text.formats.segment import Edit, Part, Segment, join_parts, li
 from glassformer.text.lines import LARGEST_WHOLE, read_lines, read_whole, without_surrogates
 
 DELIMITERS = ",;\t|"
+_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
 # Names of columns, by which a first row is known to be a header.
 _SOURCE_NAMES = {"source", "src", "en", "english", "original", "text", "source text", "msgid"}
 _TARGET_NAMES = {"target", "tgt", "de", "german", "translation", "fr", "es", "it", "target text", "msgstr"}
@@ -87,7 +88,9 @@ def _clean(text: object, where: str) -> str:
 
 
 def csv_delimiter(text: str) -> str:
-    """The character that separates the cells: the one that the first lines hold most evenly."""
+    """The character between cells: the one that Excel's ``sep=`` names, or the first lines hold most evenly."""
+    if named := _SEPARATOR_LINE.match(text):
+        return named[1]
     sample = [line for line in text.split("\n")[:50] if line.strip()]
     counts = {sign: [line.count(sign) for line in sample] for sign in DELIMITERS}
     return max(DELIMITERS, key=lambda sign: (sum(map(bool, counts[sign])), -len(set(counts[sign]))))
@@ -100,16 +103,20 @@ class Cell:
         self.text, self.start, self.end = text, start, end
 
 
-def table_rows(text: str, delimiter: str, *, quotes: bool = True) -> list[list[Cell]]:
+def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> list[list[Cell]]:
     """The cells of each row. With ``quotes``, a cell in quotation marks may hold delimiters and line breaks."""
-    quoted = r'"(?:[^"]|"")*"' if quotes else r"(?!)"
-    pattern = re.compile(rf"({quoted}|[^{re.escape(delimiter)}\r\n]*)({re.escape(delimiter)}|\r?\n|\Z)")
+    quoted = r'"(?:[^"]|"")*"|(?!")' if quotes else ""
+    pattern = re.compile(rf"({quoted}[^{re.escape(delimiter)}\r\n]*)({re.escape(delimiter)}|\r?\n|\Z)")
     rows: list[list[Cell]] = [[]]
-    position = 0
+    named = _SEPARATOR_LINE.match(text)
+    position = named.end() if named and quotes else 0
     while position < len(text):
         found = pattern.match(text, position)
-        if found is None:
-            raise TextError(f"line {line_number(text, position)}: text stands after a closing quotation mark.")
+        if found is None or (quotes and found[1].startswith('"') and not found[1].endswith('"')):
+            raise TextError(
+                f"{path}:{line_number(text, position)}: a quotation mark is not closed, or text follows one that "
+                "closes. Double each mark inside a cell in marks, or save the table as .tsv."
+            )
         raw = found[1]
         value = raw[1:-1].replace('""', '"') if quotes and raw[:1] == '"' else raw
         rows[-1].append(Cell(value, *found.span(1)))
@@ -151,13 +158,15 @@ def find_columns(first: Sequence[str], src: str | None, tgt: str | None) -> tupl
         return lower.index(name.strip().lower())
 
     source = place(src, _SOURCE_NAMES, 0)
+    if src is not None and source >= len(first):
+        raise TextError(f"column {src}: found {len(first)} columns in the first row. Name one of these.")
     return source, place(tgt, _TARGET_NAMES, source + 1), header
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, str]]:
     """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
     text = read_whole(path).removeprefix("\ufeff")
-    rows = table_rows(text, csv_delimiter(text))
+    rows = table_rows(text, path, csv_delimiter(text))
     if not rows:
         return
     source, target, header = find_columns([cell.text for cell in rows[0]], None, None)
@@ -170,21 +179,24 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
         yield row[source].text, row[target].text
 
 
-def describe_csv(path: Path) -> str:
-    """Which delimiter and which columns ``read_csv`` takes, in a line."""
+def describe_csv(path: Path, src: str | None = None, tgt: str | None = None) -> str:
+    """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
     text = read_whole(path).removeprefix("\ufeff")
     delimiter = csv_delimiter(text)
-    rows = table_rows(text, delimiter)
+    rows = table_rows(text, path, delimiter)
     first = [cell.text for cell in rows[0]] if rows else []
-    source, target, header = find_columns(first, None, None)
-    names = f"{first[source]!r} to {first[target]!r}, by the header" if header else f"{source + 1} to {target + 1}"
+    source, target, header = find_columns(first, src, tgt)
+    named = header and target < len(first)
+    names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
     return f"{path}: cells are separated by {delimiter!r}; columns {names}."
 
 
-def csv_segments(text: str, src: str | None = None, tgt: str | None = None, *, tsv: bool = False) -> list[Segment]:
+def csv_segments(
+    text: str, path: Path, src: str | None = None, tgt: str | None = None, *, tsv: bool = False
+) -> list[Segment]:
     """The rows whose target cell is empty or missing; a missing one is added at the end of its row."""
     delimiter = "\t" if tsv else csv_delimiter(text)
-    rows = table_rows(text, delimiter, quotes=not tsv)
+    rows = table_rows(text, path, delimiter, quotes=not tsv)
     if not rows:
         return []
     source, target, header = find_columns([cell.text for cell in rows[0]], src, tgt)
@@ -213,9 +225,6 @@ def _row_segment(text: str, row: Sequence[Cell], source: int, target: int, delim
     return Segment((row[source].text,), line_number(text, row[0].start), edits)
 
 
-_EMPTY_VALUE = {key: re.compile(rf'"{key}"\s*:\s*""') for key in ("tgt", "translation")}
-
-
 def jsonl_segments(text: str, path: Path) -> list[Segment]:
     """Objects with ``src`` and no ``tgt``, or with ``text`` and no ``translation``, which are added."""
     found, position = [], 0
@@ -223,26 +232,48 @@ def jsonl_segments(text: str, path: Path) -> list[Segment]:
         if line.strip():
             record = _object(line, path, number)
             key, added = ("src", "tgt") if "src" in record else ("text", "translation")
-            source = _clean(record.get(key), f"{path}:{number}")
-            if source.strip() and not record.get(added):
-                found.append(_object_segment(line, (position, number), source, added, record))
+            if key not in record:
+                raise TextError(
+                    f"{path}:{number}: found no text to translate, expected "
+                    '{"src": "..."} or {"text": "..."} on each line.'
+                )
+            source, target = _clean(record[key], f"{path}:{number}"), record.get(added)
+            if source.strip() and (target is None or (isinstance(target, str) and not target.strip())):
+                found.append(_object_segment(line, (position, number), source, added))
         position += len(line) + 1
     return found
 
 
-def _object_segment(line: str, where: tuple[int, int], source: str, added: str, record: dict[str, Any]) -> Segment:
+def _object_segment(line: str, where: tuple[int, int], source: str, added: str) -> Segment:
     position, number = where
+    place = _value_places(line).get(added)
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         value = json.dumps(join_parts(parts), ensure_ascii=False)
-        if added in record:
-            place = _EMPTY_VALUE[added].search(line)
-            if place is not None:
-                return [Edit(position + place.end() - 2, position + place.end(), value)]
+        if place is not None:
+            return [Edit(position + place[0], position + place[1], value)]
         end = position + line.rindex("}")
         return [Edit(end, end, f', "{added}": {value}')]
 
     return Segment((source,), number, edits)
+
+
+def _value_places(line: str) -> dict[str, tuple[int, int]]:
+    """Where the value of each key of an object begins and ends; of a key that occurs twice, the last."""
+    decoder, places = json.JSONDecoder(), dict[str, tuple[int, int]]()
+    position = line.index("{") + 1
+    while (start := _after_signs(line, position)) < len(line) and line[start] == '"':
+        key, end = decoder.raw_decode(line, start)
+        start = _after_signs(line, end)
+        _, position = decoder.raw_decode(line, start)
+        places[key] = start, position
+    return places
+
+
+def _after_signs(line: str, position: int) -> int:
+    """The next place without white space, a colon or a comma."""
+    found = re.compile(r"[\s:,]*").match(line, position)
+    return position if found is None else found.end()
 
 
 def _object(line: str, path: Path, number: int) -> dict[str, Any]:

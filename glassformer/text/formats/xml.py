@@ -2,20 +2,25 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import IO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
+import numpy as np
+
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number, write_parts
 from glassformer.text.lines import LONGEST_LINE, open_text, read_whole
 
+_MOST_DEPTH = 200  # elements in one another
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a text whose content is to be translated; that of the others is code.
 _ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
+
+
+_ENCODING = re.compile(r"""<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
 
 
 def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
@@ -104,10 +109,18 @@ def _same_language(tag: str, other: str) -> bool:
 
 def _plain_text(element: Element) -> str:
     """The text of a segment, without the formatting codes in <bpt>, <ept>, <ph> and <it>."""
-    inner = [element.text or ""]
-    for child in element:
-        inner.append(_plain_text(child) if _local_name(child) in ("hi", "mrk") else "")
-        inner.append(child.tail or "")
+    inner, open_elements = [element.text or ""], [(element, iter(element))]
+    while open_elements:  # a loop, because a file may nest them deeper than Python calls
+        current, children = open_elements[-1]
+        child = next(children, None)
+        if child is None:
+            open_elements.pop()
+            inner.append((current.tail or "") if open_elements else "")
+        elif _local_name(child) in ("hi", "mrk"):
+            inner.append(child.text or "")
+            open_elements.append((child, iter(child)))
+        else:
+            inner.append(child.tail or "")
     return "".join(inner)
 
 
@@ -142,45 +155,65 @@ class Node:
 def parse_xml(text: str, path: Path) -> Node:
     """The document as a tree whose nodes know their places in ``text``; ``TextError`` if it is not well-formed.
 
-    Declarations of entities are refused: the text would not say what it holds.
+    Declarations of entities are refused: the text would not say what it holds. So are those of another encoding than
+    UTF-8, which would be wrong of what is written.
     """
-    raw = text.encode("utf-8")
-    # The character at each byte: expat counts bytes.
-    characters = None if len(raw) == len(text) else list(accumulate((byte & 0xC0) != 0x80 for byte in raw))
-
-    def place(byte: int) -> int:
-        if characters is None or byte >= len(raw):
-            return len(text) if byte >= len(raw) else byte
-        return characters[byte] - 1
-
-    parser = expat.ParserCreate("utf-8", namespace_separator=None)
-    root = Node("", {}, 0)
-    stack = [root]
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        node = Node(name.rpartition(":")[2], attributes, place(parser.CurrentByteIndex))
-        node.inner = text.index(">", _after_attributes(text, node.start)) + 1
-        stack[-1].children.append(node)
-        stack.append(node)
-
-    def end(_: str) -> None:
-        node = stack.pop()
-        node.inner_end = place(parser.CurrentByteIndex)
-        if text[node.inner - 2 : node.inner] == "/>":
-            node.inner_end = node.end = node.inner
-        else:
-            node.end = text.index(">", node.inner_end) + 1
-
-    def entity(*_: object) -> None:
-        raise TextError(f"{path}: declares entities, expected none. Replace them by their text.")
-
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.EntityDeclHandler = entity
+    declared = _ENCODING.match(text)
+    if declared is not None and declared[1].upper() not in ("UTF-8", "UTF8"):
+        raise TextError(
+            f"{path}:1: declares the encoding {declared[1]}, expected UTF-8. Convert it (iconv -f {declared[1]} -t "
+            "UTF-8) and correct its first line."
+        )
+    reader = _XmlReader(text, path)
     try:
-        parser.Parse(raw, True)
+        reader.parse()
     except expat.ExpatError as error:
         raise TextError(f"{path}:{error.lineno}:{error.offset + 1}: is not well-formed XML: {error}.") from error
-    return root
+    return reader.root
+
+
+class _XmlReader:
+    """Makes the tree of a document."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self._text, self._path, self._raw = text, path, text.encode("utf-8")
+        # How many characters begin up to each byte: expat counts bytes.
+        octets = np.frombuffer(self._raw, np.uint8)
+        self._characters = np.cumsum((octets & 0xC0) != 0x80, dtype=np.int32)
+        self._parser = expat.ParserCreate("utf-8", namespace_separator=None)
+        self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
+        self._parser.EntityDeclHandler = self._refuse_entity
+        self.root = Node("", {}, 0)
+        self._open = [self.root]
+
+    def parse(self) -> None:
+        """Read the whole text."""
+        self._parser.Parse(self._raw, True)
+
+    @property
+    def _place(self) -> int:
+        """Where the parser is, in characters."""
+        byte = self._parser.CurrentByteIndex
+        return int(self._characters[byte]) - 1 if byte < len(self._raw) else len(self._text)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self._open) > _MOST_DEPTH:
+            raise TextError(f"{self._path}: nests more than {_MOST_DEPTH} elements, expected a file of translators.")
+        node = Node(name.rpartition(":")[2], attributes, self._place)
+        node.inner = self._text.index(">", _after_attributes(self._text, node.start)) + 1
+        self._open[-1].children.append(node)
+        self._open.append(node)
+
+    def _end(self, _: str) -> None:
+        node = self._open.pop()
+        node.inner_end = self._place
+        if self._text[node.inner - 2 : node.inner] == "/>":
+            node.inner_end = node.end = node.inner
+        else:
+            node.end = self._text.index(">", node.inner_end) + 1
+
+    def _refuse_entity(self, *_: object) -> None:
+        raise TextError(f"{self._path}: declares entities, expected none. Replace them by their text.")
 
 
 def _after_attributes(text: str, start: int) -> int:
@@ -226,20 +259,40 @@ def _unescape(raw: str) -> str:
     return re.sub(r"&(#?\w+);", character, raw)
 
 
-def write_xml_parts(parts: Sequence[Part]) -> str:
-    """Text with its special characters escaped, codes as they are."""
-    return "".join(part.raw if isinstance(part, Code) else escape(part) for part in parts)
+def xliff_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
+    """The units of XLIFF 1.2 or 2 whose target is missing or empty, without those that are not to be translated.
 
-
-def xliff_segments(text: str, path: Path) -> list[Segment]:
-    """The units of XLIFF 1.2 or 2 whose target is missing or empty, without those that are not to be translated."""
+    XLIFF 2 wants the target language of a file with targets: ``language`` becomes its ``trgLang`` if it has none.
+    Raises ``TextError`` if there is neither.
+    """
     root = parse_xml(text, path)
-    units = [
-        *root.find_all("trans-unit"),
-        *(part for unit in root.find_all("unit") for part in unit.find_all("segment")),
-    ]
-    units = [unit for unit in units if unit.attributes.get("translate") != "no"]
-    return [_unit_segment(text, unit) for unit in units if _lacks_target(text, unit)]
+    units = [unit for unit in _translatable_units(root, translate=True) if _lacks_target(text, unit)]
+    named = _name_target(text, path, root, language) if units else []
+    return [_unit_segment(text, unit, named if number == 0 else []) for number, unit in enumerate(units)]
+
+
+def _name_target(text: str, path: Path, root: Node, language: str | None) -> list[Edit]:
+    top = root.child("xliff")
+    if top is None or not top.attributes.get("version", "").startswith("2") or "trgLang" in top.attributes:
+        return []
+    if language is None:
+        raise TextError(
+            f"{path}: names no target language, expected trgLang in <xliff>, as XLIFF 2 has it. Give --language, for "
+            "example de."
+        )
+    end = _after_attributes(text, top.start)
+    return [Edit(end, end, f" trgLang={quoteattr(language)}")]
+
+
+def _translatable_units(node: Node, *, translate: bool) -> Iterator[Node]:
+    """The units (1.2) and segments (2) in their order; ``translate`` holds for what an element encloses."""
+    for child in node.children:
+        own = child.attributes.get("translate", "yes" if translate else "no") == "yes"
+        if child.name in ("trans-unit", "segment"):
+            if own:
+                yield child
+        else:
+            yield from _translatable_units(child, translate=own)
 
 
 def _lacks_target(text: str, unit: Node) -> bool:
@@ -247,18 +300,18 @@ def _lacks_target(text: str, unit: Node) -> bool:
     return source is not None and (target is None or not text[target.inner : target.inner_end].strip())
 
 
-def _unit_segment(text: str, unit: Node) -> Segment:
+def _unit_segment(text: str, unit: Node, others: list[Edit]) -> Segment:
+    """The segment of a unit; ``others`` are edits that the file needs besides."""
     source, target = unit.child("source"), unit.child("target")
     assert source is not None
+    prefix = text[source.start + 1 :].partition("source")[0]  # of a namespace
+    indent, end = _indent(text, source.start), (unit.child("seg-source") or source).end
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
-        written = write_xml_parts(parts)
+        written = write_parts(parts, escape)
         if target is not None:
-            return [_fill_element(text, target, written)]
-        assert source is not None
-        prefix = text[source.start + 1 :].partition("source")[0]  # of a namespace
-        indent = _indent(text, source.start)
-        return [Edit(source.end, source.end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
+            return [*others, _fill_element(text, target, written)]
+        return [*others, Edit(end, end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
 
     return Segment(xml_parts(text, source), line_number(text, unit.start), edits)
 
@@ -337,7 +390,7 @@ def _memory_segment(text: str, unit: Node, seg: Node, target: Node | None, langu
     last = [node for node in unit.children if node.name == "tuv"][-1]
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
-        written = write_xml_parts(parts)
+        written = write_parts(parts, escape)
         if own is not None:
             return [_fill_element(text, own, written)]
         variant = f"{_indent(text, last.start)}<tuv xml:lang={quoteattr(language)}><seg>{written}</seg></tuv>"

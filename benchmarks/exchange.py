@@ -1,0 +1,159 @@
+"""A post-norm model with SentencePiece's tokenizers, trained here: does Hugging Face translate as we do, and what
+does fine-tuning an import give?
+
+    python benchmarks/exchange.py --work DIR --train PAIRS.tsv.gz --minutes 8      # trains, and compares
+    python benchmarks/exchange.py --work DIR --train PAIRS.tsv.gz --test TEST      # TEST.en.gz and TEST.de.gz
+
+A MarianMT directory with random weights is imported, trained by ``train --init`` and exported again. Then 1,000
+sentences are translated by ``generate`` and by us with the same search. Two outputs that differ are a tie or rounding
+if their scores are within 1e-3. With ``--tune SRC TGT`` the trained model, read back from its export, is trained
+further on those pairs, and BLEU on the test is printed before and after. What is in DIR is used again.
+"""
+
+import argparse
+import gzip
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from machine import machine
+
+from glassformer.decoding import Translator
+from glassformer.interop.places import read_model
+from glassformer.interop.transformers_export import export_transformers
+from glassformer.run_directory import RunDirectory, load_run
+from glassformer.training.arguments import TrainRequest
+from glassformer.training.train import train
+
+SIZES = {
+    "d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 512, "decoder_ffn_dim": 512, "max_position_embeddings": 128,
+    "activation_function": "swish", "scale_embedding": True, "dropout": 0.1,
+}  # fmt: skip
+PIECES, BEAM, LIMIT = 3000, 4, 60
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file, plain or .gz."""
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
+
+
+def make_marian(pairs: Path, directory: Path) -> None:
+    """A MarianMT directory with random weights and an .spm for each side."""
+    import sentencepiece
+    from transformers import MarianConfig, MarianMTModel
+
+    sides = list(zip(*(line.split("\t")[:2] for line in read_lines(pairs)), strict=True))
+    entries = ["</s>", "<unk>"]
+    directory.mkdir(parents=True)
+    for name, texts in zip(("source", "target"), sides, strict=True):
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts), model_writer=model, vocab_size=PIECES, minloglevel=2
+        )
+        (directory / f"{name}.spm").write_bytes(model.getvalue())
+        made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+        entries += [made.id_to_piece(at) for at in range(3, made.get_piece_size())]
+    entries = [*dict.fromkeys(entries), "<pad>"]
+    pad = len(entries) - 1
+    torch.manual_seed(1)
+    config = MarianConfig(
+        vocab_size=len(entries), pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad,
+        forced_eos_token_id=None, **SIZES,
+    )  # fmt: skip
+    marian = MarianMTModel(config)
+    with torch.no_grad():  # transformers starts with embeddings that are too small for scaling
+        marian.model.shared.weight.normal_(std=SIZES["d_model"] ** -0.5)
+        marian.model.shared.weight[pad] = 0.0
+    marian.generation_config.num_beams, marian.generation_config.max_length = BEAM, LIMIT
+    marian.save_pretrained(directory)
+    (directory / "vocab.json").write_text(json.dumps({entry: at for at, entry in enumerate(entries)}))
+
+
+def fit(run: Path, data: dict[str, Any], init: Path, *settings: str) -> None:
+    """``glassformer train --init``."""
+    request = TrainRequest.make(run=run, data=data, init=str(init), overrides=list(settings))
+    train(run, request.source, request.config, init=request.init)
+
+
+def compare(run: Path, texts: list[str]) -> None:
+    """Our outputs beside those of ``generate``."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    exported = run.with_name("exported")
+    if not exported.exists():
+        export_transformers(load_run(run, "cpu"), exported)
+    translator = Translator.load(run, device="cpu")
+    found = [one.text for one in translator.translate(texts)]
+    model = AutoModelForSeq2SeqLM.from_pretrained(exported)
+    src, tgt = (AutoTokenizer.from_pretrained(place) for place in (exported, exported / "target"))
+    expected: list[str] = []
+    for start in range(0, len(texts), 50):
+        batch = src(texts[start : start + 50], return_tensors="pt", padding=True, return_token_type_ids=False)
+        expected += tgt.batch_decode(model.generate(**batch), skip_special_tokens=True)
+    odd = [at for at, (one, other) in enumerate(zip(found, expected, strict=True)) if one != other]
+    print(f"{len(texts) - len(odd)} of {len(texts)} translations are the same ({1 - len(odd) / len(texts):.2%})")
+    for at in odd:
+        scores = [translator.scored([texts[at]], [text])[0].score for text in (found[at], expected[at])]
+        kind = "tie or rounding" if abs(scores[0] - scores[1]) < 1e-3 else "otherwise"
+        print(f"  {kind}: {scores[0]:.5f} {found[at]!r} / {scores[1]:.5f} {expected[at]!r}")
+
+
+def bleu(run: Path, texts: list[str], references: list[str]) -> float:
+    """BLEU of a run on a test set."""
+    import sacrebleu
+
+    translator = Translator.load(run, device="cpu")
+    outputs = [one.text for one in translator.translate(texts, replace(translator.config, n_best=1))]
+    return float(sacrebleu.corpus_bleu(outputs, [references]).score)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="where models are made")
+    parser.add_argument("--train", type=Path, required=True, help="pairs, separated by a tab")
+    parser.add_argument("--minutes", type=float, default=8.0, help="of training")
+    parser.add_argument("--test", type=Path, help="a test set; sentences of --train otherwise")
+    parser.add_argument("--tune", type=Path, nargs=2, help="texts and translations to fine-tune on")
+    parser.add_argument("--pairs", type=int, default=2000, help="of --tune")
+    options = parser.parse_args()
+    work = options.work
+    print(machine())
+    if not (work / "start").exists():
+        make_marian(options.train, work / "marian")
+        read_model(str(work / "marian"), print).write(work / "start")
+    if not RunDirectory(work / "run").final.exists():
+        limit = [f"train.max_minutes={options.minutes}", "train.peak_rate=1e-3", "train.warmup=200"]
+        fit(work / "run", {"pairs": str(options.train)}, work / "start", *limit, "train.metric=loss",
+            "train.valid_translations=20")  # fmt: skip
+    if options.test:
+        texts, references = (read_lines(Path(f"{options.test}.{side}.gz")) for side in ("en", "de"))
+    else:
+        pairs = [line.split("\t")[:2] for line in read_lines(options.train)][-1000:]
+        texts, references = ([pair[side] for pair in pairs] for side in (0, 1))
+    compare(work / "run", texts[:1000])
+    if options.tune:
+        tune(work, options, texts, references)
+
+
+def tune(work: Path, options: argparse.Namespace, texts: list[str], references: list[str]) -> None:
+    """Fine-tune what was exported and imported again; print BLEU before and after."""
+    if not (work / "again").exists():
+        read_model(str(work / "exported"), print).write(work / "again")
+    files = []
+    for path, side in zip(options.tune, ("en", "de"), strict=True):
+        files.append(work / f"tune.{side}")
+        files[-1].write_text("".join(f"{line}\n" for line in read_lines(path)[: options.pairs]), encoding="utf-8")
+    if not RunDirectory(work / "tuned").final.exists():
+        data = {"src": str(files[0]), "tgt": str(files[1])}
+        fit(work / "tuned", data, work / "again", f"train.max_minutes={options.minutes / 2}")
+    before, after = (bleu(work / name, texts, references) for name in ("again", "tuned"))
+    print(f"BLEU on {len(texts)} sentences: {before:.1f} before, {after:.1f} after {options.pairs} pairs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""What the page computes in a browser: how far from PyTorch, how fast, and how large its weights are.
+
+    python benchmarks/page_steps.py [--rounds N] [--chromium FILE] [--json FILE]
+
+Times are of Node.js, and with --chromium of that browser too (through Playwright). A sentence of 12 source and 12
+target tokens; the next step is one more target token with a cache. Two models: the bundled one, and one of 7.3
+million parameters (4 + 2 layers, d_model 256, d_ff 1024, vocabulary 8000) with int8 rows and with float16. Errors are
+the largest differences between JavaScript and PyTorch: of logits, and of any tap in relation to its greatest number.
+They are of small models with every combination of norm, positions, activation and two bundles of the other choices,
+and of the bundled model on 100 sentences.
+"""
+
+import argparse
+import base64
+import json
+import math
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from machine import machine, spread
+
+import glassformer.explain
+from glassformer.checkpoint import weights_of
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding import Translator
+from glassformer.explain.page.weights import count_parameters, pack_model, pack_weights
+from glassformer.explain.recording import record_pass
+from glassformer.model import Transformer
+from glassformer.tasks import load_task
+from glassformer.text import Tokenizer
+
+ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
+N_TOKENS = 12
+BUNDLES: dict[str, dict[str, Any]] = {
+    "tied, as in the paper": {"tie_embeddings": "all", "tgt_vocab": 23},
+    "untied, biased, unscaled, d_v ≠ d_k": {
+        "tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False,
+    },
+}  # fmt: skip
+RUN = """
+import { readFileSync } from "node:fs";
+import { measure } from "./page_steps.js";
+const { living, rounds, n } = JSON.parse(readFileSync(process.argv[2], "utf8"));
+console.log(JSON.stringify(measure(living, rounds, n)));
+"""
+ERRORS = """
+import { readFileSync } from "node:fs";
+import { createModel } from "./model.js";
+import { fromBase64, readWeights } from "./weights.js";
+const base64 = (data) => Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64");
+const cases = JSON.parse(readFileSync(process.argv[2], "utf8"));
+console.log(JSON.stringify(cases.map(({ config, weights, passes }) => {
+  const model = createModel(config, readWeights(fromBase64(weights)));
+  return passes.map(({ src, tgt }) => {
+    const record = { taps: new Map() };
+    model.forward(src, tgt, { record });
+    return Object.fromEntries([...record.taps].map(([address, { data }]) => [address, base64(data)]));
+  });
+})));
+"""
+
+
+def run_node(script: str, given: object) -> Any:
+    """What a script prints, run by Node.js with the page's modules and ``given`` as its argument's file."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        for asset in (*ASSETS.glob("*.js"), Path(__file__).with_suffix(".js")):
+            shutil.copy(asset, place)
+        (place / "package.json").write_text('{"type": "module"}')
+        (place / "run.js").write_text(script)
+        (place / "given.json").write_text(json.dumps(given))
+        command = ["node", place / "run.js", place / "given.json"]
+        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def run_chromium(browser: str, living: object, rounds: int) -> Any:
+    """The same measurements in a page of Chromium, whose modules are ``data:`` URLs as in a page of ours."""
+    from playwright.sync_api import sync_playwright
+
+    files = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in (*ASSETS.glob("*.js"), Path(__file__).with_suffix(".js"))
+    }
+    urls = {
+        name: "data:text/javascript;base64," + base64.b64encode(text.replace('"./', '"page/').encode()).decode()
+        for name, text in files.items()
+    }
+    imports = json.dumps({"imports": {f"page/{name}": url for name, url in urls.items()}})
+    with sync_playwright() as playwright:
+        page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
+        page.set_content(f'<script type="importmap">{imports}</script>')
+        body = "async ([living, rounds, n]) => (await import('page/page_steps.js')).measure(living, rounds, n)"
+        return page.evaluate(body, [living, rounds, N_TOKENS])
+
+
+def medium_model(form: str) -> Transformer:
+    """7.3 million parameters, which have the values that the form can hold."""
+    sizes: dict[str, Any] = {"src_vocab": 8000, "tgt_vocab": 8000, "d_model": 256, "d_ff": 1024, "n_heads": 4}
+    model = Transformer(
+        ModelConfig(**sizes, n_encoder_layers=4, n_decoder_layers=2, norm="pre", max_length=256)
+    ).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if form == "float16" or weight.ndim != 2:
+                weight.copy_(weight.half())
+            else:
+                scales = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / 127
+                weight.copy_((weight / scales[:, None]).round() * scales[:, None])
+    return model
+
+
+def models(translator: Translator) -> Iterator[tuple[str, Transformer]]:
+    yield "bundled", translator.model
+    for form in ("int8 rows", "float16"):
+        yield f"7.3 million parameters, {form}", medium_model(form)
+
+
+def times_of(translator: Translator, rounds: int, browser: str | None) -> dict[str, Any]:
+    results = {}
+    tokenizer = Tokenizer.train("characters", ["a b c"], 60)
+    for name, model in models(translator):
+        living = pack_model(model, tokenizer, tokenizer, DecodeConfig())
+        size = {"parameters": count_parameters(model), "packed_mb": len(living["weights"]) / 1e6}
+        print(f"\n{name}: {size['parameters']:,} parameters, {size['packed_mb']:.2f} MB in base64")
+        found = {"node": run_node(RUN, {"living": living, "rounds": rounds, "n": N_TOKENS})}
+        if browser:
+            found["chromium"] = run_chromium(browser, living, rounds)
+        results[name] = {**size, "milliseconds": {engine: report(engine, times) for engine, times in found.items()}}
+    return results
+
+
+def report(engine: str, times: dict[str, list[float]]) -> dict[str, Any]:
+    rows = {what: spread(found) if len(found) > 1 else {"median": found[0]} for what, found in times.items()}
+    for what, row in rows.items():
+        quartiles = f"   {row['lower_quartile']:.2f} to {row['upper_quartile']:.2f}" if len(row) > 1 else ""
+        print(f"  {engine:9} {what:38} {row['median']:9.2f} ms{quartiles}")
+    return rows
+
+
+def errors_of(translator: Translator) -> dict[str, Any]:
+    """The largest differences between JavaScript and PyTorch: of each cell of the grid, and of the bundled model."""
+    cells = list(product(*map(ModelConfig.choices, ("norm", "positions", "activation")), BUNDLES))
+    small = [small_model(norm=n, positions=p, activation=a, **BUNDLES[b]) for n, p, a, b in cells]
+    passes = [{"src": [5, 6, 7, 8, 2, 0], "tgt": [1, 9, 4, 5, 8]}]
+    cases = [(model, passes) for model in small] + [(translator.model, sentence_passes(translator))]
+    given = [
+        {
+            "config": model.config.to_mapping(),
+            "weights": base64.b64encode(pack_weights(model)).decode(),
+            "passes": some,
+        }
+        for model, some in cases
+    ]
+    found = [
+        differences(model, some, taps) for (model, some), taps in zip(cases, run_node(ERRORS, given), strict=True)
+    ]
+    grid = [
+        {"norm": n, "positions": p, "activation": a, "others": b, **row}
+        for (n, p, a, b), row in zip(cells, found, strict=False)
+    ]
+    print("\nlargest difference of a logit, and of any tap in relation to its greatest number (at least 1)")
+    for row in grid:
+        names = f"{row['norm']:5}{row['positions']:11}{row['activation']:6}"
+        print(f"  {names} {row['logits']:.1e} {row['taps_relative']:.1e}  {row['others']}")
+    print(f"  bundled, {len(cases[-1][1])} sentences: {found[-1]['logits']:.1e} {found[-1]['taps_relative']:.1e}")
+    return {"grid": grid, "bundled": {**found[-1], "sentences": len(cases[-1][1])}}
+
+
+def small_model(**choices: Any) -> Transformer:
+    sizes: dict[str, Any] = {
+        "src_vocab": 23, "tgt_vocab": 19, "d_model": 26, "n_heads": 3, "d_k": 10, "d_ff": 31, "n_encoder_layers": 2,
+        "n_decoder_layers": 2, "max_length": 37, "relative_clip": 2,
+    }  # fmt: skip
+    model = Transformer(ModelConfig(**{**sizes, **choices})).eval()
+    with torch.no_grad():
+        for weight in weights_of(model).values():
+            weight.add_(0.1 * torch.randn_like(weight))
+    return model
+
+
+def sentence_passes(translator: Translator) -> list[dict[str, list[int]]]:
+    """100 sentences, half of them phrases with names and numbers, with their greedy translations."""
+    config, phrases = translator.model.config, load_task("phrasebook-de").test
+    subjects = ("I see", "She has", "We need", "They want", "You know")
+    nouns = ("dogs", "houses", "letters", "friends", "words")
+    texts = [f"{subject} {number} {noun}." for subject, number, noun in product(subjects, ("two", "three"), nouns)]
+    texts += [source for source, _ in phrases[:: len(phrases) // 50][:50]]
+    outputs = translator.translate(texts, DecodeConfig(beam=1))
+    return [
+        {"src": [*translator.src_tokenizer.to_ids(text), config.eos_id],
+         "tgt": [config.bos_id, *one.hypotheses[0].ids[:-1]]}
+        for text, one in zip(texts, outputs, strict=True)
+    ]  # fmt: skip
+
+
+def differences(
+    model: Transformer, passes: list[dict[str, list[int]]], taps: list[dict[str, str]]
+) -> dict[str, float]:
+    logits = others = 0.0
+    for one, found in zip(passes, taps, strict=True):
+        trace = record_pass(model, torch.tensor([one["src"]]), torch.tensor([one["tgt"]]))
+        assert list(found) == [step.address for step in trace]
+        for step in trace:
+            value = torch.from_numpy(np.frombuffer(base64.b64decode(found[step.address]), "<f4").copy())
+            expected = step.value.float().flatten()
+            finite = expected.isfinite()
+            assert torch.equal(value[~finite], expected[~finite])
+            worst = float((value - expected)[finite].abs().max()) if finite.any() else 0.0
+            assert math.isfinite(worst), step.address
+            greatest = float(expected[finite].abs().max()) if finite.any() else 0.0
+            others = max(others, worst / max(greatest, 1.0))
+            logits = max(logits, worst) if step.address == "output_projection.logits" else logits
+    return {"logits": logits, "taps_relative": others}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure what the page computes in a browser.")
+    parser.add_argument("--rounds", type=int, default=50, help="measurements of each time (default 50)")
+    parser.add_argument("--chromium", metavar="FILE", help="also measure in this browser")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
+    options = parser.parse_args()
+    torch.manual_seed(1)
+    node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    results: dict[str, Any] = {"machine": {**machine(), "node": node}, "rounds": options.rounds}
+    for key, value in results["machine"].items():
+        print(f"{key:8} {value}")
+    translator = Translator.load()
+    results["models"] = times_of(translator, options.rounds, options.chromium)
+    results["errors"] = errors_of(translator)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Work by turns, for decoding_revisions.py: one turn for each line of standard input, its seconds on standard output.
+
+    python benchmarks/turns.py training|greedy|"beam 4"
+
+It knows only what has long been in the package, so that it runs with an earlier one.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from glassformer import DecodeConfig, Translator
+from glassformer.training.arguments import TrainRequest
+from glassformer.training.run_log import Display, TrainProgress
+from glassformer.training.train import train
+
+KINDS = ("training", "greedy", "beam 4")
+UPDATES, TEXTS_TIMES = 4, 4  # updates of a turn, repetitions of its eight texts
+
+
+def translate(beam: int) -> None:
+    """Translate some texts in each turn."""
+    texts = [
+        f"The {word} is in the {place}." for word in ("dog", "book", "child", "water") for place in ("house", "car")
+    ]
+    translator, options = Translator.load(), DecodeConfig(beam=beam)
+    while sys.stdin.readline():
+        start = time.process_time()
+        translator.translate(texts * TEXTS_TIMES, options)
+        print(time.process_time() - start, flush=True)
+
+
+def train_by_turns() -> None:
+    """Train; the display waits for the next turn after some updates."""
+
+    class Turns(Display):
+        """Waits for its turn."""
+
+        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+            if progress.update % UPDATES == 0:
+                if progress.update > UPDATES:
+                    print(time.process_time() - self.start, flush=True)
+                if not sys.stdin.readline():
+                    raise SystemExit
+                self.start = time.process_time()
+
+    limits = ["train.max_updates=1000000", "train.validate_every=1000000", "train.save_minutes=1000"]
+    with tempfile.TemporaryDirectory() as scratch:
+        request = TrainRequest.make(run=Path(scratch, "run"), data={"task": "dates"}, overrides=limits)
+        train(request.run, request.source, request.config, Turns())
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "training":
+        train_by_turns()
+    else:
+        translate(4 if sys.argv[1] == "beam 4" else 1)

@@ -1,0 +1,211 @@
+"""The page of reliability: what is promised, what `make torture` and benchmarks/memory.py found, and each test.
+
+The figures are those that `python tests/torture --json` and benchmarks/memory.py left in benchmarks/results. A test
+that the page names must exist.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reference.markdown import code, page, table
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+
+PROMISED = (
+    "Whenever a training is killed, stopped or loses its power or its disk, **the same command continues it**, to "
+    "the very same weights as without the interruption, bit for bit, with the same number of threads and processes, "
+    "on the same processor, with the same versions.",
+    "A checkpoint, a tokenizer or prepared text in which **one bit has changed is noticed** by its SHA-256 sum. "
+    "Another checkpoint stands in for it, or the text is made again, and that is said; if neither is possible the "
+    "command ends with another status than 0. No command prints a result of damaged weights.",
+    "**Nothing is lost**: a checkpoint is deleted after a newer one has been verified. Files that you name for "
+    "output are written whole or not at all. A directory that no training wrote is not trained in.",
+    "A run directory from a stranger **executes nothing**, is refused before it takes memory that its weights do not "
+    "need, and leads no writer out of it.",
+    "An input, an option or a disk that is wrong gives **one message in words** and a status other than 0: see "
+    "[Commands](commands.md). A fault of ours is said to be ours, ends with 70, and leaves its traceback in a file.",
+    "Ctrl-C and SIGTERM save and end a training; a second one, of either kind, ends it at once. A reader that "
+    "leaves, as in `| head`, does not end a training.",
+)
+NOT_PROMISED = (
+    "That a disk keeps what it has confirmed. A disk that loses synced data can lose a run; it is noticed, not "
+    "undone.",
+    "Secrecy or authorship. The sums find accidents: who can write to a run can also seal it anew, and so change "
+    "what it translates. Only take models from people whom you trust with your translations.",
+    "The section `decode` of `config.json` may be edited by hand; a flipped bit there that leaves a valid option is "
+    "such an edit.",
+    "The very same bits with other numbers of threads or processes, on another processor, or with another version of "
+    "PyTorch. The log says so when the number of threads or processes has changed.",
+    "Races with somebody who changes the run while a command uses it, other than a training by glassformer.",
+    "Windows and macOS were not run for this page. The code has the other branch for each call that only POSIX has, "
+    "and [a workflow](../.github/workflows/tests.yml) runs the tests there.",
+)
+
+GOING_ON, CLI, RUNS = "tests/training/test_going_on.py", "tests/cli/test_cli.py", "tests/test_run_directory.py"
+HOSTILE, CHECKPOINT, UNBOUNDED = (
+    "tests/test_hostile_runs.py",
+    "tests/test_checkpoint.py",
+    "tests/text/test_unbounded.py",
+)
+PREPARE, TOKENIZER, WORKERS = (
+    "tests/text/test_prepare.py",
+    "tests/text/test_tokenizer.py",
+    "tests/text/test_workers.py",
+)
+TRAIN, KILLING = "tests/training/test_train.py", "tests/training/test_killing.py"
+# What once went wrong, and the tests that hold it right.
+HOLES: list[tuple[str, list[tuple[str, str]]]] = [
+    ("Training went on with damaged text", [
+        (GOING_ON, "test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same"),
+        (PREPARE, "test_a_damaged_preparation_is_made_again"),
+        (PREPARE, "test_contents_that_cannot_be_true_are_prepared_again")]),
+    ("`train | head` ended the training and saved nothing", [
+        (CLI, "test_a_training_goes_on_when_the_reader_of_its_lines_leaves")]),
+    ("A power cut in the first seconds lost the run", [
+        ("tests/training/test_power_cut.py", "test_a_training_whose_power_is_cut_goes_on_to_the_same_weights")]),
+    ("The final model was deleted before its successor was there", [
+        (CHECKPOINT, "test_whenever_a_process_is_killed_the_old_or_the_new_checkpoint_is_whole"),
+        (GOING_ON, "test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted"),
+        (GOING_ON, "test_a_model_that_stands_in_for_a_lost_final_one_is_told")]),
+    ("Translating with a run that trains failed now and then", [
+        (CHECKPOINT, "test_a_reader_finds_a_whole_checkpoint_while_a_training_saves")]),
+    ("Any directory was taken for a new run", [
+        (RUNS, "test_a_directory_that_no_training_wrote_is_refused_before_a_byte_is_written"),
+        (CLI, "test_an_empty_name_of_a_run_is_not_the_current_directory"),
+        (GOING_ON, "test_what_a_start_leaves_that_did_not_come_far_is_begun_anew")]),
+    ("Links in a run led writers out of it", [
+        (RUNS, "test_a_link_in_a_run_is_refused_before_a_byte_is_written"),
+        (RUNS, "test_no_writer_follows_a_link_that_appears_later"),
+        (CHECKPOINT, "test_a_series_that_is_a_link_is_not_written"),
+        (PREPARE, "test_a_preparation_leads_nowhere_else")]),
+    ("A hostile tokenizer took all time or memory", [
+        (TOKENIZER, "test_parts_that_no_training_writes_are_refused"),
+        (TOKENIZER, "test_models_that_no_training_writes_are_refused"),
+        (TOKENIZER, "test_a_file_that_is_too_large_or_too_deep_is_refused"),
+        (TOKENIZER, "test_a_panic_of_the_library_is_an_error_of_the_tokenizer")]),
+    ("A crafted configuration took gigabytes", [
+        (HOSTILE, "test_a_configuration_of_another_size_is_refused_without_taking_its_memory"),
+        (HOSTILE, "test_a_manifest_of_nothing_does_not_verify"),
+        (HOSTILE, "test_a_pipe_in_the_place_of_a_file_does_not_hang")]),
+    ("Another model in config.json translated without a warning", [
+        (GOING_ON, "test_another_model_in_config_is_refused_and_other_options_of_decoding_are_not"),
+        (GOING_ON, "test_a_damaged_tokenizer_is_noticed_at_the_start_and_its_copy_is_named")]),
+    ("Tracebacks", [
+        (CLI, "test_what_nobody_foresaw_is_said_to_be_our_fault_with_the_details_in_a_file"),
+        (CLI, "test_a_second_signal_of_the_other_kind_ends_a_training_at_once"),
+        ("tests/trace/test_record.py", "test_a_place_where_no_trace_can_be_is_refused_in_words"),
+        ("tests/text/test_deep.py", "test_what_is_nested_without_end_is_read_or_refused"),
+        ("tests/decoding/test_worker_pool.py", "test_what_there_is_not_is_refused"),
+        (HOSTILE, "test_counters_of_wrong_types_are_refused")]),
+    ("Input without an end", [
+        (UNBOUNDED, "test_a_line_without_an_end_is_refused_before_it_is_read"),
+        (UNBOUNDED, "test_a_pipe_or_a_device_is_refused_at_once"),
+        (UNBOUNDED, "test_a_catalog_of_a_billion_plural_forms_is_refused"),
+        (UNBOUNDED, "test_every_number_has_a_highest_value")]),
+    ("Small things", [
+        (HOSTILE, "test_weights_that_are_not_finite_are_refused_by_every_command"),
+        (HOSTILE, "test_a_run_whose_checkpoints_are_all_damaged_is_said_to_be_so"),
+        (UNBOUNDED, "test_text_of_a_process_substitution_is_refused_in_words"),
+        ("tests/text/test_lines.py", "test_utf_32_is_named"),
+        ("tests/training/test_diversify.py", "test_translations_from_before_a_stop_are_reused"),
+        (CLI, "test_help_for_a_reader_that_has_left_is_no_error"),
+        (CHECKPOINT, "test_all_files_of_a_checkpoint_have_the_mode_of_an_ordinary_file"),
+        ("tests/trace/test_taps.py", "test_a_block_inside_a_block_is_refused_and_the_outer_one_goes_on"),
+        ("tests/test_files.py", "test_what_is_replaced_keeps_its_permissions_and_an_error_keeps_it")]),
+    ("More threads than cores", [
+        (WORKERS, "test_a_process_that_is_held_to_one_core_uses_one_thread"),
+        (WORKERS, "test_the_limit_of_a_container_is_read")]),
+    ("Resuming with other settings", [
+        (TRAIN, "test_another_setting_or_another_text_in_the_same_directory_is_refused"),
+        (TRAIN, "test_other_settings_and_other_text_can_be_forced_and_are_kept_in_the_log"),
+        (TRAIN, "test_a_training_that_diverges_may_go_back_with_half_the_rate_three_times")]),
+    ("Resuming bit for bit", [
+        ("tests/training/test_exact_resume.py", "test_a_training_cut_at_many_updates_ends_with_the_same_bits"),
+        (KILLING, "test_a_training_killed_at_any_file_system_event_goes_on_to_the_same_weights"),
+        ("tests/training/test_golden.py", "test_the_first_losses_are_those_of_the_repository"),
+        ("tests/test_earlier_run.py", "test_it_translates_as_then")]),
+]  # fmt: skip
+
+
+def was_measured() -> bool:
+    """Whether there are figures; without any there is no page."""
+    return all((RESULTS / name).exists() for name in ("torture.json", "memory.json"))
+
+
+def reliability_page() -> str:
+    return page(
+        "What survives",
+        "What a run, a command and a machine may meet, what is promised then, and how that is shown. `make torture` "
+        "carries it out: real kills, real signals, real full disks, a real file system without power.",
+        "## Promised",
+        *_points(PROMISED),
+        "## Not promised",
+        *_points(NOT_PROMISED),
+        "## What `make torture` found",
+        *_torture(),
+        "## Memory",
+        *_memory(),
+        "## What once went wrong, and its tests",
+        table(["what", "tests"], ((what, ", ".join(map(_named, tests))) for what, tests in HOLES)),
+    )
+
+
+def _points(points: tuple[str, ...]) -> Iterator[str]:
+    yield "\n".join(f"- {point}" for point in points)
+
+
+def _named(test: tuple[str, str]) -> str:
+    """A test by its name, with a link to its file."""
+    file, name = test
+    if f"def {name}(" not in (ROOT / file).read_text(encoding="utf-8"):
+        raise SystemExit(f"docs/reference/reliability.py: {file} has no {name}.")
+    return f"[{code(name)}](../{file})"
+
+
+def _torture() -> Iterator[str]:
+    found = _read("torture.json")
+    yield (
+        f"On {found['date']}, {_machine(found['machine'])}: {found['minutes']:.0f} minutes, {found['jobs']} kinds of "
+        f"faults at once, seed {found['seed']}. A fault is survived if the command gives the right result, or says "
+        "what is wrong and ends with another status than 0; if nothing that was there is lost; and if the same "
+        "command repeated leads a training to the very same weights. It is silent if the result is wrong or "
+        "something is lost without a word, and a hang if it takes two minutes or three gigabytes."
+    )
+    columns = ("injections", "survived", "silent", "tracebacks", "hangs")
+    rows = [
+        [row["fault"], *([f"skipped: {row['skipped']}"] if row["skipped"] else [f"{row[key]:,}" for key in columns])]
+        for row in found["faults"]
+    ]
+    total = ["**all**", *(f"**{sum(row[key] for row in found['faults']):,}**" for key in columns)]
+    yield table(["fault", *columns], [*(row + [""] * (6 - len(row)) for row in rows), total])
+    yield "`make torture MINUTES=5` is the form that `.ci/run` calls; the exit status is 1 unless all is survived."
+
+
+def _memory() -> Iterator[str]:
+    found = _read("memory.json")
+    training, translating = found["training"], found["translating"]
+    yield f"Of the whole process, by [memory.py](../benchmarks/memory.py), {_machine(found['machine'])}."
+    head = ["", "first", "middle", "last", "most", "slope of the second half"]
+    yield table(head, [
+        [f"training of {training['minutes']:g} minutes, {training['updates']:,} updates", *_sizes(training),
+         f"{training['mib_per_hour']:+.1f} MiB an hour"],
+        [f"translating {translating['sentences']:,} sentences", *_sizes(translating),
+         f"{translating['mib_per_100000_sentences']:+.1f} MiB for 100,000 more"],
+    ])  # fmt: skip
+
+
+def _sizes(row: dict[str, Any]) -> list[str]:
+    return [f"{row[f'{which}_mib']:.0f} MiB" for which in ("first", "middle", "last", "most")]
+
+
+def _machine(machine: dict[str, Any]) -> str:
+    return (
+        f"on {machine['processor']}, {machine['cores']} cores, PyTorch {machine['torch']}, Python {machine['python']}"
+    )
+
+
+def _read(name: str) -> dict[str, Any]:
+    return dict(json.loads((RESULTS / name).read_text(encoding="utf-8")))

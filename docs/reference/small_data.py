@@ -1,0 +1,102 @@
+"""The part of the page of results about few pairs and about files in their own form.
+
+The figures are those that benchmarks/small_data.py, fine_tuning.py and placeholders.py left in benchmarks/results.
+What they have not measured is said.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from reference.markdown import code, table
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+_CORPORA, _PAIRS, _SEEDS = ("tatoeba", "multi30k"), (2_000, 5_000, 20_000), (1, 2, 3)
+_CLOSE = 0.5  # BLEU between the kept model and the best candidate
+
+
+def small_data() -> Iterator[str]:
+    """What is kept against what might have been, and settings for few pairs, as far as they are measured."""
+    path = RESULTS / "small_data.json"
+    found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["results"] if path.is_file() else []
+    yield "## Few pairs"
+    yield (
+        f"{code('python benchmarks/small_data.py --data DIR')} trains on 2,000, 5,000 and 20,000 pairs of Tatoeba "
+        "and of Multi30k, English to German, for 4, 10 and 25 minutes of processor time, one thread, and scores "
+        "on 1,000 pairs that no training saw. It asks two questions: is the model that a training keeps, by its "
+        f"translations of validation text, within {_CLOSE} BLEU of the best candidate on the test text; and which "
+        "settings help."
+    )
+    if found:
+        machine = found[0]["machine"]
+        yield f"Measured on {machine['processor']}, threads: {machine['threads']}, PyTorch {machine['torch']}."
+        yield table(["corpus", "pairs", "seed", "settings", "updates", "BLEU (beam 4)", "chrF", "kept", "its BLEU",
+                     "best candidate", "its BLEU "], map(_cell, found))  # fmt: skip
+    yield _missing(found)
+    yield (
+        "So the defaults for few pairs are not the outcome of this search. They are the defaults for all text, and "
+        "each training says which they are and why: the vocabulary follows from the number of pairs, BPE-dropout is "
+        "off and batches hold 2,048 tokens because of [what was measured on 29,000 pairs](#multi30k-in-minutes)."
+    )
+
+
+def _cell(one: dict[str, Any]) -> list[str]:
+    candidates = one["candidates"]
+    kept = next((each for each in candidates if each["kept"]), None)
+    best = max(candidates, key=lambda each: each["bleu"])
+    return [
+        one["corpus"], f"{one['pairs']:,}", str(one["seed"]), one["settings"], f"{one['updates']:,}",
+        f"{one['test']['bleu']:.1f}", f"{one['test']['chrf']:.1f}",
+        *([kept["name"], f"{kept['bleu']:.1f}"] if kept else ["-", "-"]), best["name"], f"{best['bleu']:.1f}",
+    ]  # fmt: skip
+
+
+def _missing(found: list[dict[str, Any]]) -> str:
+    if not found:
+        return "None of it has been measured yet, with the code as it is."
+    done = {(one["corpus"], one["pairs"], one["seed"]) for one in found if one["settings"] in ("before", "today")}
+    grid = [(corpus, pairs, seed) for corpus in _CORPORA for pairs in _PAIRS for seed in _SEEDS]
+    settings = sorted({one["settings"] for one in found} - {"before", "today"})
+    tried = f"of other settings only {', '.join(settings)}" if settings else "no other settings"
+    return (
+        f"Of the {len(grid)} trainings with the defaults {len(done & set(grid))} are measured, {tried}. The rest is "
+        "not measured yet."
+    )
+
+
+def fine_tuning() -> Iterator[str]:
+    """Training from the bundled model against training from nothing."""
+    yield "## From a model that exists"
+    path = RESULTS / "fine_tuning.json"
+    ask = code("python benchmarks/fine_tuning.py --data DIR")
+    if not path.is_file():
+        yield (
+            f"{ask} trains on 2,000 pairs of Multi30k for five minutes, from nothing and from the bundled model, and "
+            "scores both on Multi30k's test set and on what the bundled model knew before. It is not measured yet."
+        )
+        return
+    found = json.loads(path.read_text("utf-8"))
+    yield f"Measured with {ask}: 2,000 pairs of Multi30k, {found['minutes']:g} minutes, one thread."
+    rows = ([one["way"], str(one["seed"]), *(f"{one['test'][name]['bleu']:.1f}" for name in ("Multi30k", "Tatoeba"))]
+            for one in found["results"])  # fmt: skip
+    yield table(["training", "seed", "BLEU on Multi30k", "BLEU on Tatoeba"], rows)
+
+
+def placeholders() -> Iterator[str]:
+    """How many placeholders survive a translation, by their form."""
+    found = json.loads((RESULTS / "placeholders.json").read_text("utf-8"))
+    yield "## Placeholders"
+    share = fmean(row["intact_and_unflagged"] / row["sentences"] for row in found["forms"].values())
+    yield (
+        f"Sentences that hold every placeholder exactly as often as their source are intact; {share:.0%} are intact "
+        f"and nothing is reported to look at. Translated by the model {code(found['run'])}; measured with "
+        f"{code('python benchmarks/placeholders.py')}."
+    )
+    names = ("sentences", "intact_and_unflagged", "intact_and_flagged", "lost_and_flagged", "lost_without_a_flag")
+    rows = (
+        [code(form), *(str(row[name]) for name in names)]
+        for form, row in {**found["forms"], "all": found["all"]}.items()
+    )
+    yield table(["form", *(name.replace("_", " ") for name in names)], rows)

@@ -1,0 +1,211 @@
+// @ts-check
+/** The page: its state, its address in the URL, and what is drawn when it changes. */
+import { crumbs, layerOf, readPlace, writePlace } from "./addresses.js";
+import { PLAIN } from "./distribution.js";
+import { element } from "./element.js";
+import { explanationOf } from "./explanation.js";
+import { figureChips, figureOne } from "./figure.js";
+import { viewOf } from "./ladder.js";
+import { originOf } from "./origin.js";
+import { readEmbedded } from "./record.js";
+import { sentenceBand } from "./sentence.js";
+import { stopsOf, tourCard } from "./tour.js";
+
+/**
+ * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}} Edit
+ * @typedef {{title: string, about: {title: string, sentence: string}, view: (app: App) => HTMLElement}} Panel
+ * @typedef {ReturnType<typeof createApp>} App
+ */
+
+/** @param {ReturnType<typeof readEmbedded>} embedded @param {HTMLElement} root */
+function createApp({ about, records }, root) {
+  const config = about.config;
+  const app = {
+    about, config, root, records,
+    sentence: 0, step: 0, tour: 0, place: readPlace(""), levers: { ...PLAIN },
+    layers: { encoder: config.n_encoder_layers - 1, decoder: config.n_decoder_layers - 1 },
+    /** @type {number | null} */ head: null,
+    /** @type {Edit[]} */ edits: [],
+    /** @type {import("./record.js").PassRecord} */ record: records[0],
+    /** @type {import("./record.js").PassRecord | null} */ before: null,
+    /** @type {any} */ living: null,
+    /** @type {Map<string, {shape: number[], data: Float32Array}> | null} */ weights: null,
+    /** @type {Map<string, string[]> | null} */ consumers: null,
+    /** @type {Record<string, Panel>} */ panels: {},
+    /** @type {WeakMap<Float32Array, import("./scale.js").Scale>} */ scaleCache: new WeakMap(),
+    width: 600,
+    get context() { return { config, record: app.record, weights: app.weights }; },
+    /** @param {string} address */
+    go(address) { location.hash = writeHash(app, address); },
+    /** @param {Partial<{step: number, sentence: number}>} change */
+    set(change) {
+      Object.assign(app, change);
+      history.replaceState(null, "", writeHash(app, writePlace(app.place.address, app.place.cells)));
+      follow(app);
+      draw(app);
+    },
+    /** @param {import("./distribution.js").Levers} levers */
+    setLevers(levers) {
+      app.levers = levers;
+      const focus = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.lever;
+      draw(app);
+      if (focus) /** @type {HTMLElement | null} */ (root.querySelector(`[data-lever="${focus}"]`))?.focus();
+    },
+    /** @param {Edit} edit */
+    toggleEdit(edit) { app.living?.toggleEdit(edit); },
+    redraw() { draw(app); },
+  };
+  return app;
+}
+
+/** The address in the URL: place, then step and sentence where they are not the first. @param {App} app @param {string} place */
+function writeHash(app, place) {
+  const rest = new URLSearchParams();
+  if (app.step) rest.set("step", String(app.step));
+  if (app.sentence) rest.set("sentence", String(app.sentence));
+  if (app.tour) rest.set("tour", String(app.tour));
+  for (const [name, value] of Object.entries(app.living?.link() ?? {})) rest.set(name, value);
+  const more = rest.toString();
+  return `#${encodeURI(place)}${more ? `&${more}` : ""}`;
+}
+
+/** @param {App} app */
+function readHash(app) {
+  const [place, ...rest] = location.hash.slice(1).split("&");
+  const found = new URLSearchParams(rest.join("&"));
+  let text = place;
+  try { text = decodeURI(place); } catch { /* a broken link is taken as it is */ }
+  app.place = readPlace(text);
+  app.step = Number(found.get("step") ?? 0) || 0;
+  app.tour = Number(found.get("tour") ?? 0) || 0;
+  app.sentence = Math.min(Number(found.get("sentence") ?? 0) || 0, app.records.length - 1);
+  return found;
+}
+
+/** Keep what belongs together in step: the record, the layer and the head of the place, the step of a picked target. @param {App} app */
+function follow(app) {
+  if (!app.living?.record) app.record = app.records[app.sentence];
+  const layer = layerOf(app.place.address);
+  if (layer) app.layers[layer.stack] = Math.min(layer.layer, app.config[`n_${layer.stack}_layers`] - 1);
+  app.head = /\.cross_attention\./.test(app.place.address) && "heads" in app.place.cells ? app.place.cells.heads : null;
+  if ("tgt" in app.place.cells) app.step = app.place.cells.tgt;
+  app.step = Math.max(0, Math.min(app.step, app.record.sentence.tgt_out_tokens.length - 1));
+}
+
+/** @param {App} app */
+function frame(app) {
+  const run = app.about.run ? `run: ${app.about.run}` : "";
+  const search = /** @type {HTMLInputElement} */ (element("input", { type: "search", list: "addresses", placeholder: "find an address", "aria-label": "Find an address", onchange: (/** @type {any} */ event) => { if (app.record.has(event.target.value.replace(/\[.*/, ""))) app.go(event.target.value); } }));
+  const theme = element("button.theme", { type: "button", "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) }, "◐");
+  const tour = element("button.tour-start", { type: "button", onclick: () => goTour(app, 1) }, "Tour");
+  const sentences = app.records.length > 1 ? element("select", { "aria-label": "Sentence", onchange: (/** @type {any} */ event) => app.set({ sentence: Number(event.target.value), step: 0 }) }, app.records.map((/** @type {any} */ record, /** @type {number} */ at) => element("option", { value: at }, record.sentence.source.slice(0, 60)))) : null;
+  app.root.replaceChildren(
+    element("header.top", {}, element("h1", {}, element("a", { href: "#" }, "glassformer")), sentences, element("div#typing.typing"), element("span.run", {}, run), search, tour, theme),
+    element("div#band.band"), element("div#edits.edits", { "aria-live": "polite" }), element("div#tour", { "aria-live": "polite" }),
+    element("main.middle", {}, element("div#figure.figure-column"), element("div#view.view-column", { tabindex: -1 }), element("aside#about.about-column", { "aria-label": "What it is" })),
+    element("footer.bottom", {}, element("nav#crumbs", { "aria-label": "Where am I" })),
+    element("datalist#addresses", {}, [...app.record.taps.keys()].map((value) => element("option", { value }))));
+}
+
+/** @param {App} app @param {string} id @param {...Node} children */
+function put(app, id, ...children) {
+  /** @type {HTMLElement} */ (document.getElementById(id)).replaceChildren(...children);
+}
+
+/** @param {App} app */
+function draw(app) {
+  app.width = Math.max(240, (document.getElementById("view")?.clientWidth ?? 640) - 8);
+  if (app.place.address === "") app.width = innerWidth > 1180 ? (app.width - 24) * 0.56 : app.width;
+  put(app, "band", sentenceBand(app));
+  const options = { config: app.config, record: app.record, layers: app.layers, place: app.place.address, step: app.step, go: app.go, onlayer: (/** @type {"encoder" | "decoder"} */ stack, /** @type {number} */ layer) => app.go(`${stack}.layers.${layer}`) };
+  put(app, "figure", figureOne(options), figureChips(app.place.address, app.layers, app.go));
+  put(app, "view", viewOf(app));
+  put(app, "about", explanationOf(app));
+  const card = app.tour ? tourCard(app, (stop) => goTour(app, stop)) : null;
+  put(app, "tour", ...(card ? [card] : []));
+  drawCrumbs(app);
+  app.living?.draw(app);
+}
+
+/** @param {App} app */
+function drawCrumbs(app) {
+  const { address, cells } = app.place, way = crumbs(address);
+  const steps = way.map((one, at) => element("li", {}, at === way.length - 1 && !Object.keys(cells).length ? element("span", { "aria-current": "page" }, one.label) : element("a", { href: `#${one.address}` }, one.label)));
+  if (Object.keys(cells).length) {
+    const words = Object.entries(cells).map(([axis, index]) => (axis === "heads" ? `head ${index + 1}` : app.record.label(address, axis, index)));
+    const value = app.record.has(address) && Object.keys(cells).length >= (app.record.taps.get(address)?.axes.filter((axis) => !["batch", "one"].includes(axis)).length ?? 9) ? ` = ${app.record.value(address, cells).toPrecision(6)}` : "";
+    steps.push(element("li", {}, element("span", { "aria-current": "page" }, words.join(" × "), value)));
+  }
+  put(app, "crumbs", element("ol", {}, steps));
+}
+
+/** @param {App} app @param {number} stop 0 ends the tour */
+function goTour(app, stop) {
+  app.tour = stop;
+  app.go(stop ? stopsOf(app)[stop - 1].place : writePlace(app.place.address, app.place.cells));
+}
+
+/** @param {App} app */
+function switchTheme(app) {
+  const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  app.scaleCache = new WeakMap();
+  draw(app);
+}
+
+/** Everything that shows one token lights up with it. @param {HTMLElement} root */
+function lightTokens(root) {
+  let last = "";
+  root.addEventListener("pointerover", (event) => {
+    const own = /** @type {Element} */ (event.target).closest("[data-token]")?.getAttribute("data-token") ?? "";
+    if (own === last) return;
+    root.querySelectorAll(".lit-token").forEach((one) => one.classList.remove("lit-token"));
+    if (own) root.querySelectorAll(`[data-token="${own}"]`).forEach((one) => one.classList.add("lit-token"));
+    last = own;
+  });
+}
+
+/** Links inside the page keep the step, the sentence, the tour and the edits in the address. @param {App} app */
+function keepState(app) {
+  app.root.addEventListener("click", (event) => {
+    const link = /** @type {Element} */ (event.target).closest('a[href^="#"]');
+    if (!link || event.defaultPrevented || /** @type {MouseEvent} */ (event).ctrlKey || /** @type {MouseEvent} */ (event).metaKey) return;
+    event.preventDefault();
+    app.go((link.getAttribute("href") ?? "#").slice(1));
+  });
+}
+
+/** One up: the picked cell, the head, the part of the address. @param {App} app */
+function goUp(app) {
+  const { address, cells } = app.place, axes = Object.keys(cells);
+  if (axes.length) app.go(axes.length > 1 && "heads" in cells ? writePlace(address, { heads: cells.heads }) : address);
+  else app.go(crumbs(address).at(-2)?.address ?? "");
+}
+
+function start() {
+  const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+  const app = createApp(readEmbedded(document), root);
+  readHash(app);
+  follow(app);
+  frame(app);
+  draw(app);
+  lightTokens(root);
+  keepState(app);
+  window.addEventListener("hashchange", () => {
+    readHash(app);
+    follow(app);
+    draw(app);
+    document.getElementById("view")?.scrollTo({ top: 0 });
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !/INPUT|SELECT|TEXTAREA/.test(document.activeElement?.tagName ?? "")) goUp(app);
+  });
+  let width = innerWidth;
+  window.addEventListener("resize", () => {
+    if (Math.abs(innerWidth - width) > 8) { width = innerWidth; draw(app); }
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { app.scaleCache = new WeakMap(); draw(app); });
+  /** @type {any} */ (window).glassformer = Object.assign(app, { originOf });
+}
+
+start();

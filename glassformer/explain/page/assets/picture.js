@@ -1,0 +1,127 @@
+// @ts-check
+/** A tap as pictures: which two axes become rows and columns, one picture for each head, exports. */
+import { nameOf, sideOf } from "./addresses.js";
+import { element } from "./element.js";
+import { numberAt } from "./record.js";
+import { scaleOf } from "./scale.js";
+
+/** @typedef {import("./matrix.js").Matrix & {cells: (row: number, column: number) => Record<string, number>}} TapMatrix */
+
+/** The axes that are rows and columns, and the one that is chosen before. @param {import("./record.js").Tap} tap */
+export function layout(tap) {
+  const axes = tap.axes.filter((axis, at) => axis !== "batch" && !(axis === "one" && tap.shape[at] === 1));
+  const many = axes.includes("heads") ? "heads" : axes.length > 2 ? axes[0] : null;
+  const rest = axes.length > 2 ? axes.filter((axis) => axis !== many) : axes;
+  const [row, column] = rest.length > 1 ? rest.slice(-2) : [rest[0] ?? "one", "one"];
+  return { many: axes.length > 2 ? many : null, row, column };
+}
+
+/** @param {import("./record.js").Tap} tap @param {string} axis */
+export const sizeAlong = (tap, axis) => (tap.axes.includes(axis) ? tap.shape[tap.axes.indexOf(axis)] : 1);
+
+/**
+ * The matrix of a tap, at one index of the axis that is chosen before.
+ * @param {import("./page.js").App} app @param {string} address @param {number} chosen @returns {TapMatrix | null}
+ */
+export function tapMatrix(app, address, chosen = 0) {
+  const tap = app.record.at(address);
+  if (!tap || !tap.data) return null;
+  const { many, row, column } = layout(tap);
+  const cells = (/** @type {number} */ r, /** @type {number} */ c) => ({ ...(many ? { [many]: chosen } : {}), ...(row === "one" ? {} : { [row]: r }), ...(column === "one" ? {} : { [column]: c }) });
+  const side = (/** @type {string} */ axis) => sideOf(address, axis);
+  const name = nameOf(address), before = app.before?.at(address);
+  const same = before && before.shape.join() === tap.shape.join();
+  const wholeScale = app.scaleCache.get(tap.data) ?? scaleOf(name, tap.data);
+  app.scaleCache.set(tap.data, wholeScale);
+  const tokenOf = (/** @type {string} */ axis) => (/** @type {number} */ at) => (side(axis) ? `${side(axis)}:${at}` : null);
+  return {
+    rows: sizeAlong(tap, row), columns: sizeAlong(tap, column), cells,
+    value: (r, c) => numberAt(tap, cells(r, c)),
+    was: same && app.edits.length ? (r, c) => numberAt(before, cells(r, c)) : null,
+    rowLabel: (r) => (row === "one" ? "" : app.record.label(address, row, r)),
+    columnLabel: (c) => (column === "one" ? "value" : app.record.label(address, column, c)),
+    rowToken: tokenOf(row), columnToken: tokenOf(column),
+    rowAxis: axisWords(app, address, row), columnAxis: axisWords(app, address, column),
+    scale: wholeScale, title: `${address}${many ? `, ${many} ${chosen}` : ""}`,
+  };
+}
+
+/** @param {import("./page.js").App} app @param {string} address @param {string} axis */
+export function axisWords(app, address, axis) {
+  if (axis === "one") return "one";
+  const side = sideOf(address, axis);
+  const words = { query: "queries", key: "keys", position: "positions", src: "positions", tgt: "positions" }[axis] ?? axis;
+  return side ? `${side === "src" ? "source" : "target"} ${words}${side === "tgt" && axis !== "key" ? " (reads → writes)" : ""}` : words;
+}
+
+/** A mean over heads as a matrix. @param {import("./page.js").App} app @param {string} address @returns {import("./matrix.js").Matrix | null} */
+export function meanMatrix(app, address) {
+  const first = tapMatrix(app, address), tap = app.record.at(address);
+  if (!first || !tap) return null;
+  const heads = sizeAlong(tap, "heads");
+  const value = (/** @type {number} */ r, /** @type {number} */ c) => {
+    let sum = 0;
+    for (let head = 0; head < heads; head += 1) sum += numberAt(tap, { ...first.cells(r, c), heads: head });
+    return sum / heads;
+  };
+  return { ...first, value, was: null, title: `${address}, mean of ${heads} heads` };
+}
+
+/** @param {Blob} blob @param {string} name */
+function save(blob, name) {
+  const link = /** @type {HTMLAnchorElement} */ (element("a", { href: URL.createObjectURL(blob), download: name }));
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+/** A picture's markup that stands alone: styles written into it. @param {Element} picture */
+export function svgText(picture) {
+  const copy = /** @type {SVGElement} */ (picture.cloneNode(true));
+  copy.querySelectorAll(".cursor, .band").forEach((one) => one.remove());
+  const from = [picture, ...picture.querySelectorAll("*")].filter((one) => !one.matches(".cursor, .band"));
+  [copy, ...copy.querySelectorAll("*")].forEach((one, at) => {
+    const style = getComputedStyle(from[at]);
+    const kept = ["fill", "stroke", "stroke-width", "opacity", "font-size", "font-family", "font-weight"].map((key) => `${key}:${style.getPropertyValue(key)}`);
+    one.setAttribute("style", kept.join(";"));
+  });
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  return new XMLSerializer().serializeToString(copy);
+}
+
+/** @param {Element} picture @param {string} name */
+export function exportSvg(picture, name) {
+  save(new Blob([svgText(picture)], { type: "image/svg+xml" }), `${name}.svg`);
+}
+
+/** @param {Element} picture @param {string} name */
+export async function exportPng(picture, name) {
+  const image = new Image(), box = picture.getBoundingClientRect();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(picture))}`;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.round(2 * box.width);
+  canvas.height = Math.round(2 * box.height);
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  context.fillStyle = getComputedStyle(document.body).backgroundColor;
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.toBlob((blob) => blob && save(blob, `${name}.png`));
+}
+
+/** A matrix as CSV: a head row of column labels, a label before each row, numbers that are exactly the float32.
+ * @param {import("./matrix.js").Matrix} matrix @param {(value: number) => string} number */
+export function csvText(matrix, number) {
+  const quote = (/** @type {string} */ text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+  const lines = [["", ...Array.from({ length: matrix.columns }, (_, column) => quote(matrix.columnLabel(column)))].join(",")];
+  for (let row = 0; row < matrix.rows; row += 1) {
+    const values = Array.from({ length: matrix.columns }, (_, column) => number(matrix.value(row, column)));
+    lines.push([quote(matrix.rowLabel(row)), ...values].join(","));
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+/** @param {import("./matrix.js").Matrix} matrix @param {string} name @param {(value: number) => string} number */
+export function exportCsv(matrix, name, number) {
+  save(new Blob([csvText(matrix, number)], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
+}
+

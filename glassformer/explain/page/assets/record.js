@@ -1,0 +1,121 @@
+// @ts-check
+/** A record: every tap of one pass over one sentence, with axes, values and tokens. Recorded or computed, the same. */
+import { sideOf } from "./addresses.js";
+
+/**
+ * @typedef {{address?: string, axes: string[], shape: number[], data: Float32Array | null, ids?: Float32Array, kept?: number}} Tap
+ * @typedef {{source: string, target: string, forced: boolean, src_ids: number[], tgt_in_ids: number[], tgt_out_ids: number[],
+ *   src_tokens: string[], tgt_in_tokens: string[], tgt_out_tokens: string[], derivation: any}} Sentence
+ */
+
+export class PassRecord {
+  /** @param {Sentence} sentence @param {Map<string, Tap>} taps @param {string[]} vocab */
+  constructor(sentence, taps, vocab) {
+    this.sentence = sentence;
+    this.taps = taps;
+    this.vocab = vocab;
+  }
+
+  /** @param {string} address @returns {Tap | undefined} a tap with values */
+  at(address) {
+    const tap = this.taps.get(address);
+    return tap && tap.data ? tap : undefined;
+  }
+
+  /** @param {string} address */
+  has(address) {
+    return this.taps.has(address);
+  }
+
+  /** One number. @param {string} address @param {Record<string, number>} cells index along each axis; 0 where absent */
+  value(address, cells) {
+    const tap = this.at(address);
+    return tap && tap.data ? numberAt(tap, cells) : NaN;
+  }
+
+  /** The tokens along an axis, or null. @param {string} address @param {string} axis @returns {string[] | null} */
+  tokens(address, axis) {
+    if (axis === "vocab") return this.vocab;
+    const side = sideOf(address, axis);
+    return side === null ? null : side === "src" ? this.sentence.src_tokens : this.sentence.tgt_in_tokens;
+  }
+
+  /** What stands beside a row or a column: a token, `reads → writes` along target queries, or an index.
+   * @param {string} address @param {string} axis @param {number} index */
+  label(address, axis, index) {
+    const tokens = this.tokens(address, axis);
+    if (!tokens) return String(index);
+    if (sideOf(address, axis) === "tgt" && axis !== "key") {
+      return `${tokens[index]} → ${this.sentence.tgt_out_tokens[index] ?? "?"}`;
+    }
+    return tokens[index] ?? String(index);
+  }
+}
+
+/** @param {Tap} tap @param {Record<string, number>} cells */
+export function numberAt(tap, cells) {
+  let at = 0;
+  for (let axis = 0; axis < tap.axes.length; axis += 1) at = at * tap.shape[axis] + (cells[tap.axes[axis]] ?? 0);
+  if (tap.ids && tap.kept !== undefined) return cutNumber(tap, cells);
+  return tap.data ? tap.data[at] : NaN;
+}
+
+/** A number of a vocabulary that was cut to its most probable entries; NaN for one of the others.
+ * @param {Tap} tap @param {Record<string, number>} cells */
+function cutNumber(tap, cells) {
+  const kept = tap.kept ?? 0;
+  const row = cells[tap.axes[tap.axes.length - 2]] ?? 0;
+  for (let place = 0; place < kept; place += 1) {
+    if (tap.ids?.[row * kept + place] === cells.vocab) return tap.data?.[row * (kept + 1) + place] ?? NaN;
+  }
+  return NaN;
+}
+
+/** The entries of one row along the vocabulary, and the sum of those left out.
+ * @param {Tap} tap @param {number} row @returns {{ids: ArrayLike<number> | null, values: Float32Array, rest: number}} */
+export function vocabularyRow(tap, row) {
+  const data = /** @type {Float32Array} */ (tap.data);
+  if (!tap.ids || tap.kept === undefined) {
+    const size = tap.shape[tap.shape.length - 1];
+    return { ids: null, values: data.subarray(row * size, (row + 1) * size), rest: 0 };
+  }
+  const start = row * (tap.kept + 1);
+  return {
+    ids: tap.ids.subarray(row * tap.kept, (row + 1) * tap.kept),
+    values: data.subarray(start, start + tap.kept),
+    rest: data[start + tap.kept],
+  };
+}
+
+/** @param {string} text base64 @returns {ArrayBuffer} */
+export function fromBase64(text) {
+  const decode = /** @type {any} */ (Uint8Array).fromBase64;
+  if (decode) return decode.call(Uint8Array, text).buffer;
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < binary.length; at += 1) bytes[at] = binary.charCodeAt(at);
+  return bytes.buffer;
+}
+
+/** Everything that the page was written with. @param {Document} page */
+export function readEmbedded(page) {
+  const about = JSON.parse(page.getElementById("record")?.textContent ?? "{}");
+  const numbers = new Float32Array(fromBase64(page.getElementById("values")?.textContent ?? ""));
+  const records = about.sentences.map((/** @type {any} */ sentence) => {
+    /** @type {Map<string, Tap>} */
+    const taps = new Map();
+    for (const tap of sentence.taps) {
+      const wide = tap.kept === undefined ? 0 : tap.kept + 1 - tap.shape[tap.shape.length - 1];
+      const shape = wide ? [...tap.shape.slice(0, -1), tap.kept + 1] : tap.shape;
+      const size = shape.reduce((/** @type {number} */ a, /** @type {number} */ b) => a * b, 1);
+      const rows = size / (tap.kept === undefined ? 1 : tap.kept + 1);
+      taps.set(tap.address, {
+        address: tap.address, axes: tap.axes, shape: tap.shape, kept: tap.kept,
+        data: tap.offset === null ? null : numbers.subarray(tap.offset, tap.offset + size),
+        ids: tap.kept === undefined ? undefined : numbers.subarray(tap.ids, tap.ids + rows * tap.kept),
+      });
+    }
+    return new PassRecord(sentence, taps, about.vocab);
+  });
+  return { about, records };
+}

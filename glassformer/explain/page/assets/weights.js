@@ -1,0 +1,55 @@
+// @ts-check
+/** Weights as `explain/page/weights.py` packs them: a safetensors file, int8 matrices with a scale for each row. */
+
+const SCALE = "scale/"; // before the name of an int8 matrix: the name of its scales
+
+/** float32 of each float16, by its bits: a table of 65,536. @type {Float32Array | null} */
+let halves = null;
+
+function halfTable() {
+  if (halves) return halves;
+  halves = new Float32Array(65536);
+  for (let bits = 0; bits < 65536; bits++) {
+    const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    if (exponent === 31) halves[bits] = fraction ? NaN : sign * Infinity;
+    else halves[bits] = sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24);
+  }
+  return halves;
+}
+
+/** @type {Record<string, (bytes: ArrayBuffer) => Float32Array>} */
+const READERS = {
+  F32: (bytes) => new Float32Array(bytes),
+  F16: (bytes) => {
+    const table = halfTable();
+    return Float32Array.from(new Uint16Array(bytes), (bits) => table[bits]);
+  },
+  BF16: (bytes) => new Float32Array(Uint32Array.from(new Uint16Array(bytes), (bits) => bits << 16).buffer),
+  I8: (bytes) => Float32Array.from(new Int8Array(bytes)),
+};
+
+/** Every weight by its name, as float32. @param {Uint8Array} file @returns {Map<string, {shape: number[], data: Float32Array}>} */
+export function readWeights(file) {
+  const length = Number(new DataView(file.buffer, file.byteOffset).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(file.subarray(8, 8 + length)));
+  delete header.__metadata__;
+  /** @type {Map<string, {shape: number[], data: Float32Array}>} */
+  const found = new Map();
+  for (const [name, { dtype, shape, data_offsets: [start, stop] }] of Object.entries(header)) {
+    if (!READERS[dtype]) throw new Error(`${name}: holds ${dtype}, expected one of ${Object.keys(READERS).join(", ")}.`);
+    found.set(name, { shape, data: READERS[dtype](file.slice(8 + length + start, 8 + length + stop).buffer) });
+  }
+  for (const key of [...found.keys()].filter((one) => one.startsWith(SCALE))) {
+    const { shape, data } = /** @type {any} */ (found.get(key.slice(SCALE.length))), scales = found.get(key)?.data ?? [];
+    for (let at = 0; at < data.length; at++) data[at] *= scales[Math.floor(at / shape[1])];
+    found.delete(key);
+  }
+  return found;
+}
+
+/** @param {string} text @returns {Uint8Array} */
+export function fromBase64(text) {
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
+  return bytes;
+}

@@ -1,0 +1,112 @@
+// @ts-check
+/** The worker: answers `{id, call, args}` with `{id, result}` or `{id, error}`. `load` comes first. */
+
+import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
+import { createModel } from "./model.js";
+import { beam, greedy } from "./search.js";
+import { createTokenizer } from "./tokenizer.js";
+import { fromBase64, readWeights } from "./weights.js";
+
+/** @typedef {import("./model.js").Recording} PassRecord */
+/** @typedef {{config: any, weights: string | Uint8Array, tokenizers: {src: any, tgt: any}, decode?: any}} Living */
+
+/** What one page computes with; `calls` are what it answers. */
+export class PageWorker {
+  constructor() {
+    /** @type {import("./model.js").Transformer | null} */
+    this.loaded = null;
+    /** @type {{src: import("./tokenizer.js").Tokenizer, tgt: import("./tokenizer.js").Tokenizer} | null} */
+    this.tokenizers = null;
+    /** @type {PassRecord | null} */
+    this.last = null;
+  }
+
+  get model() {
+    if (!this.loaded) throw new Error("load: expected before every other call.");
+    return this.loaded;
+  }
+
+  /** What `page/weights.py` packs. Answers with the number of parameters. @param {Living} living */
+  load({ config, weights, tokenizers }) {
+    this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
+    const src = createTokenizer(tokenizers.src);
+    this.tokenizers = { src, tgt: tokenizers.tgt === null ? src : createTokenizer(tokenizers.tgt) };
+    return { parameters: this.loaded.parameters };
+  }
+
+  /** @param {"src" | "tgt"} side */
+  tokenizer(side) {
+    if (!this.tokenizers) throw new Error("load: expected before every other call.");
+    return this.tokenizers[side];
+  }
+
+  /** @param {"src" | "tgt"} side @param {string} text */
+  encodeText(side, text) {
+    return this.tokenizer(side).encode(text);
+  }
+
+  /** @param {"src" | "tgt"} side @param {number[]} ids */
+  decodeIds(side, ids) {
+    return { text: this.tokenizer(side).decode(ids), tokens: ids.map((id) => this.tokenizer(side).label(id)) };
+  }
+
+  /** One pass with teacher forcing: its record, which the attributions then use. @param {number[]} srcIds @param {number[]} tgtInIds @param {{edits?: any[], srcMask?: any}} [options] @returns {PassRecord} */
+  pass(srcIds, tgtInIds, options = {}) {
+    this.last = { taps: new Map() };
+    this.model.forward(srcIds, tgtInIds, { ...options, record: this.last });
+    return this.last;
+  }
+
+  /** @param {number[]} srcIds @param {import("./search.js").SearchOptions} [options] */
+  greedy(srcIds, options) {
+    return greedy(this.model, srcIds, options);
+  }
+
+  /** @param {number[]} srcIds @param {import("./search.js").SearchOptions} [options] */
+  beam(srcIds, options) {
+    return beam(this.model, srcIds, options);
+  }
+
+  /** @param {number[]} srcIds @param {number[]} tgtInIds @param {number} id @param {{edits?: any[], srcMask?: any}} [options] */
+  occlusion(srcIds, tgtInIds, id, options) {
+    return occlusion(this.model, srcIds, tgtInIds, id, options);
+  }
+
+  /** Of the last `pass`, like the two that follow. @param {number} position @param {number} id @param {any[]} [edits] */
+  directLogits(position, id, edits) {
+    return directLogits(this.model, this.record, position, id, edits);
+  }
+
+  /** @param {number} position @param {any[]} [edits] */
+  runnerUp(position, edits) {
+    return runnerUp(this.model, this.record, position, edits);
+  }
+
+  /** @param {number} position @param {{k?: number, edits?: any[]}} [options] */
+  logitLens(position, options) {
+    return logitLens(this.model, this.record, position, options);
+  }
+
+  get record() {
+    if (!this.last) throw new Error("pass: expected before an attribution, which explains the last one.");
+    return this.last;
+  }
+
+  /** The answer to one message. @param {{id: unknown, call: string, args?: unknown[]}} message @returns {{id: unknown, result?: unknown, error?: string}} */
+  answer({ id, call, args = [] }) {
+    const method = CALLS.has(call) ? /** @type {any} */ (this)[call] : null;
+    if (!method) return { id, error: `call: found ${call}, expected one of ${[...CALLS].join(", ")}.` };
+    try {
+      return { id, result: method.apply(this, args) };
+    } catch (error) {
+      return { id, error: error instanceof Error ? error.message : String(error) };
+    }
+  }
+}
+
+const CALLS = new Set(["load", "encodeText", "decodeIds", "pass", "greedy", "beam", "occlusion", "directLogits", "runnerUp", "logitLens"]);
+
+if (typeof WorkerGlobalScope !== "undefined" && self instanceof WorkerGlobalScope) {
+  const worker = new PageWorker();
+  self.onmessage = ({ data }) => self.postMessage(worker.answer(data));
+}

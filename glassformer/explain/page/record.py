@@ -1,0 +1,165 @@
+"""The recorded trace as the page reads it: an index of taps in JSON, and one block of little-endian float32.
+
+The page shows one sentence at a time, so each sentence has its own taps, with a batch of 1. Axes are those of the
+taps. Of a trace with more than ``MOST_NUMBERS``, one sentence is kept whole; the others name what they leave out.
+"""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.axes import LEGEND
+from glassformer.config import ModelConfig
+from glassformer.explain.page.mathml import to_mathml
+from glassformer.explain.tap_entries import story_of
+from glassformer.explain.walk_data import WalkData
+from glassformer.text import Derivation
+from glassformer.trace import Step
+
+MOST_NUMBERS = 7_000_000
+"""The float32 numbers of one page: 28 MB, and 37 MB in base64."""
+_MOST_PROBABLE = 50
+_MOST_STATES = 40  # of one word: together they grow with the square of its length
+_VOCABULARY_WIDE = ("output_projection.logits", "output_projection.probabilities")
+_KEPT_OF_EVERY_SENTENCE = (
+    ".weights",
+    ".residual",
+    ".memory",
+    ".with_positions",
+    "decoder.output",
+    "src_mask",
+    "causal_mask",
+)
+
+
+@dataclass(frozen=True)
+class Tap:
+    """One tap of one sentence: ``value`` is None where it was left out, ``ids`` those that a cut vocabulary keeps."""
+
+    address: str
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    value: Tensor | None
+    ids: Tensor | None = None
+
+
+class Block:
+    """Numbers end to end; ``add`` says where they begin, counted in numbers."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, value: Tensor) -> int:
+        """Append the tensor's numbers as float32, which holds masks and ids exactly, too."""
+        start = self._size
+        self._parts.append(value.detach().cpu().to(torch.float32).contiguous().numpy().astype("<f4").tobytes())
+        self._size += value.numel()
+        return start
+
+    def to_base64(self) -> str:
+        """The whole block."""
+        return base64.b64encode(b"".join(self._parts)).decode("ascii")
+
+
+def record_mapping(walk: WalkData, block: Block, chosen: int = 0) -> dict[str, Any]:
+    """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``.
+
+    ``chosen`` is the sentence that is kept whole where the trace is too large for one page.
+    """
+    numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
+    cut = numbers > MOST_NUMBERS
+    sentences = [
+        _sentence(walk, row, block, whole=not cut or row == chosen, cut_vocabulary=cut)
+        for row in range(len(walk.sentences.sources))
+    ]
+    addresses = dict.fromkeys(step.address for step in walk.trace)
+    return {
+        "format": "glassformer page",
+        "version": 1,
+        "config": asdict(walk.config),
+        "sentences": sentences,
+        "vocab": list(walk.sentences.vocab),
+        "stories": {address: _story(address, walk.config) for address in addresses},
+        "legend": {word: {"meaning": axis.meaning, "symbol": axis.symbol} for word, axis in LEGEND.items()},
+    }
+
+
+def _story(address: str, config: ModelConfig) -> dict[str, str]:
+    story = story_of(address, config)
+    return {**asdict(story), "mathml": to_mathml(story.equation)}
+
+
+def _sentence(walk: WalkData, row: int, block: Block, *, whole: bool, cut_vocabulary: bool) -> dict[str, Any]:
+    sentences = walk.sentences
+    forced = sentences.tgt_derivations
+    taps = _taps(walk.trace, row, len(sentences.sources), whole=whole, cut_vocabulary=cut_vocabulary)
+    return {
+        "source": sentences.sources[row],
+        "target": sentences.targets[row],
+        "forced": forced is not None,
+        "src_ids": sentences.batch.src_ids[row].tolist(),
+        "tgt_in_ids": sentences.batch.tgt_in_ids[row].tolist(),
+        "tgt_out_ids": sentences.batch.tgt_out_ids[row].tolist(),
+        "src_tokens": list(sentences.src_tokens[row]),
+        "tgt_in_tokens": list(sentences.tgt_in_tokens[row]),
+        "tgt_out_tokens": list(sentences.tgt_out_tokens[row]),
+        "derivation": derivation_mapping(sentences.src_derivations[row]),
+        "taps": [_tap_mapping(tap, block) for tap in taps],
+    }
+
+
+def _tap_mapping(tap: Tap, block: Block) -> dict[str, Any]:
+    mapping: dict[str, Any] = {"address": tap.address, "axes": tap.axes, "shape": tap.shape}
+    if tap.ids is not None:
+        mapping["ids"] = block.add(tap.ids)
+        mapping["kept"] = tap.ids.shape[-1]
+    mapping["offset"] = None if tap.value is None else block.add(tap.value)
+    return mapping
+
+
+def _taps(trace: Iterable[Step], row: int, rows: int, *, whole: bool, cut_vocabulary: bool) -> Iterable[Tap]:
+    for step in trace:
+        if step.address.startswith("text."):
+            continue
+        value = _row(step, row, rows)
+        kept = whole or step.address.endswith(_KEPT_OF_EVERY_SENTENCE) or step.address in _VOCABULARY_WIDE
+        if cut_vocabulary and kept and step.address in _VOCABULARY_WIDE:
+            yield _cut_vocabulary(step, value)
+        else:
+            yield Tap(step.address, step.axes, tuple(value.shape), value if kept else None)
+
+
+def _row(step: Step, row: int, rows: int) -> Tensor:
+    if "batch" not in step.axes or step.value.shape[step.axes.index("batch")] != rows:
+        return step.value
+    return step.value.narrow(step.axes.index("batch"), row, 1)
+
+
+def _cut_vocabulary(step: Step, value: Tensor) -> Tap:
+    """The most probable entries, with one more number for each row: the sum of the others."""
+    best = value.topk(min(_MOST_PROBABLE, value.shape[-1]), dim=-1)
+    rest = value.sum(-1, keepdim=True) - best.values.sum(-1, keepdim=True)
+    return Tap(step.address, step.axes, tuple(value.shape), torch.cat([best.values, rest], -1), best.indices)
+
+
+def derivation_mapping(derivation: Derivation) -> dict[str, Any]:
+    """How a text became tokens, as plain values."""
+    return {
+        "normalised": derivation.normalised,
+        "pre_tokens": [
+            {
+                "text": part.text,
+                "symbols": list(part.symbols),
+                "steps": [str(step) for step in part.steps],
+                "states": [list(state) for state in part.states()] if len(part.steps) <= _MOST_STATES else [],
+                "tokens": list(part.tokens),
+                "ids": list(part.ids),
+            }
+            for part in derivation.pre_tokens
+        ],
+    }  # fmt: skip

@@ -1,0 +1,77 @@
+"""What a page computes with: configuration, weights and tokenizers of a model, as ``assets/worker.js`` loads them.
+
+The weights are a safetensors file in base64. Each is stored in the smallest form that gives exactly its float32
+numbers: int8 rows with a scale for each row, float16, bfloat16, or float32. So a model that was read from a small
+file takes little room again, and the page computes with the very numbers that PyTorch has.
+"""
+
+import base64
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoint import weights_of
+from glassformer.config import DecodeConfig
+from glassformer.model import Transformer
+from glassformer.text import Tokenizer
+
+MOST_PARAMETERS = 10_000_000
+"""Larger models would make the page slow to open and to compute; it then shows what was recorded."""
+
+_SCALE = "scale/"  # before the name of an int8 matrix: the name of its scales, as in a checkpoint
+_INT8_LIMIT = 127
+
+
+def count_parameters(model: Transformer) -> int:
+    """The numbers that a page of this model would carry; a tied matrix counts once."""
+    return sum(weight.numel() for weight in weights_of(model).values())
+
+
+def pack_model(
+    model: Transformer, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, decode: DecodeConfig
+) -> dict[str, Any]:
+    """The argument of the worker's ``load``; a target tokenizer that is the source's is None."""
+    tgt = None if tgt_tokenizer.digest == src_tokenizer.digest else tgt_tokenizer.json
+    return {
+        "config": model.config.to_mapping(),
+        "decode": decode.to_mapping(),
+        "tokenizers": {"src": src_tokenizer.json, "tgt": tgt},
+        "weights": base64.b64encode(pack_weights(model)).decode("ascii"),
+    }
+
+
+def pack_weights(model: Transformer) -> bytes:
+    """A safetensors file of the model's weights, each in the smallest form that loses nothing."""
+    from safetensors.torch import save
+
+    packed: dict[str, Tensor] = {}
+    for name, weight in weights_of(model).items():
+        packed |= _pack(name, weight.cpu().float().contiguous())
+    return save(packed)
+
+
+def _pack(name: str, weight: Tensor) -> dict[str, Tensor]:
+    if weight.ndim == 2 and (rows := _int8_rows(weight)) is not None:
+        return {name: rows[0], f"{_SCALE}{name}": rows[1]}
+    for kind in (torch.float16, torch.bfloat16):
+        if torch.equal(weight.to(kind).float(), weight):
+            return {name: weight.to(kind)}
+    return {name: weight}
+
+
+def _int8_rows(weight: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Whole numbers and a scale for each row whose products are exactly the weight; None if there are none.
+
+    The scale was a row's greatest absolute value / 127, which its product with 127, rounded, gives back up to a bit.
+    """
+    first = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _INT8_LIMIT
+    numbers, scales = torch.zeros_like(weight), first.clone()
+    missing = torch.ones(len(weight), dtype=torch.bool)
+    for towards in (first, torch.full_like(first, torch.inf), torch.zeros_like(first)):
+        scale = torch.nextafter(first, towards)
+        whole = (weight / scale[:, None]).round()
+        fits = missing & (whole * scale[:, None] == weight).all(dim=1)
+        numbers[fits], scales[fits] = whole[fits], scale[fits]
+        missing &= ~fits
+    return None if missing.any() else (numbers.to(torch.int8), scales)

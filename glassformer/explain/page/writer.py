@@ -1,0 +1,100 @@
+"""The page's file: assets inlined, the record embedded, so that a browser opens it from disk without a network.
+
+Browsers load neither modules nor workers from ``file://``. The modules stand in an import map of ``data:`` URLs; what
+the worker runs is laid end to end as one classic script, which the page makes a Blob of.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from glassformer.explain.page.record import Block, record_mapping
+from glassformer.explain.walk_data import WalkData
+
+_ASSETS = files("glassformer.explain.page") / "assets"
+_IMPORT = re.compile(r'(?P<before>\b(?:from|import)\s+)"\./(?P<name>[\w-]+\.js)"')
+_IMPORT_LINE = re.compile(r"^import\b.*?;\s*$", re.MULTILINE | re.DOTALL)
+_EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULTILINE)
+_START = "page.js"
+_WORKER = ("weights.js", "model.js", "tokenizer.js", "search.js", "attribution.js", "worker.js")
+_SHARED = "weights.js"  # read by the page, too, to show weights
+
+
+def page_html(walk: WalkData, *, title: str = "glassformer", run: str = "", **living: Any) -> str:
+    """The page of a walk as one HTML text; ``living`` are further JSON scripts by name, with ``None`` for absent."""
+    block = Block()
+    record = {**record_mapping(walk, block), "run": run}
+    scripts = [_json_script("record", record), _script("values", "application/base64", block.to_base64())]
+    scripts += [_json_script(name, value) for name, value in living.items() if value is not None]
+    if any(value is not None for value in living.values()):
+        scripts.append(_script("worker-source", "text/plain", escape_script(_worker_source())))
+    return _PAGE.format(
+        title=escape(f"{title}: {walk.sentences.sources[0]}"[:120]),
+        css=_read("page.css"),
+        import_map=_import_map(),
+        scripts="\n".join(scripts),
+        start=_START,
+    )
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' data: blob:; \
+style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>
+{css}
+</style>
+<script type="importmap">{import_map}</script>
+</head>
+<body>
+<div id="app"><noscript>This page computes and draws with JavaScript, which is switched off.</noscript></div>
+{scripts}
+<script type="module">import "page/{start}";</script>
+</body>
+</html>
+"""
+
+
+def escape_script(text: str) -> str:
+    """Text that cannot end the script element that holds it; JavaScript and the page read it as it was."""
+    return re.sub(r"<(?=/script|script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
+
+
+def _json_script(name: str, value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _script(name, "application/json", text.replace("<", "\\u003c"))
+
+
+def _script(name: str, kind: str, text: str) -> str:
+    return f'<script type="{kind}" id="{name}">{text}</script>'
+
+
+def _read(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _import_map() -> str:
+    """Each module under a bare name, since a module in a ``data:`` URL has no neighbours to be relative to."""
+    names = sorted(entry.name for entry in _ASSETS.iterdir() if entry.name.endswith(".js"))
+    names = [name for name in names if name not in _WORKER or name == _SHARED]
+    return json.dumps({"imports": {f"page/{name}": _data_url(_read(name)) for name in names}})
+
+
+def _data_url(source: str) -> str:
+    source = _IMPORT.sub(r'\g<before>"page/\g<name>"', source)
+    return "data:text/javascript;base64," + base64.b64encode(source.encode()).decode("ascii")
+
+
+def _worker_source(names: Iterable[str] = _WORKER) -> str:
+    """The modules that compute, as one script without imports and exports."""
+    return "\n".join(_EXPORT.sub("", _IMPORT_LINE.sub("", _read(name))) for name in names)

@@ -1,0 +1,1 @@
+"""Models and tokenizers of other tools, in and out."""

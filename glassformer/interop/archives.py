@@ -1,0 +1,86 @@
+"""Zip files of others, .npz included: their members are read under limits, and nothing in them is unpickled.
+
+A name that leads out of the archive, a member that inflates without end and an array of Python objects are refused.
+"""
+
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.errors import CheckpointError
+
+MOST_MEMBERS = 10_000
+LARGEST_TOTAL = 8 * 2**30  # bytes of all members together
+_FREE, _MOST_GROWTH = 64 * 2**20, 50  # bytes that may be of any growth, and how many times the file beyond
+
+
+def open_archive(path: Path) -> zipfile.ZipFile:
+    """A zip file whose members stay inside it and are of bounded size; ``CheckpointError`` that names it if not."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise CheckpointError(f"{path}: cannot be read as a zip file: {error}. It may be cut short.") from error
+    try:
+        _check_members(archive, path)
+    except CheckpointError:
+        archive.close()
+        raise
+    return archive
+
+
+def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
+    members = archive.infolist()
+    if len(members) > MOST_MEMBERS:
+        raise CheckpointError(f"{path}: has {len(members):,} members, expected at most {MOST_MEMBERS:,}.")
+    for member in members:
+        name = member.filename
+        if name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
+            raise CheckpointError(f"{path}: holds {name!r}, which leads out of it. Expected plain names.")
+    total = sum(member.file_size for member in members)
+    limit = min(LARGEST_TOTAL, max(_FREE, _MOST_GROWTH * path.stat().st_size))
+    if total > limit:
+        raise CheckpointError(f"{path}: would inflate to {total:,} bytes, expected at most {limit:,}.")
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """The bytes of a member; ``CheckpointError`` if it is damaged."""
+    try:
+        return archive.read(name)
+    except (OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
+        raise CheckpointError(f"{archive.filename}: {name}: is damaged: {error}.") from error
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+    """The arrays of an .npz file by name."""
+    with open_archive(path) as archive:
+        return dict(_arrays(archive, path))
+
+
+def _arrays(archive: zipfile.ZipFile, path: Path) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
+    for name in archive.namelist():
+        if name.endswith(".npy"):
+            try:
+                yield name.removesuffix(".npy"), _array(read_member(archive, name))
+            except ValueError as error:
+                raise CheckpointError(f"{path}: {name}: {error}.") from error
+
+
+def _array(data: bytes) -> npt.NDArray[np.generic]:
+    """The array of an .npy file; ``ValueError`` if its header promises other data than there is, or objects."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_fortran, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("holds Python objects, which would be unpickled, expected numbers")
+    count = 1
+    for length in shape:
+        count *= length
+    if count * dtype.itemsize != len(data) - stream.tell():
+        raise ValueError(f"is of shape {shape}, which is not what it holds")
+    values = np.frombuffer(data, dtype, count, stream.tell())
+    return values.reshape(shape, order="F" if is_fortran else "C")

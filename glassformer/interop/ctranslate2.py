@@ -1,0 +1,214 @@
+"""A model as a CTranslate2 directory: the same weights under the names of CTranslate2's specification.
+
+What CTranslate2 does not compute is refused with the setting's name. Three things are always written, because
+CTranslate2 would have something else in their place: the table of positions, the tokens of all ids, and an output
+bias so low for <pad> and <s> that no output holds them.
+
+The directory also has the run's tokenizers, for the ``tokenizers`` library. What ``encode(text).tokens`` of the
+source's returns, with </s> at the end, is what ``ctranslate2.Translator`` takes.
+"""
+
+import json
+import secrets
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glassformer.config import ModelConfig
+from glassformer.errors import ConfigError, StorageError
+from glassformer.files import make_directory, remove, sync
+from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from glassformer.model import Transformer
+    from glassformer.run_directory import LoadedRun
+
+QUANTIZATIONS = ("int8", "int8_float32", "int8_bfloat16", "int8_float16", "int16", "float16", "bfloat16", "float32")
+TOKENIZER_FILES = ("source_tokenizer.json", "target_tokenizer.json")
+NEEDED = "CTranslate2 is not installed. Install it: pip install 'glassformer[fast]'"
+_BANNED = -1e4  # as a logit; float16 has it too
+
+
+def export_ctranslate2(run: "LoadedRun", directory: Path, quantization: str | None = None) -> None:
+    """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all.
+
+    Raises ``ConfigError`` for a setting that CTranslate2 does not have and for an unknown ``quantization``,
+    ``StorageError`` if the directory cannot be written or holds something.
+    """
+    check_supported(run.model.config, quantization)
+    tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
+    temporary = directory.with_name(f".{directory.name}.{secrets.token_hex(8)}.writing")
+    try:
+        if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+            raise StorageError(f"{directory}: exists, expected a new or an empty directory. Name another one.")
+        make_directory(directory.parent)
+        src, tgt = map(vocabulary, tokenizers)
+        convert(run.model, (src, tgt), temporary, quantization=quantization)
+        for name, tokenizer in zip(TOKENIZER_FILES, tokenizers, strict=True):
+            (temporary / name).write_text(with_eos(tokenizer), encoding="utf-8")
+        for path in (*temporary.iterdir(), temporary):
+            sync(path)
+        temporary.replace(directory)
+        sync(directory.parent)
+    except OSError as error:
+        raise StorageError(f"{directory}: cannot be written: {error.strerror or error}.") from error
+    finally:
+        if temporary.exists():
+            remove(temporary)
+
+
+def vocabulary(tokenizer: Tokenizer) -> list[str]:
+    """The token of each id, as the ``tokenizers`` library has it."""
+    return [tokenizer.entry(number) for number in range(tokenizer.size)]
+
+
+def with_eos(tokenizer: Tokenizer) -> str:
+    """The tokenizer as JSON of the ``tokenizers`` library, which ends each text with </s>."""
+    values, eos = json.loads(tokenizer.json), CONTROL_TOKENS[EOS_ID]
+    values["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": eos, "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {eos: {"id": eos, "ids": [EOS_ID], "tokens": [eos]}},
+    }
+    return json.dumps(values, ensure_ascii=False)
+
+
+def check_supported(config: ModelConfig, quantization: str | None = None) -> None:
+    """Raise ``ConfigError`` unless CTranslate2 computes what these settings say."""
+    expected: dict[str, Collection[Any]] = {
+        "positions": ("sinusoidal", "learned", "relative", "rotary"), "d_v": (config.d_k,),
+    }  # fmt: skip
+    for name, values in expected.items():
+        if getattr(config, name) not in values:
+            known = " or ".join(map(repr, values))
+            raise ConfigError(
+                f"model.{name}: found {getattr(config, name)!r}, but CTranslate2 has only {known}. Use the torch "
+                "engine, which has all."
+            )
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise ConfigError(
+            f"quantization: found {quantization!r}, expected one of {', '.join(QUANTIZATIONS)}. Choose one."
+        )
+
+
+def convert(
+    model: "Transformer",
+    vocabularies: tuple[Sequence[str], Sequence[str]],
+    directory: Path,
+    *,
+    quantization: str | None = None,
+    banned: Collection[int] = (),
+) -> None:
+    """Write a CTranslate2 model with these tokens of source and target, which has no tokenizers.
+
+    No output holds the ids that are ``banned``, <pad> and <s>.
+    Without ``quantization`` the weights are float32, and can be quantized when they are loaded.
+    """
+    try:
+        from ctranslate2.converters import Converter
+    except ImportError as error:
+        raise ConfigError(NEEDED) from error
+
+    class FromGlassformer(Converter):  # type: ignore[misc]  # CTranslate2 has no types
+        def _load(self) -> Any:
+            return _specification(model, *vocabularies, banned)
+
+    FromGlassformer().convert(str(directory), quantization=quantization)
+
+
+def _specification(
+    model: "Transformer", src_vocabulary: Sequence[str], tgt_vocabulary: Sequence[str], banned: Collection[int]
+) -> Any:
+    from ctranslate2.specs import transformer_spec
+
+    config, shape = model.config, _shape(model.config)
+    encoder = transformer_spec.TransformerEncoderSpec(config.n_encoder_layers, config.n_heads, **shape)
+    decoder = transformer_spec.TransformerDecoderSpec(
+        config.n_decoder_layers, config.n_heads, alignment_layer=-1, alignment_heads=config.n_heads, **shape
+    )
+    specification = transformer_spec.TransformerSpec(encoder, decoder)
+    _fill_side(encoder, encoder.embeddings[0], model.src_embedding, model.encoder)
+    _fill_side(decoder, decoder.embeddings, model.tgt_embedding, model.decoder)
+    decoder.projection.weight = _array(model.output_projection.linear.weight)
+    decoder.projection.bias = _output_bias(model, banned)
+    specification.register_source_vocabulary(list(src_vocabulary))
+    specification.register_target_vocabulary(list(tgt_vocabulary))
+    settings = specification.config
+    settings.bos_token = settings.decoder_start_token = tgt_vocabulary[config.bos_id]
+    settings.eos_token, settings.unk_token = tgt_vocabulary[config.eos_id], tgt_vocabulary[UNK_ID]
+    settings.layer_norm_epsilon = config.norm_eps
+    return specification
+
+
+def _shape(config: ModelConfig) -> dict[str, Any]:
+    """What both sides are told of their layers."""
+    from ctranslate2.specs.common_spec import Activation
+
+    activation = {"relu": Activation.RELU, "gelu": Activation.GELU, "swish": Activation.SWISH}[config.activation]
+    shape: dict[str, Any] = {"pre_norm": config.norm == "pre", "activation": activation}
+    if config.positions == "relative":
+        shape["relative_position"] = True
+    if config.positions == "rotary":
+        shape |= {"rotary_dim": config.d_k, "rotary_interleave": True, "rotary_base": 10_000.0}
+    if config.heads_d_k != config.d_model:
+        shape["head_dim"] = config.d_k
+    return shape
+
+
+def _output_bias(model: "Transformer", banned: Collection[int]) -> "NDArray[Any]":
+    """The output bias, zeros if the model has none, and very low for pad, bos and ``banned``."""
+    import numpy as np
+
+    bias = model.output_projection.linear.bias
+    array = np.zeros(model.config.tgt_vocab, np.float32) if bias is None else _array(bias).copy()
+    array[[model.config.pad_id, model.config.bos_id, *banned]] = _BANNED
+    return array
+
+
+def _fill_side(side: Any, embeddings: Any, embedding: Any, stack: Any) -> None:
+    embeddings.weight = _array(embedding.tokens.weight)
+    side.scale_embeddings = embedding.scale != 1.0
+    if embedding.positions is not None:
+        side.position_encodings.encodings = _array(embedding.positions.table)
+    if stack.final_norm is not None:
+        _fill_norm(side.layer_norm, stack.final_norm)
+    for spec, layer in zip(side.layer, stack.layers, strict=True):
+        ours = layer.self_attention
+        _fill_linear(spec.self_attention.linear[0], ours.w_q, ours.w_k, ours.w_v)
+        _fill_linear(spec.self_attention.linear[1], ours.w_o)
+        _fill_norm(spec.self_attention.layer_norm, layer.self_attention_add_norm.norm)
+        if ours.relative is not None:
+            spec.self_attention.relative_position_keys = _array(ours.relative.key_table)
+            spec.self_attention.relative_position_values = _array(ours.relative.value_table)
+        if hasattr(layer, "cross_attention"):
+            ours = layer.cross_attention
+            _fill_linear(spec.attention.linear[0], ours.w_q)
+            _fill_linear(spec.attention.linear[1], ours.w_k, ours.w_v)
+            _fill_linear(spec.attention.linear[2], ours.w_o)
+            _fill_norm(spec.attention.layer_norm, layer.cross_attention_add_norm.norm)
+        _fill_linear(spec.ffn.linear_0, layer.feed_forward.w_1)
+        _fill_linear(spec.ffn.linear_1, layer.feed_forward.w_2)
+        _fill_norm(spec.ffn.layer_norm, layer.feed_forward_add_norm.norm)
+
+
+def _fill_linear(spec: Any, *linears: "nn.Linear") -> None:
+    """One matrix of several, laid one below the other."""
+    import numpy as np
+
+    spec.weight = np.concatenate([_array(linear.weight) for linear in linears])
+    biases = [_array(linear.bias) for linear in linears if linear.bias is not None]
+    if biases:
+        spec.bias = np.concatenate(biases)
+
+
+def _fill_norm(spec: Any, norm: Any) -> None:
+    spec.gamma, spec.beta = _array(norm.gain), _array(norm.bias)
+
+
+def _array(tensor: Any) -> "NDArray[Any]":
+    array: NDArray[Any] = tensor.detach().cpu().float().contiguous().numpy()
+    return array

@@ -1,0 +1,198 @@
+"""A model of another program as a run of ours: its weights, ids and tokenizers in our order.
+
+Two exact permutations do it. The width: others keep all sines of the position table before all cosines, the paper
+interleaves them, so that every axis of d_model is permuted. The ids: ours begin with <pad>, <s>, </s> and <unk>. A
+model whose targets start with another token, such as its padding, gets an <s> with that token's row. What is added to
+the vocabulary has an output bias so low that its probability is exactly 0.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoint import save_checkpoint
+from glassformer.config import ModelConfig, RunConfig
+from glassformer.errors import CheckpointError, RunError
+from glassformer.model.transformer import Transformer
+from glassformer.run_directory import WEIGHTS, RunDirectory
+from glassformer.text.sentencepiece import UNREACHABLE, SentencePieceModel
+from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
+from glassformer.version import __version__
+
+NEVER = -100.0  # the output bias of an added entry: e^-100 is lost beside any probability in float32
+SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
+OUT_BIAS = "output_projection.linear.bias"
+# The axis of d_model of each kind of weight, by the end of its name; other weights have none.
+_WIDTH_AXES = {
+    "tokens.weight": 1, "norm.gain": 0, "norm.bias": 0, "w_q.weight": 1, "w_k.weight": 1, "w_v.weight": 1,
+    "w_o.weight": 0, "w_o.bias": 0, "w_1.weight": 1, "w_2.weight": 0, "w_2.bias": 0, "linear.weight": 1,
+}  # fmt: skip
+
+
+def interleave(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of a model with sines before cosines, for one with both interleaved; names are ours."""
+    return {name: _permuted(name, value, inverse=False) for name, value in weights.items()}
+
+
+def separate(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of ``interleave``."""
+    return {name: _permuted(name, value, inverse=True) for name, value in weights.items()}
+
+
+def _permuted(name: str, value: Tensor, *, inverse: bool) -> Tensor:
+    axis = next((axis for end, axis in _WIDTH_AXES.items() if name.endswith(end)), None)
+    if axis is None:
+        return value
+    width = value.shape[axis]
+    order = torch.arange(width).view(2, width // 2).t().flatten()  # 0, half, 1, half + 1 ...
+    return value.index_select(axis, order.argsort() if inverse else order).contiguous()
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """One side's entries in the order of another program's ids, and which of them play which part."""
+
+    entries: Sequence[str]
+    pad: int
+    start: int
+    eos: int
+    unk: int
+    extra: tuple[str, ...] = ()
+    """Pieces that the tokenizer knows and the vocabulary does not: they are read as <unk>."""
+    adds_pad: bool = False
+    """Whether the other program has no padding among its entries."""
+    has_start: bool = False
+    """Whether id 1 there is <s>, even if targets start with another token."""
+
+    @property
+    def adds_start(self) -> bool:
+        """Whether <s> is an entry of its own here, and there another token's second part."""
+        return self.start in {self.pad, self.eos, self.unk}
+
+    def rows(self) -> list[int]:
+        """For each id of ours, the id there whose row it has."""
+        parts = [self.pad, self.start, self.eos, self.unk]
+        placed = {*parts, 1} if self.has_start else set(parts)
+        rest = [number for number in range(len(self.entries)) if number not in placed]
+        return [*parts, *rest, *[self.unk] * len(self.extra)]
+
+    def names(self) -> list[str]:
+        """The entry of each id of ours."""
+        rest = [self.entries[number] for number in self.rows()[len(CONTROL_TOKENS) :]]
+        rest = [*rest[: len(rest) - len(self.extra)], *self.extra]
+        return [*CONTROL_TOKENS, *(UNREACHABLE + entry if entry in CONTROL_TOKENS else entry for entry in rest)]
+
+    def added(self) -> list[int]:
+        """The ids of ours that no output of the other program may have."""
+        rows = self.rows()
+        return [
+            *([0] if self.adds_pad else []),
+            *([1] if self.adds_start else []),
+            *range(len(rows) - len(self.extra), len(rows)),
+        ]
+
+    @classmethod
+    def check(cls, entries: Sequence[str], where: str, **parts: int | None) -> None:
+        """Raise ``CheckpointError`` if one of the ``parts`` is no id of the entries."""
+        for name, number in parts.items():
+            if type(number) is not int or not 0 <= number < len(entries):
+                raise CheckpointError(
+                    f"{where}: {name}: found {number!r}, expected an id from 0 to {len(entries) - 1}."
+                )
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A run that is not on disk yet: every parameter by our name, settings, tokenizers, and where it came from."""
+
+    config: RunConfig
+    weights: dict[str, Tensor]
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    source: dict[str, Any] = field(default_factory=dict)
+
+    def model(self) -> Transformer:
+        """The model itself, in eval mode."""
+        model = Transformer(self.config.model)
+        for name, parameter in model.named_parameters():
+            parameter.data.copy_(self.weights[name])
+        return model.eval()
+
+    def write(self, directory: Path) -> None:
+        """Write a run; ``RunError`` if the directory holds something already."""
+        run = RunDirectory(directory)
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise RunError(f"{directory}: exists and is not empty, expected a new directory. Name another --run.")
+        run.create()
+        src, tgt = self.tokenizers
+        run.write_tokenizers(src, tgt)
+        state = {
+            "counters": {"update": 0, "epoch": 0}, "torch": torch.__version__,
+            "model": self.config.model.to_mapping(),
+            "src_tokenizer": src.digest, "tgt_tokenizer": tgt.digest,
+        }  # fmt: skip
+        save_checkpoint(run.final, 0, {WEIGHTS: self.weights}, state)
+        run.write_config(self.config, {"imported": self.source, "glassformer": __version__})
+
+
+def order_weights(
+    weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, tie: str, where: str
+) -> dict[str, Tensor]:
+    """Weights by our names, in another program's order, in ours: interleaved, with the rows of our ids.
+
+    Biases that are 0 everywhere are left out, where the model can do without. Raises ``CheckpointError`` for one that
+    is missing.
+    """
+    try:
+        found = interleave(weights)
+        rows = {SRC: src.rows(), TGT: tgt.rows(), OUT: tgt.rows()}
+        found |= {name: found[name][numbers] for name, numbers in rows.items() if name in found}
+        bias = found.get(OUT_BIAS, torch.zeros(len(tgt.entries)))[tgt.rows()]
+    except (KeyError, IndexError, RuntimeError) as error:
+        raise CheckpointError(f"{where}: the weights do not fit the settings: {error}.") from error
+    bias[tgt.added()] = NEVER
+    found[OUT_BIAS] = bias
+    if not bias.any():
+        del found[OUT_BIAS]
+    if tie == "all":
+        found.pop(TGT, None)
+    if tie != "none":
+        found.pop(OUT, None)
+    return _without_zero_biases(found)
+
+
+def _without_zero_biases(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    biases = [name for name in weights if name.endswith(("w_q.bias", "w_k.bias", "w_v.bias", "w_o.bias"))]
+    if any(bool(weights[name].any()) for name in biases):
+        return weights
+    return {name: value for name, value in weights.items() if name not in biases}
+
+
+def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str) -> None:
+    """Raise ``CheckpointError`` unless these are the parameters of such a model, by name and by shape."""
+    with torch.device("meta"):
+        expected = {name: tuple(value.shape) for name, value in Transformer(config).named_parameters()}
+    if odd := sorted(expected.keys() ^ weights.keys()):
+        kind = "has no" if odd[0] in expected else "has an unknown"
+        raise CheckpointError(f"{where}: {kind} weight for {odd[0]}, and {len(odd) - 1} more differ.")
+    for name, shape in expected.items():
+        if tuple(weights[name].shape) != shape:
+            raise CheckpointError(f"{where}: {name} is {tuple(weights[name].shape)}, the settings say {shape}.")
+        if not bool(weights[name].isfinite().all()):
+            raise CheckpointError(f"{where}: {name} holds numbers that are not finite.")
+
+
+def read_vocabularies(  # noqa: PLR0917  # both sides, and the parts of four entries
+    entries: Sequence[Sequence[str]], spm: Sequence[SentencePieceModel], pad: int, start: int, eos: int, unk: int
+) -> tuple[Vocabulary, Vocabulary]:
+    """The vocabularies of source and target; if both have the same entries, they get the same rows."""
+    for side in entries:
+        Vocabulary.check(side, "the vocabulary", pad=pad, start=start, eos=eos, unk=unk)
+    known = set(entries[0])
+    extra = tuple(piece for piece in spm[0].scores if piece not in known and piece not in CONTROL_TOKENS)
+    src = Vocabulary(entries[0], pad, start, eos, unk, extra)
+    joint = list(entries[0]) == list(entries[1])
+    return src, src if joint else Vocabulary(entries[1], pad, start, eos, unk)

@@ -1,0 +1,183 @@
+"""A run as a directory for Hugging Face's transformers: weights, settings, and a tokenizer.json.
+
+A post-norm run becomes a MarianMT, a pre-norm one a Pegasus: else they are one model. Both make their own
+sinusoids, all sines before all cosines, so that the weights are permuted; targets start with <s>, and no output holds
+<pad> or <s>.
+"""
+
+import json
+import secrets
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoint import weights_of
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.errors import ConfigError, RunError, StorageError
+from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, separate
+from glassformer.interop.transformers import ARCHITECTURE_OF, WEIGHTS_FILE, their_name, with_end
+from glassformer.model.transformer import Transformer
+from glassformer.run_directory import LoadedRun
+from glassformer.text.tokenizer import CONTROL_TOKENS
+
+BANNED = -1e4  # as a logit
+
+
+def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
+    """Write the run to a new directory; returns what a reader should know of it.
+
+    Raises ``ConfigError`` that names the setting that neither MarianMT nor Pegasus has, ``RunError`` if the directory
+    holds something, ``StorageError`` if it cannot be written.
+    """
+    check_exportable(run.config.model)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise RunError(f"{directory}: exists and is not empty, expected a new directory. Name another --out.")
+    temporary = directory.with_name(f".{directory.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        _write(run, temporary)
+        temporary.replace(directory)
+    except OSError as error:
+        raise StorageError(f"{directory}: cannot be written: {error.strerror}. Name another --out.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return _notes(run)
+
+
+def check_exportable(config: ModelConfig) -> None:
+    """Raise ``ConfigError`` for the first setting that neither MarianMT nor Pegasus has."""
+    target = ARCHITECTURE_OF[config.norm]
+    width = config.d_model // config.n_heads
+    known: dict[str, tuple[Any, ...]] = {
+        "positions": ("sinusoidal",), "norm_eps": (1e-5,), "d_k": (width,), "d_v": (width,),
+        "tie_embeddings": ("all", "target", "none") if config.norm == "post" else ("all",),
+        "d_model": (config.n_heads * width,), "pad_id": (0,), "bos_id": (1,), "eos_id": (2,),
+    }  # fmt: skip
+    for name, values in known.items():
+        if getattr(config, name) not in values:
+            raise ConfigError(
+                f"model.{name}: found {getattr(config, name)!r}, but {target}, which it would become, has only "
+                f"{' or '.join(map(repr, values))}. It cannot be exported to transformers."
+            )
+
+
+def export_weights(model: Transformer) -> dict[str, Tensor]:
+    """Every weight by the name, and in the order, that it has there; missing biases are zeros."""
+    config = model.config
+    ours = separate(weights_of(model))
+    src = ours.pop(SRC)
+    tgt = ours.pop(TGT, src)
+    out, bias = ours.pop(OUT, None), ours.pop(OUT_BIAS, torch.zeros(config.tgt_vocab))
+    theirs = {their_name(name): value for name, value in ours.items()}
+    for name in [name for name in theirs if name.endswith("_proj.weight")]:
+        theirs.setdefault(name.replace("weight", "bias"), torch.zeros(len(theirs[name])))
+    theirs["final_logits_bias"] = bias[None]
+    if config.tie_embeddings == "all":
+        theirs["model.shared.weight"] = src
+    else:
+        theirs |= {"model.encoder.embed_tokens.weight": src, "model.decoder.embed_tokens.weight": tgt}
+    if out is not None:
+        theirs["lm_head.weight"] = out
+    if config.norm == "pre":
+        theirs |= {f"model.{side}.embed_positions.weight": _sines_first(model) for side in ("encoder", "decoder")}
+    return {name: value.contiguous().clone() for name, value in theirs.items()}
+
+
+def transformers_model(model: Transformer, banned: Collection[int] = ()) -> Any:
+    """The model of Hugging Face's own class, in memory, in eval mode; no output holds <pad>, <s> or ``banned``."""
+    import transformers
+
+    check_exportable(model.config)
+    settings = model_settings(model.config)
+    name = ARCHITECTURE_OF[model.config.norm]
+    config = getattr(transformers, "MarianConfig" if model.config.norm == "post" else "PegasusConfig")(**settings)
+    made = getattr(transformers, name)(config)
+    weights = export_weights(model)
+    weights["final_logits_bias"][0, [model.config.pad_id, model.config.bos_id, *banned]] = BANNED
+    made.load_state_dict(weights, strict=False)  # tied matrices are there once
+    made.tie_weights()
+    return made.eval()
+
+
+def _sines_first(model: Transformer) -> Tensor:
+    table = model.src_embedding.positions.table  # type: ignore[union-attr]  # checked to be sinusoidal
+    return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+
+
+def _write(run: LoadedRun, directory: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file(export_weights(run.model), directory / WEIGHTS_FILE, {"format": "pt"})
+    files = {
+        "config.json": model_settings(run.config.model),
+        "generation_config.json": search_settings(run.config.decode, run.config.model),
+    }
+    for name, values in files.items():
+        _write_json(directory / name, values)
+    _write_tokenizer(directory, run.src_tokenizer.json, run.config.model)
+    if run.tgt_tokenizer.digest != run.src_tokenizer.digest:
+        (directory / "target").mkdir()
+        _write_tokenizer(directory / "target", run.tgt_tokenizer.json, run.config.model)
+
+
+def _write_json(path: Path, values: Any) -> None:
+    path.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _write_tokenizer(directory: Path, text: str, config: ModelConfig) -> None:
+    (directory / "tokenizer.json").write_text(with_end(text), encoding="utf-8")
+    pad, _, eos, unk = CONTROL_TOKENS
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.max_length,
+        "pad_token": pad, "eos_token": eos, "unk_token": unk, "clean_up_tokenization_spaces": False,
+    }  # fmt: skip
+    _write_json(directory / "tokenizer_config.json", settings)
+
+
+def model_settings(config: ModelConfig) -> dict[str, Any]:
+    """The ``config.json`` of such a model."""
+    return {
+        "architectures": [ARCHITECTURE_OF[config.norm]],
+        "model_type": "marian" if config.norm == "post" else "pegasus",
+        "is_encoder_decoder": True, "vocab_size": config.src_vocab, "decoder_vocab_size": config.tgt_vocab,
+        "share_encoder_decoder_embeddings": config.tie_embeddings == "all",
+        "tie_word_embeddings": config.tie_embeddings != "none", "d_model": config.d_model,
+        "encoder_layers": config.n_encoder_layers, "decoder_layers": config.n_decoder_layers,
+        "encoder_attention_heads": config.n_heads, "decoder_attention_heads": config.n_heads,
+        "encoder_ffn_dim": config.d_ff, "decoder_ffn_dim": config.d_ff,
+        "activation_function": config.activation, "max_position_embeddings": config.max_length,
+        "scale_embedding": config.scale_embedding, "dropout": config.dropout, "attention_dropout": 0.0,
+        "activation_dropout": 0.0, "num_hidden_layers": config.n_encoder_layers, "static_position_embeddings": True,
+        "normalize_before": config.norm == "pre", "add_final_layer_norm": config.norm == "pre",
+        "pad_token_id": config.pad_id, "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
+        "decoder_start_token_id": config.bos_id, "forced_eos_token_id": None, "dtype": "float32",
+    }  # fmt: skip
+
+
+def search_settings(options: DecodeConfig, config: ModelConfig) -> dict[str, Any]:
+    """The ``generation_config.json``: the search of the run as far as Hugging Face has it."""
+    return {
+        "num_beams": options.beam, "length_penalty": options.length_penalty,
+        "early_stopping": {"beam": True, "heuristic": False, "never": "never"}[options.early_stopping],
+        "no_repeat_ngram_size": options.no_repeat_ngram,
+        "max_length": config.max_length if options.max_length_a else min(options.max_length_b + 1, config.max_length),
+        "bad_words_ids": [[config.pad_id], [config.bos_id]],
+        "pad_token_id": config.pad_id, "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
+        "decoder_start_token_id": config.bos_id, "forced_eos_token_id": None,
+    }  # fmt: skip
+
+
+def _notes(run: LoadedRun) -> list[str]:
+    notes = []
+    if run.config.decode.length_norm == "gnmt" and run.config.decode.length_penalty:
+        notes.append(
+            "Hugging Face divides scores by length^α and has no other way. For the same outputs set "
+            "decode.length_norm = power here."
+        )
+    if run.tgt_tokenizer.digest != run.src_tokenizer.digest:
+        notes.append("The target's tokenizer is in target/; pipeline() knows only the source's.")
+    return notes

@@ -1,0 +1,159 @@
+"""What a training came to, in words: how many held-out sentences are right, what is typically wrong, what would help.
+
+Everything is counted on the validation sentences that the final model translated, and read from metrics.jsonl. The
+thresholds, and what was measured with them, are in docs/training.md.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+NEAR = 2  # words that may be wrong in a sentence that is nearly right, and at most a third of it
+TOO_SHORT, TOO_LONG = 0.6, 1.7  # times the words of the reference
+SOMETHING_ELSE = 0.4  # the share of the reference's words that occurs in an output about something else
+LITTLE_GAIN = 0.1  # nats that the validation loss falls in the second half of a training that has learned its pairs
+_FEW = 100  # sentences, whose shares are off by ten points easily
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A held-out source, the model's output and the reference."""
+
+    source: str
+    output: str
+    reference: str
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the output is the reference."""
+        return self.output == self.reference
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is right but for one or two words."""
+        return 0 < self.wrong_words <= min(NEAR, len(self.reference.split()) // 3)
+
+    @property
+    def wrong_words(self) -> int:
+        """How many words must be replaced, put in or taken out to make the reference of the output."""
+        output, reference = self.output.split(), self.reference.split()
+        edits = SequenceMatcher(None, output, reference, autojunk=False).get_opcodes()
+        return sum(max(to - start, ref_to - ref) for kind, start, to, ref, ref_to in edits if kind != "equal")
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How many sentences are exactly right, and how many have one or two wrong words, of how many."""
+
+    exact: int
+    near: int
+    sentences: int
+
+    @classmethod
+    def count(cls, examples: Sequence[Example]) -> "Shares":
+        """Count the examples."""
+        exact = sum(one.is_exact for one in examples)
+        near = sum(one.is_near for one in examples)
+        return cls(exact, near, len(examples))
+
+    def line(self) -> str:
+        """The counts and what they mean for a user."""
+        good = (self.exact + self.near) / self.sentences
+        meaning = next(words for least, words in _MEANINGS if good >= least)
+        return (
+            f"Of {self.sentences:,} held-out sentences, which this training has not seen, {self.exact:,} are exactly "
+            f"right and {self.near:,} are right but for one or two words. {meaning}"
+            + (" So few sentences give a rough picture only." if self.sentences < _FEW else "")
+        )
+
+
+_MEANINGS = (
+    (0.8, "For text of this kind, most translations need no more than a look."),
+    (0.5, "For text of this kind it writes drafts: half of them or more need little work."),
+    (0.2, "Read and correct every translation: most need work."),
+    (0.0, "It is not of use yet: few translations are near to right."),
+)
+
+
+def _repeats(one: Example) -> bool:
+    """Whether three words in a row occur more often than in the reference, which is how a model gets stuck."""
+    words, reference = one.output.split(), one.reference.split()
+    triples = [tuple(words[start : start + 3]) for start in range(len(words) - 2)]
+    known = {tuple(reference[start : start + 3]) for start in range(len(reference) - 2)}
+    return any(triples.count(triple) > 1 and triple not in known for triple in triples)
+
+
+def _length(one: Example) -> float:
+    return len(one.output.split()) / max(1, len(one.reference.split()))
+
+
+def _shared(one: Example) -> float:
+    reference = _words(one.reference)
+    return len(reference & _words(one.output)) / max(1, len(reference))
+
+
+def _copies(one: Example) -> bool:
+    """Whether the output has a longer word of the source that the reference has not."""
+    return any(len(word) > 3 for word in _words(one.output) & _words(one.source) - _words(one.reference))
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+# Each error with the test for it; of several that apply the first counts.
+_ERRORS: dict[str, Callable[[Example], bool]] = {
+    "a number is wrong": lambda one: sorted(_NUMBER.findall(one.output)) != sorted(_NUMBER.findall(one.reference)),
+    "words are repeated": _repeats,
+    "the end or a part is missing": lambda one: _length(one) < TOO_SHORT,
+    "something is added": lambda one: _length(one) > TOO_LONG,
+    "it says something else": lambda one: _shared(one) < SOMETHING_ELSE,
+    "words are left untranslated": _copies,
+    "single words are wrong or in another order": lambda _: True,
+}
+
+
+def count_errors(examples: Sequence[Example]) -> dict[str, list[Example]]:
+    """The examples that are not exact, by their kind of error, the most frequent kind first."""
+    found: dict[str, list[Example]] = {}
+    for one in examples:
+        if not one.is_exact:
+            found.setdefault(next(name for name, test in _ERRORS.items() if test(one)), []).append(one)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def advise(records: Sequence[Mapping[str, Any]], pairs: int) -> str:
+    """Whether more minutes or more pairs would help, from how the validation loss went (metrics.jsonl)."""
+    curve = [(record["update"], record["valid_loss"]) for record in records if "valid_loss" in record]
+    if len(curve) < 4:
+        return "It was too short to say what would help most: train longer first."
+    half = curve[-1][0] / 2
+    before = min(loss for update, loss in curve if update <= half or update == curve[0][0])
+    gain = before - min(loss for _, loss in curve)
+    if gain < LITTLE_GAIN:
+        return (
+            f"In the second half of the training its loss on held-out sentences hardly fell (by {gain:.2f}): it has "
+            f"learned what its {pairs:,} pairs teach. More pairs will help more than more minutes."
+        )
+    return (
+        f"In the second half of the training its loss on held-out sentences still fell (by {gain:.2f}): more minutes "
+        "will help, and more pairs too."
+    )
+
+
+def describe(examples: Sequence[Example], records: Sequence[Mapping[str, Any]], pairs: int) -> list[str]:
+    """The lines that end a training: what is right, what is wrong, and what would help."""
+    lines = [Shares.count(examples).line()]
+    errors = count_errors(examples)
+    if errors:
+        lines.append("Typical errors, each with an example:")
+        for name, wrong in list(errors.items())[:3]:
+            shortest = min(wrong, key=lambda one: len(one.reference))
+            lines.append(
+                f"  {name} ({len(wrong):,}): {shortest.output!r} for {shortest.source!r}, expected "
+                f"{shortest.reference!r}"
+            )
+    return [*lines, advise(records, pairs)]

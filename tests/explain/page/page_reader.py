@@ -1,0 +1,29 @@
+"""A written page read back: its JSON, and the numbers of each tap."""
+
+import base64
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+
+class PageReader:
+    """What a browser finds in the file."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.record: dict[str, Any] = json.loads(self.script("record"))
+        self.numbers = np.frombuffer(base64.b64decode(self.script("values")), dtype="<f4")
+
+    def script(self, name: str) -> str:
+        """The text of the script element with this id, as far as a browser reads it."""
+        found = re.search(rf'<script type="[^"]+" id="{name}">(.*?)</script', self.text, re.DOTALL | re.IGNORECASE)
+        assert found is not None, name
+        return found.group(1)
+
+    def value(self, sentence: int, address: str) -> np.ndarray:
+        """The numbers of a tap in its shape."""
+        tap = next(tap for tap in self.record["sentences"][sentence]["taps"] if tap["address"] == address)
+        size = int(np.prod(tap["shape"]))
+        return self.numbers[tap["offset"] : tap["offset"] + size].reshape(tap["shape"])

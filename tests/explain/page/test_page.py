@@ -1,0 +1,130 @@
+"""The page as a file: every number of the trace exactly, nothing from a network, and no text that becomes markup."""
+
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+from xml.dom import minidom
+
+import numpy as np
+import pytest
+from page_reader import PageReader
+from typer.testing import CliRunner
+
+from glassformer.cli.main import app
+from glassformer.errors import TraceError
+from glassformer.explain import walk
+from glassformer.explain.page import record
+from glassformer.explain.page.mathml import to_mathml
+from glassformer.explain.tap_entries import ENTRIES
+from glassformer.explain.tap_entries.entry import all_entries
+
+HOSTILE = '</script><script>alert(1)</script> <!-- \u202eevil\u202c שלום 👩‍👩‍👧 & "quotes" \x07'
+
+
+@pytest.fixture(scope="module")
+def page(walked) -> PageReader:
+    return PageReader(walked.to_page())
+
+
+def test_every_number_of_the_trace_is_in_the_page_exactly(walked, page):
+    for step in walked.trace:
+        if step.address.startswith("text."):
+            continue
+        for sentence in range(len(walked.sentences.sources)):
+            batched = "batch" in step.axes and step.shape[step.axes.index("batch")] > 1
+            expected = step.value[sentence : sentence + 1] if batched else step.value
+            assert np.array_equal(page.value(sentence, step.address), expected.float().numpy()), step.address
+
+
+def test_every_step_has_its_story_and_its_equation_in_mathml(walked, page):
+    for step in walked.steps:
+        story = page.record["stories"][step.address]
+        assert story["title"] == step.story.title
+        assert story["equation"] == step.story.equation
+        assert story["mathml"].startswith("<math>")
+
+
+def test_all_equations_are_well_formed_mathml_that_keeps_every_letter():
+    for _, _, entry in all_entries(ENTRIES):
+        for equation in (entry.equation, *(variant.equation for variant in entry.variants)):
+            written = minidom.parseString(to_mathml(equation))
+            shown = "".join(node.data for node in _texts(written))
+            assert set(re.findall(r"[A-Za-zα-ω]", equation)) <= set(shown), equation
+
+
+def _texts(node):
+    return (
+        [node] if node.nodeType == node.TEXT_NODE else [text for child in node.childNodes for text in _texts(child)]
+    )
+
+
+def test_a_fraction_a_root_and_scripts():
+    assert to_mathml("scores = Q Kᵀ / √d_k") == (
+        "<math><mrow><mi>scores</mi><mo>=</mo><mfrac><mrow><mi>Q</mi><mspace width=\"0.3em\"/><msup><mi>K</mi><mrow>"
+        "<mo>T</mo></mrow></msup></mrow><msqrt><msub><mi>d</mi><mrow><mi>k</mi></mrow></msub></msqrt></mfrac></mrow></math>"
+    )  # fmt: skip
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def test_the_page_fetches_nothing(page):
+    tags = _Tags()
+    tags.feed(page.text)
+    for tag, attributes in tags.found:
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "data:").startswith("data:"), (tag, attributes)
+    assert "default-src 'none'" in page.text
+
+
+def test_hostile_text_neither_ends_a_script_nor_starts_one(translator):
+    reader = PageReader(walk(translator, [HOSTILE], ["der"]).to_page())
+    plain = PageReader(walk(translator, ["der"], ["der"]).to_page())
+    counts = [len(re.findall("<script", text, re.IGNORECASE)) for text in (reader.text, plain.text)]
+    assert counts[0] == counts[1]
+    assert reader.record["sentences"][0]["source"] == HOSTILE
+
+
+def test_a_large_trace_keeps_one_sentence_whole_and_says_what_is_left_out(walked, monkeypatch):
+    monkeypatch.setattr(record, "MOST_NUMBERS", 10)
+    monkeypatch.setattr(record, "_MOST_PROBABLE", 3)
+    reader = PageReader(walked.to_page())
+    first, second = ({tap["address"]: tap for tap in one["taps"]} for one in reader.record["sentences"][:2])
+    assert all(tap["offset"] is not None for tap in first.values())
+    assert second["encoder.layers.0.self_attention.weights"]["offset"] is not None
+    assert second["encoder.layers.0.feed_forward.inner"]["offset"] is None
+    probabilities = first["output_projection.probabilities"]
+    assert probabilities["kept"] == 3
+    rows = reader.numbers[probabilities["offset"] :][: 4 * probabilities["shape"][1]].reshape(-1, 4)
+    assert np.allclose(rows.sum(-1), 1.0, atol=1e-6)
+
+
+def test_only_a_whole_forced_pass_makes_a_page(translator, searched):
+    with pytest.raises(TraceError, match="found a walk of kind 'generation'"):
+        searched.to_page()
+    with pytest.raises(TraceError, match="one whole pass"):
+        walk(translator, ["der"], ["der"], only="encoder.*").to_page()
+
+
+def test_the_command_writes_a_page_and_says_how_to_open_it(tmp_path):
+    out = tmp_path / "seen.html"
+    done = CliRunner().invoke(app, ["explore", "A man sleeps.", "--tgt", "Ein Mann schläft.", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert out.as_uri() in done.output.replace("\n", "")
+    sentence = PageReader(out.read_text(encoding="utf-8")).record["sentences"][0]
+    assert sentence["forced"]
+    assert sentence["target"] == "Ein Mann schläft."
+
+
+def test_each_module_says_what_it_is_and_is_typed():
+    assets = files("glassformer.explain.page") / "assets"
+    names = [entry.name for entry in assets.iterdir() if entry.name.endswith(".js")]
+    assert "page.js" in names
+    for name in names:
+        assert (assets / name).read_text(encoding="utf-8").startswith("// @ts-check\n/**"), name

@@ -1,0 +1,237 @@
+"""The page in a headless Chromium, opened from disk with the network blocked: what a person sees and does."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwright's Python client")
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding import Translator
+from glassformer.explain import Walk, walk
+from glassformer.model import Transformer
+from glassformer.text import Tokenizer
+
+pytestmark = pytest.mark.browser
+
+TEXT, TARGET = "I love you, too.", "Ich liebe dich auch."
+CHROMIUM = Path("/usr/bin/chromium")
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM.exists(), f"{CHROMIUM}: not there. `make browser` installs it."
+    with sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Walk:
+    return walk(Translator.load(), [TEXT])
+
+
+@pytest.fixture(scope="module")
+def bundled_file(bundled, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / "bundled.html"
+    bundled.to_page(path, run="en-de")
+    return path
+
+
+@contextmanager
+def opened(browser: Browser, path: Path, place: str = "", **options: Any) -> Iterator[Page]:
+    """The page at a place; it fails when anything is logged, thrown or fetched."""
+    context = browser.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **options})
+    page, troubles = context.new_page(), []
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("request", lambda request: troubles.append(request.url) if request.url.startswith("http") else None)
+    page.goto(f"{path.as_uri()}{place}")
+    page.wait_for_selector("#view .view")
+    yield page
+    context.close()
+    assert not troubles, troubles
+
+
+def number_of(text: str) -> float:
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bundled, bundled_file):
+    with opened(browser, bundled_file) as page:
+        band = page.inner_text("#band")
+        for token in (*bundled.sentences.src_tokens[0], *bundled.sentences.tgt_out_tokens[0]):
+            assert token in band
+        figure = page.inner_html("svg.figure")
+        assert "7 × 128" in figure
+        assert "6 × 6,000" in figure
+        assert "click any box or cell" in page.inner_text("#view")
+        shown = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0")
+        assert shown < 5000
+
+
+@pytest.fixture(scope="module", params=["pre", "post"])
+def small(request, tmp_path_factory) -> tuple[Walk, Path]:
+    """A small model of either norm order, with rotary positions in one and a learned table in the other."""
+    tokenizer = Tokenizer.train("words", [TEXT, TARGET], 40)
+    torch.manual_seed(3)
+    positions = {"pre": "rotary", "post": "learned"}[request.param]
+    config = ModelConfig(
+        src_vocab=tokenizer.size, tgt_vocab=tokenizer.size, d_model=12, n_heads=3, d_ff=10, n_encoder_layers=2,
+        n_decoder_layers=1, norm=request.param, positions=positions,
+    )  # fmt: skip
+    walked = walk(Translator(Transformer(config), tokenizer, tokenizer, DecodeConfig()), [TEXT], [TARGET])
+    path = tmp_path_factory.mktemp("small") / f"{request.param}.html"
+    walked.to_page(path)
+    return walked, path
+
+
+def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
+    walked, path = small
+    with opened(browser, path) as page:
+        for step in walked.trace:
+            if step.address.startswith("text.") or "vocab" in step.axes:
+                continue
+            index = tuple(size - 1 for size in step.shape)
+            cells = ",".join(
+                f"{axis}={at}" for axis, at in zip(step.axes, index, strict=True) if axis not in ("batch", "one")
+            )
+            page.evaluate("place => { location.hash = place }", f"{step.address}[{cells}]")
+            page.wait_for_function("place => window.glassformer.place.address === place", arg=step.address)
+            shown = number_of(page.inner_text("#view .value output"))
+            assert torch.tensor(shown, dtype=torch.float32) == step.value[index].float(), step.address
+
+
+def test_every_sum_shown_gives_the_number_that_it_explains(browser, small):
+    """Whatever is written as a sum of factors in the record agrees with the recorded number."""
+    walked, path = small
+    with opened(browser, path) as page:
+        for step in walked.trace:
+            if step.address.startswith(("text.", "choice.")) or "vocab" in step.axes:
+                continue
+            made = page.evaluate(
+                """([address, index]) => {
+                    const app = window.glassformer, tap = app.record.at(address), cells = {};
+                    tap.axes.forEach((axis, at) => { cells[axis] = index[at]; });
+                    const made = window.glassformer.originOf(app.context, address, cells);
+                    const products = made.terms.map((term) => term.product);
+                    return {kind: made.kind, total: products.reduce((a, b) => a + b, 0), terms: products.length,
+                            chosen: made.kind === "softmax" ? products[cells.key] : null,
+                            same: made.kind === "same" ? made.factors[0].value : null, missing: made.missing ?? ""};
+                }""",
+                [step.address, [size - 1 for size in step.shape]],
+            )
+            value = step.value[tuple(size - 1 for size in step.shape)].item()
+            if made["kind"] in ("dot", "sum") and made["terms"]:
+                assert made["total"] == pytest.approx(value, rel=1e-4, abs=1e-5), step.address
+            elif made["kind"] == "softmax" and made["total"]:
+                assert made["chosen"] / made["total"] == pytest.approx(value, abs=1e-6), step.address
+            elif made["kind"] == "same":
+                assert made["same"] == value, step.address
+
+
+PLACES = ["", "#text", "#next", "#attention", "#encoder", "#decoder.layers.3", "#encoder.layers.0.self_attention"]
+DEEP = "#decoder.layers.3.cross_attention.weights[heads=1,query=1,key=1]"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", [*PLACES, DEEP])
+def test_axe_finds_nothing_serious(browser, bundled_file, place, scheme):
+    with opened(browser, bundled_file, place, color_scheme=scheme) as page:
+        results = Axe().run(page).response["violations"]
+        serious = [f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
+                   for one in results if one["impact"] in ("serious", "critical")]  # fmt: skip
+        assert not serious, "\n".join(serious)
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1024, 768), (390, 844)])
+def test_nothing_is_wider_than_the_screen(browser, bundled_file, width, height):
+    with opened(browser, bundled_file, DEEP, viewport={"width": width, "height": height}) as page:
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_keyboard_alone_goes_from_a_matrix_to_a_number_and_up_again(browser, bundled, bundled_file):
+    with opened(browser, bundled_file, "#decoder.layers.3.cross_attention.weights[heads=1]") as page:
+        page.focus("svg.matrix")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#view .number")
+        weights = bundled["decoder.layers.3.cross_attention.weights"].value
+        assert torch.tensor(number_of(page.inner_text(".value output"))) == weights[0, 1, 1, 1]
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#view .number", state="detached")
+        page.keyboard.press("Escape")
+        page.keyboard.press("Escape")
+        page.wait_for_function("window.glassformer.place.address === 'decoder.layers.3.cross_attention'")
+        page.go_back()
+        page.wait_for_function("window.glassformer.place.address.endsWith('weights')")
+
+
+def test_a_click_on_a_cell_opens_it_and_a_factor_leads_on_to_the_text(browser, bundled_file):
+    with opened(browser, bundled_file, "#src_embedding.scaled[position=1,d_model=5]") as page:
+        page.click("a.factor")
+        page.wait_for_function("window.glassformer.place.address === 'src_embedding.embedded'")
+        assert "id of ▁love" in page.inner_text(".number")
+        page.click("a.factor")
+        page.wait_for_selector(".text-side")
+        assert "803" in page.inner_text(".text-side")
+
+
+def test_pointing_at_a_token_lights_it_everywhere_and_moves_nothing(browser, bundled_file):
+    with opened(browser, bundled_file) as page:
+        before = page.evaluate("document.querySelector('#view').getBoundingClientRect().top")
+        page.hover("#band [data-token='src:1']")
+        assert page.locator(".lit-token").count() > 2
+        assert page.evaluate("document.querySelector('#view').getBoundingClientRect().top") == before
+
+
+def test_temperature_and_top_k_change_the_shares_as_the_model_would(browser, bundled, bundled_file):
+    with opened(browser, bundled_file, "#next&step=2") as page:
+        page.fill("[data-lever=temperature]", "2")
+        page.fill("[data-lever=topK]", "3")
+        shown = [float(one.rstrip(" %")) for one in page.locator(".bars .share").all_inner_texts()[:3]]
+        logits = bundled["output_projection.logits"].value[0, 2] / 2
+        expected = logits.topk(3).values.softmax(-1) * 100
+        assert shown == pytest.approx(expected.tolist(), abs=0.06)
+
+
+@pytest.mark.parametrize("text", ["</script><b>x</b> & <!-- y", "שלום עולם", "👩‍👩‍👧 ok", "word " * 200, "\u202eevil"])  # fmt: skip
+def test_hostile_sentences_are_shown_as_text(browser, tmp_path, text):
+    tokenizer = Tokenizer.train("bpe", [TEXT, TARGET], 300)
+    torch.manual_seed(3)
+    config = ModelConfig(
+        src_vocab=tokenizer.size, tgt_vocab=tokenizer.size, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1,
+        n_decoder_layers=1, max_length=2048,
+    )  # fmt: skip
+    translator = Translator(Transformer(config), tokenizer, tokenizer, DecodeConfig())
+    path = tmp_path / "hostile.html"
+    walk(translator, [text], ["Ich"]).to_page(path)
+    with opened(browser, path, "#text") as page:
+        assert page.evaluate("document.querySelector('blockquote').textContent") == text
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.evaluate("location.hash = 'encoder.layers.0.self_attention.weights'")
+        page.wait_for_selector("svg.matrix")
+
+
+def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
+    with opened(browser, bundled_file, "#encoder.memory") as page:
+        with page.expect_download() as started:
+            page.click("text=CSV")
+        rows = Path(started.value.path()).read_text(encoding="utf-8").splitlines()[1:]
+        values = [[float(one) for one in re.sub(r'^"[^"]*",', "", row).split(",")] for row in rows]
+        assert torch.equal(torch.tensor(values, dtype=torch.float32), bundled["encoder.memory"].value[0])
+        for kind in ("SVG", "PNG"):
+            with page.expect_download() as started:
+                page.click(f".exports >> text={kind}")
+            assert Path(started.value.path()).stat().st_size > 1000

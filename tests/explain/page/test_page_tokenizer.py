@@ -1,0 +1,147 @@
+"""The page's tokenizers give the ids, labels, steps and texts of Python's, on ordinary and on hostile texts."""
+
+import json
+import sys
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from glassformer.bundled import BUNDLED
+from glassformer.run_directory import RunDirectory
+from glassformer.text import Tokenizer
+from glassformer.text.derivation import Lookup, Match, Merge, Segmentation
+from glassformer.text.tokenizer_kinds import KINDS
+
+IMPORT = 'import { createTokenizer } from "./tokenizer.js";'
+CORPUS = [
+    "I love you, too. Don't you?", "Ich liebe dich auch. Größe 42, Straße 7!", "Él no está aquí… ¿Dónde?", "Ελλάδα ΣΟΦΟΣ",
+    "東京 に 行く", "x = (a + b) < c && \"quoted\" 'single'", "we've they're it's I'll",
+] * 6  # fmt: skip
+TEXTS = [
+    "", " ", "  two  spaces ", "\t\n\r\n", "I love you, too.", "</s> <unk> <pad> <s>", "<" * 50, "a" * 2000, "ab" * 700,
+    "ΣΟΦΟΣ ΟΔΥΣΣΕΥΣ", "İstanbul ıI", "e\u0301 \u1e9b\u0323 \ufb01", "👩‍👩‍👧‍👦 🇩🇪 ☂️", "مرحبا بالعالم", "שלום", "a\u0085b\ufeffc\u2028d\u3000e",
+    "</script><script>alert(1)</script>", "\x00\x01\x7f\u200d", "\ud800 lone \udfff", "don't 'S 'll 're", "▁ typed ▁▁", "Don ' t n't do not",
+    "x²³ ½ Ⅷ ٣", "foo_bar-baz", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𠮷野家", "$100 + 5% = ^_^ `code` ~|", "__proto__ constructor toString",
+]  # fmt: skip
+STEPS = {Merge: "merge", Match: "match", Segmentation: "segmentation", Lookup: "lookup"}
+
+
+def tokenizer_of(kind: str, lowercase: bool) -> Tokenizer:
+    size = 700 if kind in ("bpe", "unigram") else 400
+    return Tokenizer.train(kind, CORPUS, size if kind != "unigram" else 200, lowercase=lowercase)
+
+
+def known_characters() -> st.SearchStrategy[str]:
+    """Characters of an old Unicode version: of later ones the library and Node.js know different sets."""
+    old = [
+        code for code in range(sys.maxunicode + 1) if unicodedata.ucd_3_2_0.category(chr(code)) not in ("Cn", "Cs")
+    ]
+    return st.one_of(st.sampled_from("abeIiστΣß 's<▁_.,!?\n\t<>"), st.sampled_from(old).map(chr))
+
+
+def generated(count: int) -> list[str]:
+    found: list[str] = []
+
+    @settings(max_examples=count, database=None, derandomize=True, deadline=None, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(st.text(known_characters(), max_size=40))
+    def collect(text: str) -> None:
+        found.append(text)
+
+    collect()
+    return found
+
+
+def expected(tokenizer: Tokenizer, text: str, *, steps: bool) -> dict[str, Any]:
+    ids = tokenizer.to_ids(text)
+    found: dict[str, Any] = {"ids": ids, "tokens": tokenizer.to_tokens(ids), "text": tokenizer.to_text(ids)}
+    if steps:
+        derivation = tokenizer.derive(text)
+        found["normalised"] = derivation.normalised
+        found["steps"] = [
+            {
+                "text": word.text, "symbols": list(word.symbols), "tokens": list(word.tokens), "ids": list(word.ids),
+                "steps": [{"step": STEPS[type(step)], **vars(step)} for step in word.steps],
+            }
+            for word in derivation.pre_tokens
+        ]  # fmt: skip
+    return found
+
+
+BODY = """
+  return data.tokenizers.map((json, at) => {
+    const tokenizer = createTokenizer(json);
+    return data.texts[at].map((text) => {
+      const { ids, tokens, normalised, steps } = tokenizer.encode(text), found = { ids, tokens, text: tokenizer.decode(ids) };
+      return data.steps ? { ...found, normalised, steps } : found;
+    });
+  });"""
+
+
+def rounded(value: Any) -> Any:
+    """With floats to 12 digits: the library reads those of a unigram vocabulary with another last bit."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
+def compare(run_js: Any, tokenizers: list[Tokenizer], texts: list[str], *, steps: bool) -> None:
+    given_ = [tokenizer.json for tokenizer in tokenizers]
+    found = run_js(IMPORT, BODY, {"tokenizers": given_, "texts": [texts] * len(given_), "steps": steps})
+    for tokenizer, of_tokenizer in zip(tokenizers, found, strict=True):
+        for text, one in zip(texts, of_tokenizer, strict=True):
+            wanted = json.loads(json.dumps(expected(tokenizer, text, steps=steps)))
+            assert rounded(one) == rounded(wanted), (tokenizer.kind, text)
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_every_kind_has_the_ids_labels_steps_and_texts_of_python(run_js, lowercase) -> None:
+    compare(run_js, [tokenizer_of(kind, lowercase) for kind in KINDS], TEXTS, steps=True)
+
+
+def test_ids_and_texts_of_generated_texts(run_js) -> None:
+    compare(run_js, [tokenizer_of(kind, False) for kind in KINDS], generated(300), steps=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_ids_and_steps_of_2000_generated_texts(run_js, lowercase) -> None:
+    compare(run_js, [tokenizer_of(kind, lowercase) for kind in KINDS], generated(2000), steps=True)
+
+
+def test_the_bundled_tokenizer(run_js) -> None:
+    tokenizer = RunDirectory(BUNDLED).load("cpu").src_tokenizer
+    compare(run_js, [tokenizer], [*CORPUS[:7], *TEXTS], steps=True)
+
+
+def changed(kind: str, path: str, value: object) -> dict[str, Any]:
+    parts = json.loads(tokenizer_of(kind, False).json)
+    *places, last = path.split(".")
+    part = parts
+    for place in places:
+        part = part[int(place)] if place.isdigit() else part[place]
+    part[last] = value
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("bpe", "model.dropout", 0.1), ("bpe", "model.magic", 1), ("unigram", "model.byte_fallback", True),
+        ("bpe", "normalizer.normalizers.0.type", "NFKC"), ("wordpiece", "decoder.cleanup", False),
+        ("unigram", "pre_tokenizer.pretokenizers.1.behavior", "Removed"), ("words", "decoder", {"type": "Fuse"}),
+        ("characters", "pre_tokenizer.pattern.String", "x"), ("bpe", "post_processor", {"type": "BertProcessing"}),
+        ("bpe", "model.type", "Other"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_refused_by_name(run_js, kind, path, value) -> None:
+    body = "try { createTokenizer(data); } catch (error) { return error.message; }"
+    message = run_js(IMPORT, body, changed(kind, path, value))
+    place = path.rpartition(".0.")[0] or path
+    assert message.startswith("tokenizer ")
+    assert path.split(".")[0] in message, place

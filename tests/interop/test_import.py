@@ -1,0 +1,274 @@
+"""A MarianMT directory becomes a run like any other, with the logits and the texts of Hugging Face."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from interop.marian_models import joint_vocabulary, sentencepiece, sentences, spm_bytes, transformers, write_marian
+from typer.testing import CliRunner
+
+from glassformer.cli.main import app
+from glassformer.config import DecodeConfig
+from glassformer.decoding import Translator
+from glassformer.errors import CheckpointError, ConfigError, RunError, TokenizerError
+from glassformer.explain.verify import prove
+from glassformer.explain.walk_kinds import WalkRequest
+from glassformer.interop.places import read_model
+from glassformer.interop.transformers import import_transformers
+from glassformer.run_directory import load_run
+
+TEXTS = sentences(6, 5)
+
+
+def largest_gap(theirs: Any, directory: Path, size: int = 0) -> float:
+    """The largest difference of log-probabilities, of entries that both have, over some random targets."""
+    imported = import_transformers(directory)
+    ours, entries = imported.model(), joint_vocabulary(size)
+    names = imported.tokenizers[0].entries()
+    there = {**{name: at for at, name in enumerate(entries)}, "<s>": theirs.config.decoder_start_token_id}
+    ids = [
+        there.get(name.removeprefix(" ").removeprefix("▁") if ">>" in name else name.removeprefix(" "), 1)
+        for name in names
+    ]
+    common = [at for at, name in enumerate(names) if at != 1 and at < len(entries) + 1]
+    src = torch.randint(4, len(names), (3, 9))
+    tgt = torch.randint(4, len(entries), (3, 7))
+    tgt[:, 0] = 1
+    table = torch.tensor(ids)
+    with torch.no_grad():
+        expected = theirs(input_ids=table[src], decoder_input_ids=table[tgt]).logits.log_softmax(-1)
+        found = ours(src, tgt).log_softmax(-1)
+    wanted = expected[..., table[common]]
+    return float(((found[..., common] - wanted).abs() / (1 + wanted.abs().max())).max())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"activation_function": "relu", "scale_embedding": False},
+        {"activation_function": "gelu", "share_encoder_decoder_embeddings": False},
+        {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False},
+        {"decoder_start_token_id": 0},
+    ],
+)  # fmt: skip
+def test_the_log_probabilities_are_those_of_hugging_face(changes, tmp_path):
+    model = write_marian(tmp_path, **changes)
+    assert largest_gap(model, tmp_path) < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_the_log_probabilities_of_random_models_are_those_of_hugging_face(seed, tmp_path):
+    chance = torch.Generator().manual_seed(seed)
+
+    def pick(*values: Any) -> Any:
+        return values[int(torch.randint(len(values), (1,), generator=chance))]
+
+    heads, joint = pick(1, 2, 4), pick(True, False)
+    model = write_marian(
+        tmp_path, seed=seed, d_model=heads * pick(2, 6, 16), encoder_attention_heads=heads, decoder_attention_heads=heads,
+        encoder_layers=pick(1, 2, 4), decoder_layers=pick(1, 3), scale_embedding=pick(True, False),
+        activation_function=pick("relu", "gelu", "swish"), share_encoder_decoder_embeddings=joint,
+        tie_word_embeddings=True if joint else pick(True, False),
+    )  # fmt: skip
+    assert largest_gap(model, tmp_path) < 1e-4
+
+
+@pytest.mark.slow
+def test_a_model_of_the_size_of_an_opus_mt_is_that_of_hugging_face(tmp_path):
+    model = write_marian(
+        tmp_path, size=58_101, d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
+        decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048, max_position_embeddings=512,
+    )  # fmt: skip
+    assert model.config.vocab_size == 58_101
+    with torch.no_grad():  # as large as those of a trained model
+        for name, weight in model.named_parameters():
+            if weight.ndim == 2 and "embed_positions" not in name:
+                weight.mul_(0.1)
+    model.save_pretrained(tmp_path)
+    assert largest_gap(model, tmp_path, 58_101) < 1e-4
+
+
+def test_ids_and_texts_are_those_of_sentencepiece(tmp_path):
+    write_marian(tmp_path)
+    src, tgt = import_transformers(tmp_path).tokenizers
+    there = transformers.MarianTokenizer.from_pretrained(tmp_path)
+    entries = {entry: at for at, entry in enumerate(joint_vocabulary())}
+    for text in [*sentences(200, 6), "", "  a  b ", "日本 ok", ">>deu<< Bado ki", "½ ﬁ"]:
+        labels = [name.removeprefix(" ") for name in (src.entries()[number] for number in src.to_ids(text))]
+        labels = [label.removeprefix("▁") if ">>" in label else label for label in labels]
+        assert [entries.get(label, 1) for label in labels] == there(text)["input_ids"][:-1], text
+        targets = there(text_target=text)["input_ids"][:-1]
+        if 1 not in targets and ">>" not in text:
+            assert tgt.to_text(tgt.to_ids(text)) == there.decode(targets, skip_special_tokens=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["en", "de"])
+def test_ten_thousand_lines_are_cut_as_sentencepiece_cuts_them(side, tmp_path):
+    import gzip
+
+    from glassformer.text.sentencepiece import SentencePieceModel
+    from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
+
+    data = Path(__file__).parents[3] / f"shared/data/multi30k/train.{side}.gz"
+    if not data.is_file():
+        pytest.skip("no Multi30k here")
+    lines = gzip.decompress(data.read_bytes()).decode().splitlines()[:10_000]
+    place = tmp_path / "m"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_prefix=str(place), vocab_size=4000, minloglevel=2
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_file=f"{place}.model")
+    model = SentencePieceModel.read(tmp_path / "m.model")
+    entries = [*CONTROL_TOKENS, *model.scores]
+    ours, places = Tokenizer(model.tokenizer_json(entries)), {entry: at for at, entry in enumerate(entries)}
+    for line in lines:
+        assert ours.to_ids(line) == [places.get(piece, 3) for piece in theirs.encode(line, out_type=str)]
+        assert 3 in ours.to_ids(line) or ours.to_text(ours.to_ids(line)) == theirs.decode(theirs.encode(line))
+
+
+def test_an_import_is_a_run_like_any_other(tmp_path):
+    write_marian(tmp_path / "theirs")
+    done = CliRunner().invoke(app, ["import", str(tmp_path / "theirs"), "--run", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert "MarianMTModel, post-norm" in done.output
+    translator = Translator.load(tmp_path / "run", device="cpu")
+    assert translator.config.beam == 3
+    assert (translator.config.length_norm, translator.config.early_stopping) == ("power", "heuristic")
+    found = translator.translate(TEXTS)
+    for batch in (translator.translate(TEXTS[:1]), translator.scored(TEXTS[:1], ["Bado ki."])):
+        assert batch
+    assert [one.text for one in found] == [translator.translate([text])[0].text for text in TEXTS]
+    made = WalkRequest(
+        run=tmp_path / "run", sources=TEXTS[:1], targets=["Bado ki."], generate=False, training=False, verify=True,
+        options={}, edits=[], only="*", device="cpu",
+    ).make()  # fmt: skip
+    assert prove(made.walk, made.translator.model).holds
+
+
+def test_a_run_is_not_written_over(tmp_path):
+    write_marian(tmp_path)
+    imported = import_transformers(tmp_path)
+    with pytest.raises(RunError, match="is not empty, expected a new directory"):
+        imported.write(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_translations_are_those_of_generate(tmp_path):
+    """With random weights every hypothesis is about as probable as the others: what differs would show."""
+    model = write_marian(tmp_path)
+    tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path)
+    imported = import_transformers(tmp_path)
+    translator = Translator(imported.model(), *imported.tokenizers, imported.config.decode)
+    texts = sentences(60, 9)
+    for options, theirs in (
+        (imported.config.decode, {}),
+        (DecodeConfig(beam=4, length_norm="power", length_penalty=1.3, early_stopping="beam", max_length_a=0, max_length_b=20),
+         {"num_beams": 4, "length_penalty": 1.3, "early_stopping": True}),
+        (DecodeConfig(beam=2, length_norm="power", length_penalty=0.5, early_stopping="never", max_length_a=0, max_length_b=20),
+         {"num_beams": 2, "length_penalty": 0.5, "early_stopping": "never"}),
+    ):  # fmt: skip
+        made = model.generate(
+            **tokenizer(texts, return_tensors="pt", padding=True), forced_eos_token_id=None, **theirs
+        )
+        expected = tokenizer.batch_decode(made, skip_special_tokens=True)
+        found = translator.translate(texts, options)
+        same = [
+            one.text == wanted or one.hypotheses[0].truncated for one, wanted in zip(found, expected, strict=True)
+        ]
+        assert sum(same) >= len(texts) - 1
+
+
+def test_pickled_weights_are_refused_with_the_command_that_converts_them(tmp_path):
+    model = write_marian(tmp_path)
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(RunError, match="would be unpickled") as caught:
+        read_model(str(tmp_path), print)
+    command = shlex.split(re.search(r"python -c .*", str(caught.value))[0])
+    subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
+    assert largest_gap(model, tmp_path) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"architectures": ["BartForConditionalGeneration"]}, ConfigError, "architectures: found 'BartFor"),
+        ({"activation_function": "tanh"}, ConfigError, "activation_function: found 'tanh'"),
+        ({"decoder_ffn_dim": 7}, ConfigError, "decoder_ffn_dim: found 7, expected 31"),
+        ({"normalize_embedding": True}, ConfigError, "normalize_embedding: found True"),
+        ({"encoder_layers": 3}, CheckpointError, "has no weight for encoder.layers.2"),
+        ({"decoder_start_token_id": 100_000}, CheckpointError, "start: found 100000, expected an id"),
+    ],
+)
+def test_what_cannot_be_ours_is_named(change, error, message, tmp_path):
+    write_marian(tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**settings, **change}))
+    with pytest.raises(error, match=message):
+        import_transformers(tmp_path)
+
+
+def test_missing_and_damaged_files_are_named(tmp_path):
+    write_marian(tmp_path / "whole")
+    for name, error, message in (
+        ("vocab.json", TokenizerError, "has no vocab.json"),
+        ("source.spm", TokenizerError, "has no source.spm"),
+        ("model.safetensors", RunError, "has no model.safetensors"),
+    ):
+        place = tmp_path / name
+        shutil.copytree(tmp_path / "whole", place)
+        (place / name).unlink()
+        with pytest.raises(error, match=message):
+            import_transformers(place)
+    for name, message in (("source.spm", "is not a SentencePiece model"), ("model.safetensors", "cannot be read")):
+        place = tmp_path / f"cut-{name}"
+        shutil.copytree(tmp_path / "whole", place)
+        (place / name).write_bytes((place / name).read_bytes()[:-1000])
+        with pytest.raises((TokenizerError, CheckpointError), match=message):
+            import_transformers(place)
+
+
+def test_what_is_no_model_is_said(tmp_path):
+    with pytest.raises(RunError, match="is no model that can be read"):
+        read_model(str(tmp_path), print)
+    with pytest.raises(RunError, match="there is no such file or directory"):
+        read_model(str(tmp_path / "nowhere"), print)
+
+
+def test_a_name_on_the_hub_needs_the_network(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(RunError, match="is no directory, and"):
+        read_model("Helsinki-NLP/no-such-model", lambda line: None)
+
+
+def test_other_kinds_of_sentencepiece_models_are_refused(tmp_path):
+    from glassformer.text.sentencepiece import SentencePieceModel
+
+    model = tmp_path / "m"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences(300, 3)),
+        model_prefix=str(model),
+        vocab_size=90,
+        model_type="bpe",
+        minloglevel=2,
+    )
+    with pytest.raises(TokenizerError, match="of type 'bpe', expected 'unigram'"):
+        SentencePieceModel.read(tmp_path / "m.model")
+    with pytest.raises(TokenizerError, match="is not a SentencePiece model"):
+        SentencePieceModel.from_bytes(spm_bytes(1)[:77])
+
+
+def test_an_import_can_be_read_as_one_checkpoint(tmp_path):
+    write_marian(tmp_path / "theirs")
+    import_transformers(tmp_path / "theirs").write(tmp_path / "run")
+    assert load_run(tmp_path / "run/final/update-00000000", "cpu").config.model.norm == "post"

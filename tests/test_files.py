@@ -1,0 +1,58 @@
+"""Writing files: whole or not at all, and never through a link that nobody named."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer.files import real_path, write_durably, write_output
+
+
+def write(path: Path, text: str = "new\n") -> None:
+    with write_output(path) as stream:
+        stream.write(text)
+
+
+def test_what_is_replaced_keeps_its_permissions_and_an_error_keeps_it(tmp_path: Path) -> None:
+    path = tmp_path / ("a" * 255)
+    path.write_text("old\n")
+    path.chmod(0o640)
+    write(path)
+    assert path.read_text() == "new\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    with pytest.raises(UnicodeEncodeError), write_durably(path) as stream:
+        stream.writelines(["half", "\ud800"])
+    assert path.read_text() == "new\n"
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_link_that_a_person_names_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    write(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new\n"
+
+
+def test_devices_and_pipes_are_written_to_and_stay_what_they_are(tmp_path: Path) -> None:
+    write(Path("/dev/null"))
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+    program = "from pathlib import Path\nfrom glassformer.files import write_output\nwith write_output(Path('/dev/stdout')) as s: s.write('x')"
+    with (tmp_path / "out").open("w") as out:
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "x"
+    with pytest.raises(OSError, match="No space left"):
+        write(Path("/dev/full"))
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True) as reader:
+        write(tmp_path / "pipe")
+        assert reader.communicate()[0] == "new\n"
+
+
+def test_a_loop_of_links_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert real_path(tmp_path / "loop").name == "loop"
+    with pytest.raises(OSError, match="symbolic links"):
+        write(tmp_path / "loop" / "x")
