@@ -211,7 +211,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("built")
     tree = home / "tree"
     tree.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, tree)
     shutil.copytree(ROOT / "glassformer", tree / "glassformer", ignore=shutil.ignore_patterns("__pycache__"))
     code = "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('..')"

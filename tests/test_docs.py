@@ -67,6 +67,16 @@ def test_generated_pages_are_what_the_code_says_and_links_lead_somewhere(generat
     assert generate.complaints() == []
 
 
+def test_outputs_in_the_readme_are_what_the_commands_print(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    outputs = importlib.import_module("outputs")
+    readme = text_of(BY_NAME["README.md"])
+    assert readme.count("<!-- output") == len(outputs._BLOCK.findall(readme)) >= 4
+    assert outputs.same(outputs.renew(readme), readme), "run python docs/outputs.py"
+    assert not outputs.same(readme.replace(" scores ", " score "), readme)
+    assert len(readme.splitlines()) <= 150
+
+
 def test_a_page_that_is_out_of_date_and_a_dead_link_are_named(generate, monkeypatch, tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()
