@@ -104,6 +104,11 @@ class Translator:
             confidence=Confidence.read(RunDirectory(Path(directories[0])).confidence_file),
         )
 
+    def __repr__(self) -> str:
+        models = f"ensemble of {len(self.models)}" if len(self.models) > 1 else "one model"
+        sizes = f"{self.src_tokenizer.size:,} source and {self.tgt_tokenizer.size:,} target tokens"
+        return f"Translator({models}, {sizes}, beam {self.config.beam})"
+
     def close(self) -> None:
         """End the worker processes, if there are any."""
         self._batches.engine.close()
