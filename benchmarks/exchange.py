@@ -2,7 +2,7 @@
 does fine-tuning an import give?
 
     python benchmarks/exchange.py --work DIR --train PAIRS.tsv.gz --minutes 8      # trains, and compares
-    python benchmarks/exchange.py --work DIR --train PAIRS.tsv.gz --test TEST      # TEST.en.gz and TEST.de.gz
+    python benchmarks/exchange.py --work DIR --run RUN --test TEST [--tune SRC TGT]  # TEST.en.gz and TEST.de.gz
 
 A MarianMT directory with random weights is imported, trained by ``train --init`` and exported again. Then 1,000
 sentences are translated by ``generate`` and by us with the same search. Two outputs that differ are a tie or rounding
@@ -26,6 +26,7 @@ from glassformer.interop.places import read_model
 from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.training.arguments import TrainRequest
+from glassformer.training.display import Display
 from glassformer.training.train import train
 
 SIZES = {
@@ -77,20 +78,21 @@ def make_marian(pairs: Path, directory: Path) -> None:
 def fit(run: Path, data: dict[str, Any], init: Path, *settings: str) -> None:
     """``glassformer train --init``."""
     request = TrainRequest.make(run=run, data=data, init=str(init), overrides=list(settings))
-    train(run, request.source, request.config, init=request.init)
+    train(run, request.source, request.config, Display(), init=request.init)
 
 
-def compare(run: Path, texts: list[str]) -> None:
+def compare(run: Path, exported: Path, texts: list[str]) -> None:
     """Our outputs beside those of ``generate``."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    exported = run.with_name("exported")
     if not exported.exists():
         export_transformers(load_run(run, "cpu"), exported)
     translator = Translator.load(run, device="cpu")
-    found = [one.text for one in translator.translate(texts)]
+    options = read_model(str(exported), print).config.decode  # the search of generation_config.json
+    found = [one.text for one in translator.translate(texts, options)]
     model = AutoModelForSeq2SeqLM.from_pretrained(exported)
-    src, tgt = (AutoTokenizer.from_pretrained(place) for place in (exported, exported / "target"))
+    targets = exported / "target" if (exported / "target").exists() else exported
+    src, tgt = (AutoTokenizer.from_pretrained(place) for place in (exported, targets))
     expected: list[str] = []
     for start in range(0, len(texts), 50):
         batch = src(texts[start : start + 50], return_tensors="pt", padding=True, return_token_type_ids=False)
@@ -98,7 +100,7 @@ def compare(run: Path, texts: list[str]) -> None:
     odd = [at for at, (one, other) in enumerate(zip(found, expected, strict=True)) if one != other]
     print(f"{len(texts) - len(odd)} of {len(texts)} translations are the same ({1 - len(odd) / len(texts):.2%})")
     for at in odd:
-        scores = [translator.scored([texts[at]], [text])[0].score for text in (found[at], expected[at])]
+        scores = [translator.scored([texts[at]], [text], options)[0].score for text in (found[at], expected[at])]
         kind = "tie or rounding" if abs(scores[0] - scores[1]) < 1e-3 else "otherwise"
         print(f"  {kind}: {scores[0]:.5f} {found[at]!r} / {scores[1]:.5f} {expected[at]!r}")
 
@@ -115,7 +117,8 @@ def bleu(run: Path, texts: list[str], references: list[str]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="where models are made")
-    parser.add_argument("--train", type=Path, required=True, help="pairs, separated by a tab")
+    parser.add_argument("--train", type=Path, help="pairs, separated by a tab, to train a model on")
+    parser.add_argument("--run", type=Path, help="or a model that is there")
     parser.add_argument("--minutes", type=float, default=8.0, help="of training")
     parser.add_argument("--test", type=Path, help="a test set; sentences of --train otherwise")
     parser.add_argument("--tune", type=Path, nargs=2, help="texts and translations to fine-tune on")
@@ -123,19 +126,20 @@ def main() -> None:
     options = parser.parse_args()
     work = options.work
     print(machine())
-    if not (work / "start").exists():
+    run = options.run or work / "run"
+    if options.run is None and not (work / "start").exists():
         make_marian(options.train, work / "marian")
         read_model(str(work / "marian"), print).write(work / "start")
-    if not RunDirectory(work / "run").final.exists():
+    if options.run is None and not RunDirectory(run).final.exists():
         limit = [f"train.max_minutes={options.minutes}", "train.peak_rate=1e-3", "train.warmup=200"]
-        fit(work / "run", {"pairs": str(options.train)}, work / "start", *limit, "train.metric=loss",
+        fit(run, {"pairs": str(options.train)}, work / "start", *limit, "train.metric=loss",
             "train.valid_translations=20")  # fmt: skip
     if options.test:
         texts, references = (read_lines(Path(f"{options.test}.{side}.gz")) for side in ("en", "de"))
     else:
         pairs = [line.split("\t")[:2] for line in read_lines(options.train)][-1000:]
         texts, references = ([pair[side] for pair in pairs] for side in (0, 1))
-    compare(work / "run", texts[:1000])
+    compare(run, work / "exported", texts[:1000])
     if options.tune:
         tune(work, options, texts, references)
 

@@ -19,6 +19,7 @@ from glassformer.documents import FileTranslator
 from glassformer.documents.placeholders import find_codes, lost_numbers
 from glassformer.text.formats.segment import Code
 
+DOUBT = "the translation is probably wrong"
 DEFAULT_JSON = Path(__file__).parent / "results" / "placeholders.json"
 # What stands for a thing, a person, or a count in a sentence.
 THINGS = [
@@ -76,7 +77,8 @@ def main() -> None:
             source.write_text("\n".join(texts), encoding="utf-8")
             report = FileTranslator(translator).translate(source, target)
             outputs = target.read_text("utf-8").split("\n")
-            flagged = {remark.line for remark in report.flagged}
+            # Whether a translation is good is another question than whether its placeholders are intact.
+            flagged = {one.line for one in report.flagged if not one.remark.startswith(DOUBT)}
             kept = [
                 placeholders_of(text) == placeholders_of(output) and not lost_numbers(text, output)
                 for text, output in zip(texts, outputs, strict=True)

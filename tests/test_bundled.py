@@ -152,7 +152,7 @@ def test_the_card_names_what_the_files_are() -> None:
 
 
 def test_the_card_names_those_who_wrote_the_sentences() -> None:
-    attribution = card().partition("## Data and attribution")[2].partition("\n## ")[0]
+    attribution = " ".join(card().partition("## Data and attribution")[2].partition("\n## ")[0].split())
     for name in ("https://tatoeba.org", "CC BY 2.0 FR", "creativecommons.org/licenses/by/2.0/fr", "CLDR", "Babel"):
         assert name in attribution
     assert "https://tatoeba.org" in card().partition("## Licence")[2]

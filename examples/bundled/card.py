@@ -65,14 +65,11 @@ words but for case, punctuation and names. The sentences themselves are not part
 ```sh
 python examples/bundled/pairs_large.py en-de-large.tsv.gz build/face
 OMP_NUM_THREADS=1 glassformer train --config examples/bundled/train_large.toml
-OMP_NUM_THREADS=1 glassformer train --config examples/bundled/trial_large.toml --set train.precision=bf16
-python examples/bundled/measure.py trial build/face/trial
-python examples/bundled/pack.py build/face/run
+{trial_commands}python examples/bundled/pack.py build/face/run
 ```
 
 Each line of `en-de-large.tsv.gz` has an English sentence of Tatoeba, a tab, and its German translation. Each command
-goes on where it was interrupted. The trial is a smaller model with a shorter training on the plain pairs, to compare
-with.
+goes on where it was interrupted.{trial}
 
 {training}
 
@@ -118,6 +115,11 @@ The weights are part of glassformer and licensed under the Apache License 2.0. T
 sentences: if you distribute them, name Tatoeba and its contributors, https://tatoeba.org, CC BY 2.0 FR, as above.
 """
 
+TRIAL_COMMANDS = """\
+OMP_NUM_THREADS=1 glassformer train --config examples/bundled/trial_large.toml --set train.precision=bf16
+python examples/bundled/measure.py trial build/face/trial
+"""
+TRIAL = " The trial is a smaller model with a shorter training on the plain pairs, to compare with."
 NAMES = {"bundled": "this model", "trial": "the trial", "previous": "the model before"}
 
 
@@ -130,6 +132,8 @@ def card(directory: Path, results: dict[str, Any]) -> str:
         sizes=_sizes(directory),
         **{f"n_{name}": f"{count:,}" for name, count in facts["pairs"].items()},
         median_words=facts["words"]["median"], most_words=facts["words"]["most"],
+        trial_commands=TRIAL_COMMANDS if "trial" in results else "",
+        trial=TRIAL if "trial" in results else "",
         training=_training(facts),
         search=ours["search"],
         scores=_scores(results),

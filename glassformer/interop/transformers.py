@@ -273,9 +273,9 @@ def _read_our_tokenizers(place: Path, settings: Mapping[str, Any]) -> tuple[Voca
     other = place / "target" / "tokenizer.json"
     tgt = load_tokenizer(other) if other.is_file() else src
     ids = [settings.get(f"{name}_token_id") for name in ("pad", "decoder_start", "eos")]
-    if ids[::2] != [0, 2] or ids[1] not in range(4):
+    if ids[0] not in {0, 1} or ids[1] not in range(4) or ids[2] != 2:
         raise TokenizerError(
-            f"{place}/config.json: pad, decoder_start and eos_token_id: found {ids}, expected 0, 1, 2, those of "
+            f"{place}/config.json: pad, decoder_start and eos_token_id: found {ids}, expected 0 or 1, 1, 2, those of "
             "tokenizer.json."
         )
     start = 1 if ids[1] is None else ids[1]

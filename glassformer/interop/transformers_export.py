@@ -22,7 +22,7 @@ from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, separate
 from glassformer.interop.transformers import ARCHITECTURE_OF, WEIGHTS_FILE, their_name, with_end
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import LoadedRun
-from glassformer.text.tokenizer import CONTROL_TOKENS
+from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
 
 BANNED = -1e4  # as a logit
 
@@ -130,12 +130,17 @@ def _write_json(path: Path, values: Any) -> None:
 
 def _write_tokenizer(directory: Path, text: str, config: ModelConfig) -> None:
     (directory / "tokenizer.json").write_text(with_end(text), encoding="utf-8")
-    pad, _, eos, unk = CONTROL_TOKENS
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.max_length,
-        "pad_token": pad, "eos_token": eos, "unk_token": unk, "clean_up_tokenization_spaces": False,
+        "pad_token": CONTROL_TOKENS[padding_of(config)], "eos_token": CONTROL_TOKENS[EOS_ID],
+        "unk_token": CONTROL_TOKENS[UNK_ID], "clean_up_tokenization_spaces": False,
     }  # fmt: skip
     _write_json(directory / "tokenizer_config.json", settings)
+
+
+def padding_of(config: ModelConfig) -> int:
+    """The id that pads there. Pegasus starts a target with its padding, and readers of it rely on that."""
+    return config.bos_id if config.norm == "pre" else config.pad_id
 
 
 def model_settings(config: ModelConfig) -> dict[str, Any]:
@@ -152,8 +157,9 @@ def model_settings(config: ModelConfig) -> dict[str, Any]:
         "activation_function": config.activation, "max_position_embeddings": config.max_length,
         "scale_embedding": config.scale_embedding, "dropout": config.dropout, "attention_dropout": 0.0,
         "activation_dropout": 0.0, "num_hidden_layers": config.n_encoder_layers, "static_position_embeddings": True,
-        "normalize_before": config.norm == "pre", "add_final_layer_norm": config.norm == "pre",
-        "pad_token_id": config.pad_id, "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
+        "normalize_before": config.norm == "pre", "normalize_embedding": False,
+        "add_final_layer_norm": config.norm == "pre",
+        "pad_token_id": padding_of(config), "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
         "decoder_start_token_id": config.bos_id, "forced_eos_token_id": None, "dtype": "float32",
     }  # fmt: skip
 
@@ -166,7 +172,7 @@ def search_settings(options: DecodeConfig, config: ModelConfig) -> dict[str, Any
         "no_repeat_ngram_size": options.no_repeat_ngram,
         "max_length": config.max_length if options.max_length_a else min(options.max_length_b + 1, config.max_length),
         "bad_words_ids": [[config.pad_id], [config.bos_id]],
-        "pad_token_id": config.pad_id, "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
+        "pad_token_id": padding_of(config), "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
         "decoder_start_token_id": config.bos_id, "forced_eos_token_id": None,
     }  # fmt: skip
 

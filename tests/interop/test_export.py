@@ -156,6 +156,32 @@ def test_ctranslate2_reads_the_release_and_scores_as_we_do(tmp_path):
         assert [token.removeprefix(" ") for token in one.hypotheses[0]] == expected
 
 
+@pytest.mark.parametrize("kind", ["imported", "pre-norm"])
+def test_ctranslate2s_own_converter_reads_what_we_import_and_export(kind, tmp_path):
+    """It starts each target of a Marian model from zeros and of a Pegasus from the padding, whatever config.json says."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    if kind == "imported":
+        write_marian(tmp_path / "theirs", activation_function="swish")
+        import_transformers(tmp_path / "theirs").write(tmp_path / "run")
+    else:
+        write_run(tmp_path / "run", norm="pre", activation="relu")
+        export_transformers(load_run(tmp_path / "run", "cpu"), tmp_path / "theirs")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ctranslate2.converters.TransformersConverter(str(tmp_path / "theirs")).convert(str(tmp_path / "ct2"))
+    theirs = ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu")
+    translator = Translator.load(tmp_path / "run", device="cpu")
+    src = translator.src_tokenizer
+    names = [name.removeprefix(" ") for name in src.entries()]
+    sources = [[*(names[number] for number in src.to_ids(text)), "</s>"] for text in TEXTS]
+    banned = [["<s>"], ["<pad>"]] if kind == "pre-norm" else None
+    found = theirs.translate_batch(sources, beam_size=1, max_decoding_length=20, suppress_sequences=banned)
+    greedy = translator.config.updated({"beam": 1, "max_length_a": 0.0, "max_length_b": 20})
+    for one, other in zip(found, translator.translate(TEXTS, greedy), strict=True):
+        ids = [number for number in other.hypotheses[0].ids if number != 2]
+        assert one.hypotheses[0] == [translator.tgt_tokenizer.entry(number).removeprefix(" ") for number in ids]
+
+
 def zip_of(directory: Path, path: Path) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for file in directory.iterdir():
