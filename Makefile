@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 MINUTES ?= 20
 
-.PHONY: help demo check fix test slow browser torture docs learn notebooks site bench
+.PHONY: help demo check fix test slow types browser torture docs learn notebooks site bench
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -23,6 +23,9 @@ test: $(BIN)/.ready  ## set up and run the tests
 
 slow: $(BIN)/.ready  ## the tests that train
 	$(BIN)/pytest -m "slow and not browser" --numprocesses auto
+
+types:  ## the types of the page's JavaScript, by TypeScript from npm
+	npx --yes --package typescript@5 tsc --project tests/explain/page/jsconfig.json
 
 browser: $(BIN)/.ready  ## the tests of the page in a headless Chromium
 	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
 
 from glassformer.errors import InputError
-from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID
+from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -104,6 +105,21 @@ class Translation:
     def text(self) -> str:
         """The best hypothesis's text."""
         return self.hypotheses[0].text
+
+    def _repr_html_(self) -> str:
+        """In a notebook: source and text, and with attention small maps of all heads of cross-attention."""
+        shown = f"<p>{escape(self.source)} → <b>{escape(self.text)}</b></p>"
+        best = self.hypotheses[0]
+        if best.attention is None:
+            return shown
+        from glassformer.trace.heat_maps import Heads, heads_html, reads_and_writes  # with PyTorch
+
+        labels = reads_and_writes([CONTROL_TOKENS[BOS_ID], *best.tokens[:-1]], best.tokens)
+        layers = [
+            Heads(f"cross-attention of decoder layer {number}", heads, labels, self.source_tokens)
+            for number, heads in enumerate(best.attention, start=1)
+        ]
+        return shown + heads_html(layers)
 
     def links(self, layer: int | None = None, head: int | None = None) -> list[tuple[int, int]] | None:
         """Pairs of source and target token indices: ``aligned`` of the best hypothesis, without end tokens.

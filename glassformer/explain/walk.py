@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -15,13 +15,17 @@ from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of, symbols
 from glassformer.explain.page.writer import page_html
-from glassformer.explain.render.html import walk_html
+from glassformer.explain.render.html import attention_html, walk_html
 from glassformer.explain.render.json import walk_json, walk_mapping, write_text
 from glassformer.explain.render.markdown import walk_markdown
+from glassformer.explain.render.plot import plot_step
 from glassformer.explain.sentences import Sentences
 from glassformer.explain.tap_entries import story_of
 from glassformer.explain.walk_data import RowLabels, WalkData, WalkStep
 from glassformer.trace import Step, Trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +48,7 @@ class Walk(WalkData):
                 f"to_page: found a walk of kind {self.kind!r} with only={self.only!r}, expected one whole pass. "
                 "Make it with walk(translator, sources)."
             )
-        text = page_html(self, run=run)
+        text = page_html(self, self.translator, run=run)
         if path is not None:
             write_text(path, text)
         return text
@@ -82,9 +86,17 @@ class Walk(WalkData):
         """Write ``to_markdown`` to a file; raises ``StorageError`` when it cannot be written."""
         write_text(path, self.to_markdown(values=values))
 
+    def plot(self, address: str, *, head: int | None = None, sentence: int = 0) -> "Figure":
+        """A matplotlib figure of one step, with tokens on its axes; all heads side by side unless ``head`` names one.
+
+        ``figure.savefig("weights.svg")`` writes it for a slide. Raises ``TraceError`` for an address, a head or a
+        sentence that is not there, and without matplotlib, which the extra ``plot`` installs.
+        """
+        return plot_step(self, address, head=head, sentence=sentence)
+
     def _repr_html_(self) -> str:
-        """The walk in a notebook: stages to unfold, each with its steps."""
-        return walk_html(self)
+        """The walk in a notebook: small maps of all heads, and stages to unfold, each with its steps."""
+        return attention_html(self) + walk_html(self)
 
 
 def build_walk(translator: Translator, sentences: Sentences, trace: Trace, *, only: str, **about: Any) -> Walk:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from glassformer.axes import LEGEND
 from glassformer.errors import StorageError, TraceError, nearest
+from glassformer.trace.heat_maps import Heads, heads_html
 
 FORMAT, VERSION = "glassformer trace", 1
 _HEAD = ("address", "call", "axes", "shape", "min", "mean", "max")
@@ -190,9 +191,10 @@ class Trace:
         return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
     def _repr_html_(self) -> str:
-        """The same table for a notebook."""
+        """For a notebook: small maps of all heads of the first sentence, and the same table."""
         rows = [(f"<code>{escape(step.address)}</code>", *_cells(step)) for step in self.steps]
-        return f"<table>{_html_row('th', _HEAD)}{''.join(_html_row('td', row) for row in rows)}</table>"
+        table = f"<table>{_html_row('th', _HEAD)}{''.join(_html_row('td', row) for row in rows)}</table>"
+        return heads_html([_heads(step) for step in self.steps if _is_attention(step)]) + table
 
 
 def _step(mapping: dict[str, Any], value: Tensor) -> Step:
@@ -211,6 +213,16 @@ def _is_index(path: Path) -> bool:
     except TraceError:
         return False
     return True
+
+
+def _is_attention(step: Step) -> bool:
+    return step.name == "weights" and step.axes == ("batch", "heads", "query", "key") and step.shape[0] > 0
+
+
+def _heads(step: Step) -> Heads:
+    queries, keys = (list(map(str, range(size))) for size in step.shape[2:])
+    again = f", call {step.call}" if step.call else ""
+    return Heads(step.address.removesuffix(".weights") + again, step.value[0].cpu(), queries, keys)
 
 
 def _html_row(tag: str, cells: tuple[str, ...]) -> str:

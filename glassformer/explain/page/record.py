@@ -5,7 +5,8 @@ taps. Of a trace with more than ``MOST_NUMBERS``, one sentence is kept whole; th
 """
 
 import base64
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -52,13 +53,13 @@ class Block:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._size = 0
+        self.size = 0
 
     def add(self, value: Tensor) -> int:
         """Append the tensor's numbers as float32, which holds masks and ids exactly, too."""
-        start = self._size
+        start = self.size
         self._parts.append(value.detach().cpu().to(torch.float32).contiguous().numpy().astype("<f4").tobytes())
-        self._size += value.numel()
+        self.size += value.numel()
         return start
 
     def to_base64(self) -> str:
@@ -73,10 +74,12 @@ def record_mapping(walk: WalkData, block: Block, chosen: int = 0) -> dict[str, A
     """
     numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
     cut = numbers > MOST_NUMBERS
-    sentences = [
-        _sentence(walk, row, block, whole=not cut or row == chosen, cut_vocabulary=cut)
-        for row in range(len(walk.sentences.sources))
+    rows = range(len(walk.sentences.sources))
+    taps = [
+        list(_taps(walk.trace, row, len(rows), whole=not cut or row == chosen, cut_vocabulary=cut)) for row in rows
     ]
+    placed = _place(taps, block, MOST_NUMBERS if cut else math.inf)
+    sentences = [{**_sentence(walk, row), "taps": placed[row]} for row in rows]
     addresses = dict.fromkeys(step.address for step in walk.trace)
     return {
         "format": "glassformer page",
@@ -94,14 +97,12 @@ def _story(address: str, config: ModelConfig) -> dict[str, str]:
     return {**asdict(story), "mathml": to_mathml(story.equation)}
 
 
-def _sentence(walk: WalkData, row: int, block: Block, *, whole: bool, cut_vocabulary: bool) -> dict[str, Any]:
+def _sentence(walk: WalkData, row: int) -> dict[str, Any]:
     sentences = walk.sentences
-    forced = sentences.tgt_derivations
-    taps = _taps(walk.trace, row, len(sentences.sources), whole=whole, cut_vocabulary=cut_vocabulary)
     return {
         "source": sentences.sources[row],
         "target": sentences.targets[row],
-        "forced": forced is not None,
+        "forced": sentences.tgt_derivations is not None,
         "src_ids": sentences.batch.src_ids[row].tolist(),
         "tgt_in_ids": sentences.batch.tgt_in_ids[row].tolist(),
         "tgt_out_ids": sentences.batch.tgt_out_ids[row].tolist(),
@@ -109,17 +110,24 @@ def _sentence(walk: WalkData, row: int, block: Block, *, whole: bool, cut_vocabu
         "tgt_in_tokens": list(sentences.tgt_in_tokens[row]),
         "tgt_out_tokens": list(sentences.tgt_out_tokens[row]),
         "derivation": derivation_mapping(sentences.src_derivations[row]),
-        "taps": [_tap_mapping(tap, block) for tap in taps],
     }
 
 
-def _tap_mapping(tap: Tap, block: Block) -> dict[str, Any]:
-    mapping: dict[str, Any] = {"address": tap.address, "axes": tap.axes, "shape": tap.shape}
-    if tap.ids is not None:
-        mapping["ids"] = block.add(tap.ids)
-        mapping["kept"] = tap.ids.shape[-1]
-    mapping["offset"] = None if tap.value is None else block.add(tap.value)
-    return mapping
+def _place(taps: Sequence[Sequence[Tap]], block: Block, most: float) -> list[list[dict[str, Any]]]:
+    """The index of each sentence's taps. What every sentence keeps takes its room first, then the rest in order."""
+    index = [[_tap_mapping(tap) for tap in sentence] for sentence in taps]
+    pairs = [pair for both in zip(taps, index, strict=True) for pair in zip(*both, strict=True)]
+    for tap, mapping in sorted(pairs, key=lambda pair: not pair[0].address.endswith(_KEPT_OF_EVERY_SENTENCE)):
+        if tap.value is None or block.size + tap.value.numel() > most:
+            continue
+        mapping["offset"] = block.add(tap.value)
+        if tap.ids is not None:
+            mapping |= {"ids": block.add(tap.ids), "kept": tap.ids.shape[-1]}
+    return index
+
+
+def _tap_mapping(tap: Tap) -> dict[str, Any]:
+    return {"address": tap.address, "axes": tap.axes, "shape": tap.shape, "offset": None}
 
 
 def _taps(trace: Iterable[Step], row: int, rows: int, *, whole: bool, cut_vocabulary: bool) -> Iterable[Tap]:

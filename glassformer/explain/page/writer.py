@@ -12,7 +12,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from glassformer.decoding import Translator
 from glassformer.explain.page.record import Block, record_mapping
+from glassformer.explain.page.weights import MOST_PARAMETERS, count_parameters, pack_model
 from glassformer.explain.walk_data import WalkData
 
 _ASSETS = files("glassformer.explain.page") / "assets"
@@ -24,13 +26,16 @@ _WORKER = ("weights.js", "model.js", "tokenizer.js", "search.js", "attribution.j
 _SHARED = "weights.js"  # read by the page, too, to show weights
 
 
-def page_html(walk: WalkData, *, title: str = "glassformer", run: str = "", **living: Any) -> str:
-    """The page of a walk as one HTML text; ``living`` are further JSON scripts by name, with ``None`` for absent."""
+def page_html(
+    walk: WalkData, translator: Translator | None = None, *, title: str = "glassformer", run: str = ""
+) -> str:
+    """The page of a walk as one HTML text; it carries the translator's model where that is small enough."""
     block = Block()
     record = {**record_mapping(walk, block), "run": run}
     scripts = [_json_script("record", record), _script("values", "application/base64", block.to_base64())]
-    scripts += [_json_script(name, value) for name, value in living.items() if value is not None]
-    if any(value is not None for value in living.values()):
+    if translator is not None and count_parameters(translator.model) <= MOST_PARAMETERS:
+        living = pack_model(translator.model, translator.src_tokenizer, translator.tgt_tokenizer, translator.config)
+        scripts.append(_json_script("living", living))
         scripts.append(_script("worker-source", "text/plain", escape_script(_worker_source())))
     return _PAGE.format(
         title=escape(f"{title}: {walk.sentences.sources[0]}"[:120]),

@@ -12,6 +12,7 @@ from glassformer.explain.render.outline import Section, gradient_line, outline, 
 from glassformer.explain.render.plain import printable
 from glassformer.explain.render.tables import Cell, Most, Table, cell_text, step_lines, value_tables
 from glassformer.explain.walk_data import WalkData, WalkStep
+from glassformer.trace.heat_maps import Heads, heads_html, reads_and_writes
 
 _SENTENCE = 0
 _MOST = Most(down=8, tokens=8, numbers=6, tables=2)
@@ -36,6 +37,25 @@ def walk_html(walk: WalkData) -> str:
             f"<details{' open' * (place == 0)}><summary><b>{_text(section.title)}</b></summary>{shown}</details>"
         )
     return "".join([*parts, "</div>"])
+
+
+def attention_html(walk: WalkData) -> str:
+    """All heads of the first sentence as small maps, a line for each layer; empty for a walk without attention.
+
+    Only a forced pass has one map for each layer; a generation has one for each step, which the stages show.
+    """
+    if walk.kind != "forced":
+        return ""
+    return heads_html([_heads(walk, step) for step in walk.steps if step.name == "weights" and "heads" in step.axes])
+
+
+def _heads(walk: WalkData, step: WalkStep) -> Heads:
+    sentences = walk.sentences
+    written = reads_and_writes(sentences.tgt_in_tokens[_SENTENCE], sentences.tgt_out_tokens[_SENTENCE])
+    source, target = sentences.src_tokens[_SENTENCE], sentences.tgt_in_tokens[_SENTENCE]
+    queries, keys = ((written, target) if word == "tgt" else (source, source) for word in step.axes[-2:])
+    place = step.axes.index("heads") - 1
+    return Heads(step.address.removesuffix(".weights"), step.value[_SENTENCE].movedim(place, 0), queries[0], keys[1])
 
 
 class _Room:

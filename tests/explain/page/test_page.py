@@ -92,9 +92,11 @@ def test_hostile_text_neither_ends_a_script_nor_starts_one(translator):
 
 
 def test_a_large_trace_keeps_one_sentence_whole_and_says_what_is_left_out(walked, monkeypatch):
-    monkeypatch.setattr(record, "MOST_NUMBERS", 10)
+    numbers = sum(step.value.numel() for step in walked.trace)
+    monkeypatch.setattr(record, "MOST_NUMBERS", int(0.75 * numbers))
     monkeypatch.setattr(record, "_MOST_PROBABLE", 3)
     reader = PageReader(walked.to_page())
+    assert len(reader.numbers) <= 0.75 * numbers
     first, second = ({tap["address"]: tap for tap in one["taps"]} for one in reader.record["sentences"][:2])
     assert all(tap["offset"] is not None for tap in first.values())
     assert second["encoder.layers.0.self_attention.weights"]["offset"] is not None
@@ -103,6 +105,17 @@ def test_a_large_trace_keeps_one_sentence_whole_and_says_what_is_left_out(walked
     assert probabilities["kept"] == 3
     rows = reader.numbers[probabilities["offset"] :][: 4 * probabilities["shape"][1]].reshape(-1, 4)
     assert np.allclose(rows.sum(-1), 1.0, atol=1e-6)
+
+
+def test_what_every_sentence_keeps_comes_before_the_rest_of_the_first(walked, monkeypatch):
+    numbers = sum(step.value.numel() for step in walked.trace)
+    monkeypatch.setattr(record, "MOST_NUMBERS", int(0.35 * numbers))
+    reader = PageReader(walked.to_page())
+    assert len(reader.numbers) <= 0.35 * numbers
+    for sentence in reader.record["sentences"]:
+        taps = {tap["address"]: tap["offset"] for tap in sentence["taps"]}
+        assert taps["decoder.layers.1.cross_attention.weights"] is not None
+    assert any(tap["offset"] is None for tap in reader.record["sentences"][0]["taps"])
 
 
 def test_only_a_whole_forced_pass_makes_a_page(translator, searched):

@@ -1,6 +1,7 @@
 """The page in a headless Chromium, opened from disk with the network blocked: what a person sees and does."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from glassformer.text import Tokenizer
 
 pytestmark = pytest.mark.browser
 
+OTHER = "She reads a book."
 TEXT, TARGET = "I love you, too.", "Ich liebe dich auch."
 CHROMIUM = Path("/usr/bin/chromium")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -53,6 +55,7 @@ def opened(browser: Browser, path: Path, place: str = "", **options: Any) -> Ite
     """The page at a place; it fails when anything is logged, thrown or fetched."""
     context = browser.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **options})
     page, troubles = context.new_page(), []
+    page.set_default_timeout(60_000)
     page.on("console", lambda message: troubles.append(message.text))
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("request", lambda request: troubles.append(request.url) if request.url.startswith("http") else None)
@@ -61,6 +64,14 @@ def opened(browser: Browser, path: Path, place: str = "", **options: Any) -> Ite
     yield page
     context.close()
     assert not troubles, troubles
+
+
+def until(page: Page, expression: str, timeout_s: float = 60.0) -> None:
+    """Wait until it is true. Playwright's own waiting needs eval, which the page's security policy forbids."""
+    end = time.monotonic() + timeout_s
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(20)
 
 
 def number_of(text: str) -> float:
@@ -107,7 +118,7 @@ def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
                 f"{axis}={at}" for axis, at in zip(step.axes, index, strict=True) if axis not in ("batch", "one")
             )
             page.evaluate("place => { location.hash = place }", f"{step.address}[{cells}]")
-            page.wait_for_function("place => window.glassformer.place.address === place", arg=step.address)
+            until(page, f"window.glassformer.place.address === '{step.address}'")
             shown = number_of(page.inner_text("#view .value output"))
             assert torch.tensor(shown, dtype=torch.float32) == step.value[index].float(), step.address
 
@@ -140,7 +151,17 @@ def test_every_sum_shown_gives_the_number_that_it_explains(browser, small):
                 assert made["same"] == value, step.address
 
 
-PLACES = ["", "#text", "#next", "#attention", "#encoder", "#decoder.layers.3", "#encoder.layers.0.self_attention"]
+PLACES = [
+    "",
+    "#text",
+    "#next",
+    "#attention",
+    "#encoder",
+    "#decoder.layers.3",
+    "#encoder.layers.0.self_attention",
+    "#why",
+    "#beam",
+]
 DEEP = "#decoder.layers.3.cross_attention.weights[heads=1,query=1,key=1]"
 
 
@@ -148,6 +169,8 @@ DEEP = "#decoder.layers.3.cross_attention.weights[heads=1,query=1,key=1]"
 @pytest.mark.parametrize("place", [*PLACES, DEEP])
 def test_axe_finds_nothing_serious(browser, bundled_file, place, scheme):
     with opened(browser, bundled_file, place, color_scheme=scheme) as page:
+        until(page, "window.glassformer.living?.ready")
+        until(page, "!document.querySelector('[role=status]')")
         results = Axe().run(page).response["violations"]
         serious = [f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
                    for one in results if one["impact"] in ("serious", "critical")]  # fmt: skip
@@ -173,15 +196,15 @@ def test_the_keyboard_alone_goes_from_a_matrix_to_a_number_and_up_again(browser,
         page.wait_for_selector("#view .number", state="detached")
         page.keyboard.press("Escape")
         page.keyboard.press("Escape")
-        page.wait_for_function("window.glassformer.place.address === 'decoder.layers.3.cross_attention'")
+        until(page, "window.glassformer.place.address === 'decoder.layers.3.cross_attention'")
         page.go_back()
-        page.wait_for_function("window.glassformer.place.address.endsWith('weights')")
+        until(page, "window.glassformer.place.address.endsWith('weights')")
 
 
 def test_a_click_on_a_cell_opens_it_and_a_factor_leads_on_to_the_text(browser, bundled_file):
     with opened(browser, bundled_file, "#src_embedding.scaled[position=1,d_model=5]") as page:
         page.click("a.factor")
-        page.wait_for_function("window.glassformer.place.address === 'src_embedding.embedded'")
+        until(page, "window.glassformer.place.address === 'src_embedding.embedded'")
         assert "id of ▁love" in page.inner_text(".number")
         page.click("a.factor")
         page.wait_for_selector(".text-side")
@@ -235,3 +258,121 @@ def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
             with page.expect_download() as started:
                 page.click(f".exports >> text={kind}")
             assert Path(started.value.path()).stat().st_size > 1000
+
+
+def living(page: Page) -> None:
+    until(page, "window.glassformer.living?.ready")
+
+
+def test_a_typed_sentence_is_translated_and_traced_as_in_pytorch(browser, bundled, bundled_file):
+    expected = walk(Translator.load(), [OTHER])
+    with opened(browser, bundled_file, "#decoder.layers.3.cross_attention.weights[heads=1,query=1,key=1]") as page:
+        living(page)
+        page.fill("#text", OTHER)
+        until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
+        band = page.inner_text("#band")
+        assert all(token in band for token in expected.sentences.tgt_out_tokens[0])
+        for step in expected.trace:
+            if step.address.startswith("text."):
+                continue
+            shown = page.evaluate(
+                "address => { const tap = window.glassformer.record.at(address);"
+                " return {shape: tap.shape, axes: tap.axes, data: Array.from(tap.data, (one) => String(one))} }",
+                step.address,
+            )
+            assert shown["axes"] == list(step.axes), step.address
+            assert shown["shape"] == list(step.shape), step.address
+            found = torch.tensor([float(one.replace("Infinity", "inf")) for one in shown["data"]]).view(step.shape)
+            assert torch.allclose(found, step.value.float(), atol=1e-4, rtol=1e-4), step.address
+
+
+def test_edits_stack_are_listed_marked_linked_and_undone(browser, bundled_file):
+    with opened(browser, bundled_file, "#decoder.layers.3.cross_attention.heads[heads=1]") as page:
+        living(page)
+        page.click(".multiples .switch >> nth=1")
+        until(page, "window.glassformer.before !== null")
+        assert "head 2 silenced" in page.inner_text("#edits")
+        assert page.locator(".changes rect").count() > 0
+        page.click("#band .eye >> nth=1")
+        until(page, "document.querySelectorAll('#edits .edit').length === 2")
+        until(page, "window.glassformer.record.value('src_mask', {src: 1}) === 0")
+        link = page.url
+        page.keyboard.down("b")
+        until(page, "window.glassformer.record.value('src_mask', {src: 1}) === 1")
+        page.keyboard.up("b")
+        until(page, "window.glassformer.record.value('src_mask', {src: 1}) === 0")
+        page.click("#edits >> text=Reset")
+        until(page, "window.glassformer.before === null")
+        assert page.inner_text("#edits") == ""
+    with opened(browser, bundled_file, link[link.index("#") :]) as page:
+        until(page, "document.querySelectorAll('#edits .edit').length === 2 && window.glassformer.before !== null")
+
+
+def test_a_number_and_a_weight_can_be_set(browser, bundled_file):
+    with opened(browser, bundled_file, "#decoder.layers.0.feed_forward.inner[position=0,d_ff=3]") as page:
+        living(page)
+        before = page.evaluate("window.glassformer.record.value('output_projection.logits', {tgt: 0, vocab: 9})")
+        page.fill(".what-if input", "7.5")
+        page.click("text=Set")
+        until(
+            page,
+            "window.glassformer.record.value('decoder.layers.0.feed_forward.inner', {position: 0, d_ff: 3}) === 7.5",
+        )
+        assert (
+            page.evaluate("window.glassformer.record.value('output_projection.logits', {tgt: 0, vocab: 9})") != before
+        )
+        page.evaluate("location.hash = 'decoder.layers.0.feed_forward.w_1.weight[row=3,column=5]'")
+        page.wait_for_selector(".what-if input")
+        page.fill(".what-if input", "2")
+        page.press(".what-if input", "Enter")
+        until(page, "document.querySelectorAll('#edits .edit').length === 2")
+        until(
+            page, "window.glassformer.weights.get('decoder.layers.0.feed_forward.w_1.weight').data[3 * 128 + 5] === 2"
+        )
+
+
+def test_why_this_word_sums_to_its_logit_in_both_norm_orders(browser, small):
+    walked, path = small
+    with opened(browser, path, "#why&step=1") as page:
+        living(page)
+        page.wait_for_selector(".sum-check")
+        assert "below 1e-4" in page.inner_text(".sum-check")
+        assert page.locator(".occlusion li").count() == len(walked.sentences.src_tokens[0])
+        assert page.locator(".lens tbody tr").count() == 1 + walked.config.n_decoder_layers
+
+
+def test_the_beam_shows_the_translation_and_the_pruned_candidates(browser, bundled, bundled_file):
+    with opened(browser, bundled_file, "#beam") as page:
+        living(page)
+        page.wait_for_selector("svg.tree")
+        assert bundled.sentences.targets[0] in page.inner_text(".candidates li >> nth=0")
+        assert page.locator("svg.tree g.dropped").count() > 0
+
+
+def test_a_linear_map_shows_its_weights_and_sums_to_the_number(browser, bundled_file):
+    with opened(browser, bundled_file, "#encoder.layers.0.feed_forward.inner[position=1,d_ff=5]") as page:
+        living(page)
+        page.wait_for_selector(".total")
+        assert "up to float32 rounding" in page.inner_text(".total")
+
+
+def test_the_tour_has_ten_stops_that_can_be_linked_and_skipped(browser, bundled_file):
+    with opened(browser, bundled_file) as page:
+        page.click(".tour-start")
+        for stop in range(1, 11):
+            page.wait_for_selector(f".tour-place:has-text('{stop} / 10')")
+            assert f"tour={stop}" in page.url
+            page.click(".tour .go")
+        page.wait_for_selector(".tour", state="detached")
+
+
+def test_a_choice_that_the_page_does_not_know_leaves_the_recorded_pass(browser, bundled_file, tmp_path):
+    text = bundled_file.read_text(encoding="utf-8")
+    strange = tmp_path / "strange.html"
+    start = text.index('id="living"')
+    strange.write_text(text[:start] + text[start:].replace('"norm":"pre"', '"norm":"sideways"', 1), encoding="utf-8")
+    with opened(browser, strange) as page:
+        page.wait_for_selector("#typing .left-out")
+        assert "recorded pass only" in page.inner_text("#typing")
+        assert "sideways" in page.inner_text("#typing")
+        assert page.locator("svg.matrix").count() == 1

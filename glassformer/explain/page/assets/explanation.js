@@ -9,7 +9,7 @@ const PLACES = {
   "": { title: "The Transformer", sentence: "The encoder reads the whole source at once and makes a memory of it. The decoder writes the translation one token at a time: it looks at what it has written, then back at the memory, and gives every token of its vocabulary a share." },
   text: { title: "Text", sentence: "The model knows no letters. A tokenizer cuts the text into pieces of a fixed vocabulary and gives each its number." },
   next: { title: "The next token", sentence: "Logits become shares by the softmax. A temperature below 1 sharpens them, above 1 flattens them; top-k and top-p cut the tail before sampling." },
-  attention: { title: "Attention", sentence: "Each small picture is one head: rows are queries, columns are keys, dark means much attention. In cross-attention the columns are the source." },
+  attention: { title: "Attention", sentence: "Each small picture is one head: rows are queries, columns are keys, a strong colour means much attention. In cross-attention the columns are the source." },
 };
 
 /** @param {import("./page.js").App} app */
@@ -17,7 +17,8 @@ export function explanationOf(app) {
   const { address } = app.place, story = app.about.stories[address];
   const told = PLACES[address] ?? app.panels[address]?.about;
   if (!story) {
-    const about = told ?? { title: inWords(nameOf(address)), sentence: "" };
+    const weight = app.record.taps.size && app.record.at(address) ? "A learned parameter; each row belongs to one output, each column to one input." : "";
+    const about = told ?? { title: inWords(nameOf(address)), sentence: weight };
     return element("div.explanation", {}, element("h2", {}, about.title), element("p", {}, about.sentence), address === "" ? facts(app) : null, address && !told ? stepsInside(app, address) : null);
   }
   const tap = app.record.taps.get(address), linear = linearOf(address);

@@ -14,10 +14,10 @@ export function viewOf(app) {
   const { address, cells } = app.place;
   if (address === "") return architectureView(app);
   if (address === "text") return titled("From text to ids", derivationView(app));
-  if (address === "next") return titled(`What comes next, step ${app.step + 1} of ${app.record.sentence.tgt_out_tokens.length}`, distributionView(app, { most: 15 }));
+  if (address === "next") return titled(`Next token, step ${app.step + 1} of ${app.record.sentence.tgt_out_tokens.length}`, distributionView(app, { most: 15 }), app.panels.why ? element("p", {}, element("a", { href: "#why" }, "Why this word?"), " · ", element("a", { href: "#beam" }, "The beam's other ideas")) : null);
   if (address === "attention") return titled("Every head of every layer", headsOverview(app, true));
   if (app.panels[address]) return titled(app.panels[address].title, app.panels[address].view(app));
-  const tap = app.record.taps.get(address);
+  const tap = app.record.taps.get(address) ?? app.record.at(address);
   if (tap) return tapView(app, tap, address, cells);
   const inside = [...app.record.taps.keys()].filter((one) => one.startsWith(`${address}.`));
   if (inside.length) return groupView(app, address, inside);
@@ -39,7 +39,7 @@ function architectureView(app) {
     element("div.pair", {},
       element("div", {}, element("h2", {}, "Where each word looks in the source"), alignment ?? element("p.left-out", {}, "Cross-attention was left out of this page."),
         element("p.note", {}, `Cross-attention of decoder layer ${layer + 1}, mean of its heads. Each row sums to 1.`)),
-      element("div", {}, element("h2", {}, `Next token, step ${app.step + 1} of ${sentence.tgt_out_tokens.length}`), distributionView(app, { most: 8, levers: false }), element("p", {}, element("a", { href: "#next" }, "Temperature, top-k, top-p"), app.panels.why ? [" · ", element("a", { href: "#why" }, "Why this word?")] : null))),
+      element("div", {}, element("h2", {}, `Next token, step ${app.step + 1} of ${sentence.tgt_out_tokens.length}`), distributionView(app, { most: 8, levers: false }), element("p", {}, element("a", { href: "#next" }, "Temperature, top-k, top-p"), app.panels.why ? [" · ", element("a", { href: "#why" }, "Why this word?"), " · ", element("a", { href: "#beam" }, "Beam search")] : null))),
     element("h2", {}, "All heads at a glance"), headsOverview(app, false));
 }
 
@@ -58,7 +58,7 @@ function strongest(app, address, query, key) {
 export function headsOverview(app, large) {
   /** @type {[string, string, number][]} */
   const kinds = [["encoder", "self_attention", app.config.n_encoder_layers], ["decoder", "self_attention", app.config.n_decoder_layers], ["decoder", "cross_attention", app.config.n_decoder_layers]];
-  return element("div.overview", {}, kinds.map(([stack, sublayer, layers]) => element(`section.heads.${hueOf(`${stack}.${sublayer}`)}`, {},
+  return element(`div.overview${large ? ".large" : ""}`, {}, kinds.map(([stack, sublayer, layers]) => element(`section.heads.${hueOf(`${stack}.${sublayer}`)}`, {},
     element("h3", {}, sublayer === "cross_attention" ? "Cross-attention" : `${inWords(stack)} self-attention`),
     element("div.grid", {}, Array.from({ length: layers }, (_, layer) => {
       const address = `${stack}.layers.${layer}.${sublayer}.weights`;
@@ -86,7 +86,7 @@ const silenced = (address) => `${moduleOf(address)}.heads`;
 
 /** @param {import("./page.js").App} app @param {string} address @param {number} head @param {boolean} silent */
 function headSwitch(app, address, head, silent) {
-  if (!app.living || !/_attention$/.test(moduleOf(address))) return null;
+  if (!app.living?.ready || !/_attention$/.test(moduleOf(address))) return null;
   return element("button.switch", {
     type: "button", role: "switch", "aria-checked": silent ? "false" : "true", "aria-label": `head ${head + 1} speaks`, title: silent ? "Let this head speak again" : "Silence this head",
     onclick: () => app.toggleEdit({ address: silenced(address), index: { heads: head }, operation: "zero" }),
@@ -147,19 +147,27 @@ function tapView(app, tap, address, cells) {
   if (tap.axes.includes("vocab")) return vocabularyView(app, title, address, cells);
   const { many, row, column } = layout(tap);
   const chosen = many ? cells[many] ?? (many === "heads" ? app.head ?? 0 : 0) : 0;
-  const matrix = /** @type {import("./picture.js").TapMatrix} */ (tapMatrix(app, address, Math.min(chosen, many ? sizeAlong(tap, many) - 1 : 0)));
+  const matrix = /** @type {import("./picture.js").TapMatrix} */ (tapMatrix(app, address, Math.min(chosen, many ? sizeAlong(tap, many) - 1 : 0), cells[row] ?? 0));
   const picked = (row === "one" || row in cells) && (column === "one" || column in cells);
-  const selected = picked ? { row: cells[row] ?? 0, column: cells[column] ?? 0 } : null;
+  const selected = picked ? { row: (cells[row] ?? 0) - matrix.first, column: cells[column] ?? 0 } : null;
   const figure = matrixView(matrix, { width: app.width, selected, onpick: (r, c) => app.go(writePlace(address, matrix.cells(r, c))) });
   const file = `${address}${many ? `.${many}-${chosen}` : ""}`;
   return element("section.view", {}, element("h2", {}, title, many === "heads" ? element("span.of", {}, ` head ${chosen + 1} of ${sizeAlong(tap, many)}`) : null),
     many ? element("div.multiples", {}, headButtons(app, address, 72, chosen)) : null,
-    figure,
+    matrix.rows < sizeAlong(tap, row) ? element("p.note", {}, `Rows ${matrix.first} to ${matrix.first + matrix.rows - 1} of ${sizeAlong(tap, row)}.`) : null,
+    figure, maskLever(app, address),
     picked ? numberView(app, address, Object.fromEntries(Object.entries(cells).filter(([axis]) => tap.axes.includes(axis)))) : element("p.note.hint", {}, `${matrix.rows * matrix.columns === 1 ? "Click it" : "Click a cell, or move with the arrow keys and press Enter,"} to see the sum that made the number.`),
     element("div.exports", {}, element("button", { type: "button", onclick: () => exportSvg(/** @type {Element} */ (figure.querySelector("svg.matrix")), file) }, "SVG"),
       element("button", { type: "button", onclick: () => exportPng(/** @type {Element} */ (figure.querySelector("svg.matrix")), file) }, "PNG"),
       element("button", { type: "button", onclick: () => exportCsv(matrix, file, exactNumber) }, "CSV")),
     numberTable(matrix));
+}
+
+/** Lift the causal mask, or put it back. @param {import("./page.js").App} app @param {string} address */
+function maskLever(app, address) {
+  if (!app.living?.ready || !(address === "causal_mask" || /^decoder.*self_attention\.(masked_scores|weights)$/.test(address))) return null;
+  const lifted = app.edits.some((edit) => edit.address === "causal_mask" && edit.operation === "set");
+  return element("p", {}, element("button", { type: "button", "aria-pressed": lifted ? "true" : "false", onclick: () => app.toggleEdit({ address: "causal_mask", operation: "set", value: 1 }) }, lifted ? "Put the mask back" : "Lift the mask"));
 }
 
 /** @param {string} title @param {string} address @param {import("./page.js").App} app */

@@ -17,8 +17,18 @@ export function numberView(app, address, cells) {
   const edited = app.edits.find((edit) => edit.address === address);
   return element("section.number", { "aria-label": "one number and what made it" },
     element("p.value", {}, element("output", {}, exactNumber(value)), Object.is(before, value) ? null : element("small.before", {}, `before ${exactNumber(before)}`), element("span.where", {}, where)),
+    setLever(app, address, cells, value),
     edited ? element("p.note", {}, "An edit stands on this step, so the sum below may not give it.") : null,
     sum(app, made), made.note ? element("p.note", {}, made.note) : null, made.missing ? element("p.left-out", {}, made.missing) : null);
+}
+
+/** What if this number were another? Not for numbers from which nothing else is computed. @param {import("./page.js").App} app @param {string} address @param {Record<string, number>} cells @param {number} value */
+function setLever(app, address, cells, value) {
+  if (!app.living?.ready || /norm\.(mean|variance|normalised)$|probabilities$|^choice\./.test(address)) return null;
+  const input = /** @type {HTMLInputElement} */ (element("input", { type: "number", step: "any", value: Number.isFinite(value) ? exactNumber(value) : "", "aria-label": "another value" }));
+  const set = () => { if (input.value !== "") app.toggleEdit({ address, index: { ...cells }, operation: "set", value: Number(input.value) }); };
+  input.addEventListener("keydown", (event) => { if (event.key === "Enter") set(); });
+  return element("div.what-if", {}, "What if it were", input, element("button", { type: "button", onclick: set }, "Set"), element("button", { type: "button", onclick: () => app.toggleEdit({ address, index: { ...cells }, operation: "zero" }) }, "Zero"));
 }
 
 /** @param {import("./page.js").App} app @param {import("./origin.js").Origin} made */
@@ -52,7 +62,7 @@ function shortLabels(app, terms) {
   const varying = second ? Object.keys(first).find((axis) => first[axis] !== second[axis]) : undefined;
   return (/** @type {import("./origin.js").Factor} */ factor) => {
     if (!varying || !factor.address || !factor.cells || !(varying in factor.cells)) return factor.label;
-    return `${nameOf(factor.address)} ${app.record.label(factor.address, varying, factor.cells[varying])}`;
+    return `${nameOf(factor.address) === "weight" ? factor.address.split(".").at(-2) : nameOf(factor.address)} ${app.record.label(factor.address, varying, factor.cells[varying])}`;
   };
 }
 

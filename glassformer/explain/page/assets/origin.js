@@ -126,6 +126,9 @@ export function originOf(context, address, cells) {
   const linear = linearOf(address);
   if (linear) return linearOrigin(context, address, cells, result, linear);
   const module = moduleOf(address), name = nameOf(address);
+  if (context.record.taps.get(address) === undefined && context.record.at(address)) {
+    return origin("lookup", { result, formula: "learned", note: "A parameter: training found this number. Nothing computes it." });
+  }
   const rule = /_attention$/.test(module) || /\.(relative|alibi)$/.test(module) ? ATTENTION[name]
     : /norm$/.test(module) && !/_add_norm$/.test(module) ? NORM[name]
       : /_embedding$/.test(module) ? EMBEDDING[name] : OTHER[address] ?? OTHER[name];
@@ -207,7 +210,7 @@ function linearOrigin(context, address, cells, result, linear) {
       missing: `This page has no weights, so the factors from ${linear}.weight are not shown. The other factors are.`,
     });
   }
-  const terms = products(x.map((factor, column) => [factor, { value: weight.data[output * width + column], label: `${nameOf(linear)}[${output}, ${column}]` }]));
+  const terms = products(x.map((factor, column) => [factor, { value: weight.data[output * width + column], label: `${nameOf(linear)}[${output}, ${column}]`, address: `${linear}.weight`, cells: { row: output, column } }]));
   if (bias) terms.push({ factors: [{ value: bias.data[output], label: `${nameOf(linear)}.bias[${output}]` }], product: bias.data[output], label: "bias" });
   return origin("dot", { terms, result, formula: `Σ ${nameOf(from)} · ${nameOf(linear)}`, note: "" });
 }

@@ -6,10 +6,13 @@ import { element } from "./element.js";
 import { explanationOf } from "./explanation.js";
 import { figureChips, figureOne } from "./figure.js";
 import { viewOf } from "./ladder.js";
+import { Living } from "./living.js";
 import { originOf } from "./origin.js";
 import { readEmbedded } from "./record.js";
 import { sentenceBand } from "./sentence.js";
 import { stopsOf, tourCard } from "./tour.js";
+import { treeView } from "./tree.js";
+import { whyView } from "./why.js";
 
 /**
  * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}} Edit
@@ -29,16 +32,17 @@ function createApp({ about, records }, root) {
     /** @type {import("./record.js").PassRecord} */ record: records[0],
     /** @type {import("./record.js").PassRecord | null} */ before: null,
     /** @type {any} */ living: null,
-    /** @type {Map<string, {shape: number[], data: Float32Array}> | null} */ weights: null,
+    /** @type {Map<string, {shape: number[], data: Float32Array}> | null} */ get weights() { return app.living?.ready ? app.living.weights() : null; },
     /** @type {Map<string, string[]> | null} */ consumers: null,
     /** @type {Record<string, Panel>} */ panels: {},
     /** @type {WeakMap<Float32Array, import("./scale.js").Scale>} */ scaleCache: new WeakMap(),
     width: 600,
-    get context() { return { config, record: app.record, weights: app.weights }; },
+    get context() { return { config, record: app.record, get weights() { return app.weights; } }; },
     /** @param {string} address */
     go(address) { location.hash = writeHash(app, address); },
     /** @param {Partial<{step: number, sentence: number}>} change */
     set(change) {
+      if (change.sentence !== undefined) app.living?.leave();
       Object.assign(app, change);
       history.replaceState(null, "", writeHash(app, writePlace(app.place.address, app.place.cells)));
       follow(app);
@@ -101,7 +105,7 @@ function frame(app) {
   const sentences = app.records.length > 1 ? element("select", { "aria-label": "Sentence", onchange: (/** @type {any} */ event) => app.set({ sentence: Number(event.target.value), step: 0 }) }, app.records.map((/** @type {any} */ record, /** @type {number} */ at) => element("option", { value: at }, record.sentence.source.slice(0, 60)))) : null;
   app.root.replaceChildren(
     element("header.top", {}, element("h1", {}, element("a", { href: "#" }, "glassformer")), sentences, element("div#typing.typing"), element("span.run", {}, run), search, tour, theme),
-    element("div#band.band"), element("div#edits.edits", { "aria-live": "polite" }), element("div#tour", { "aria-live": "polite" }),
+    element("section#band.band", { "aria-label": "Sentence and translation" }), element("div#edits.edits", { "aria-live": "polite" }), element("div#tour", { "aria-live": "polite" }),
     element("main.middle", {}, element("div#figure.figure-column"), element("div#view.view-column", { tabindex: -1 }), element("aside#about.about-column", { "aria-label": "What it is" })),
     element("footer.bottom", {}, element("nav#crumbs", { "aria-label": "Where am I" })),
     element("datalist#addresses", {}, [...app.record.taps.keys()].map((value) => element("option", { value }))));
@@ -182,15 +186,48 @@ function goUp(app) {
   else app.go(crumbs(address).at(-2)?.address ?? "");
 }
 
+/** Wake the model behind the first paint, where the page carries one. @param {App} app @param {URLSearchParams} asked */
+function wake(app, asked) {
+  const packed = document.getElementById("living"), source = document.getElementById("worker-source");
+  if (!packed || !source) return;
+  app.living = new Living(app, JSON.parse(packed.textContent ?? ""), source.textContent ?? "");
+  for (const record of app.records) record.parameters = () => app.living.ready ? app.living.weights() : new Map();
+  app.panels.why = { title: "Why this word?", about: { title: "Why this word?", sentence: "Four answers: hide each source token and compute again; split the logit into what each part of the model added; ask what the layers would have said; and look at the word that came second." }, view: whyView };
+  app.panels.beam = { title: "Beam search", about: { title: "Beam search", sentence: "The search keeps several translations alive and extends each by its most probable tokens. A score is the sum of log-probabilities over a length penalty." }, view: treeView };
+  app.living.start(asked);
+  window.addEventListener("keydown", (event) => { if (event.key === "b" && !/INPUT/.test(document.activeElement?.tagName ?? "")) showBefore(app, true); });
+  window.addEventListener("keyup", (event) => { if (event.key === "b") showBefore(app, false); });
+}
+
+/** @type {{record: any, edits: any[]} | null} */
+let aside = null;
+
+/** Hold B: everything as it was before the edits. @param {App} app @param {boolean} down */
+function showBefore(app, down) {
+  if (down && !aside && app.before && app.edits.length) {
+    aside = { record: app.record, edits: app.edits };
+    app.record = app.before;
+    app.edits = [];
+  } else if (!down && aside) {
+    app.record = aside.record;
+    app.edits = aside.edits;
+    aside = null;
+  } else return;
+  app.root.classList.toggle("as-before", down);
+  app.consumers = null;
+  draw(app);
+}
+
 function start() {
   const root = /** @type {HTMLElement} */ (document.getElementById("app"));
   const app = createApp(readEmbedded(document), root);
-  readHash(app);
+  const asked = readHash(app);
   follow(app);
   frame(app);
   draw(app);
   lightTokens(root);
   keepState(app);
+  setTimeout(() => wake(app, asked), 30);
   window.addEventListener("hashchange", () => {
     readHash(app);
     follow(app);

@@ -5,7 +5,9 @@ import { element } from "./element.js";
 import { numberAt } from "./record.js";
 import { scaleOf } from "./scale.js";
 
-/** @typedef {import("./matrix.js").Matrix & {cells: (row: number, column: number) => Record<string, number>}} TapMatrix */
+/** @typedef {import("./matrix.js").Matrix & {first: number, cells: (row: number, column: number) => Record<string, number>}} TapMatrix */
+
+const MOST_ROWS = 1200, WINDOW = 40;
 
 /** The axes that are rows and columns, and the one that is chosen before. @param {import("./record.js").Tap} tap */
 export function layout(tap) {
@@ -21,13 +23,14 @@ export const sizeAlong = (tap, axis) => (tap.axes.includes(axis) ? tap.shape[tap
 
 /**
  * The matrix of a tap, at one index of the axis that is chosen before.
- * @param {import("./page.js").App} app @param {string} address @param {number} chosen @returns {TapMatrix | null}
+ * @param {import("./page.js").App} app @param {string} address @param {number} chosen @param {number} near the row that a window of a very tall matrix holds @returns {TapMatrix | null}
  */
-export function tapMatrix(app, address, chosen = 0) {
+export function tapMatrix(app, address, chosen = 0, near = 0) {
   const tap = app.record.at(address);
   if (!tap || !tap.data) return null;
   const { many, row, column } = layout(tap);
-  const cells = (/** @type {number} */ r, /** @type {number} */ c) => ({ ...(many ? { [many]: chosen } : {}), ...(row === "one" ? {} : { [row]: r }), ...(column === "one" ? {} : { [column]: c }) });
+  const tall = sizeAlong(tap, row), first = tall > MOST_ROWS ? Math.min(Math.max(0, near - WINDOW / 2), tall - WINDOW) : 0;
+  const cells = (/** @type {number} */ r, /** @type {number} */ c) => ({ ...(many ? { [many]: chosen } : {}), ...(row === "one" ? {} : { [row]: r + first }), ...(column === "one" ? {} : { [column]: c }) });
   const side = (/** @type {string} */ axis) => sideOf(address, axis);
   const name = nameOf(address), before = app.before?.at(address);
   const same = before && before.shape.join() === tap.shape.join();
@@ -35,10 +38,10 @@ export function tapMatrix(app, address, chosen = 0) {
   app.scaleCache.set(tap.data, wholeScale);
   const tokenOf = (/** @type {string} */ axis) => (/** @type {number} */ at) => (side(axis) ? `${side(axis)}:${at}` : null);
   return {
-    rows: sizeAlong(tap, row), columns: sizeAlong(tap, column), cells,
+    first, rows: tall > MOST_ROWS ? WINDOW : tall, columns: sizeAlong(tap, column), cells,
     value: (r, c) => numberAt(tap, cells(r, c)),
     was: same && app.edits.length ? (r, c) => numberAt(before, cells(r, c)) : null,
-    rowLabel: (r) => (row === "one" ? "" : app.record.label(address, row, r)),
+    rowLabel: (r) => (row === "one" ? "" : app.record.label(address, row, r + first)),
     columnLabel: (c) => (column === "one" ? "value" : app.record.label(address, column, c)),
     rowToken: tokenOf(row), columnToken: tokenOf(column),
     rowAxis: axisWords(app, address, row), columnAxis: axisWords(app, address, column),

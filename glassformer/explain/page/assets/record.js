@@ -14,12 +14,22 @@ export class PassRecord {
     this.sentence = sentence;
     this.taps = taps;
     this.vocab = vocab;
+    /** Weights, where the page has them. @type {(() => Map<string, {shape: number[], data: Float32Array}>) | null} */
+    this.parameters = null;
   }
 
   /** @param {string} address @returns {Tap | undefined} a tap with values */
   at(address) {
     const tap = this.taps.get(address);
-    return tap && tap.data ? tap : undefined;
+    if (tap) return tap.data ? tap : undefined;
+    const weight = /\.(weight|bias|gain|table|key_table|value_table)$/.test(address) ? this.parameter(address) : undefined;
+    return weight && { axes: weight.shape.length === 2 ? ["row", "column"] : ["row"], shape: weight.shape, data: weight.data };
+  }
+
+  /** A parameter by its name; tied matrices are held once. @param {string} address */
+  parameter(address) {
+    const found = this.parameters?.(), tied = /^(output_projection\.linear|(src|tgt)_embedding\.tokens)\.weight$/.test(address) ? ["tgt_embedding.tokens.weight", "src_embedding.tokens.weight"] : [];
+    return [address, ...tied].map((name) => found?.get(name)).find(Boolean);
   }
 
   /** @param {string} address */
@@ -36,6 +46,7 @@ export class PassRecord {
   /** The tokens along an axis, or null. @param {string} address @param {string} axis @returns {string[] | null} */
   tokens(address, axis) {
     if (axis === "vocab") return this.vocab;
+    if (axis === "row") return /^(tgt_embedding\.tokens|output_projection\.linear)\.weight$/.test(address) ? this.vocab : null;
     const side = sideOf(address, axis);
     return side === null ? null : side === "src" ? this.sentence.src_tokens : this.sentence.tgt_in_tokens;
   }

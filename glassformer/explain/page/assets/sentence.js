@@ -29,7 +29,7 @@ export function sentenceBand(app) {
   const lines = svg("svg.lines", { "aria-hidden": "true" });
   const rows = element("div.rows", {}, element("div.row", {}, element("span.side", {}, "source"), src), lines, element("div.row", {}, element("span.side", {}, sentence.forced ? "forced target" : "translation"), tgt));
   const where = shown ? `Lines: cross-attention of decoder layer ${shown.layer + 1}, ${shown.head === null ? "mean of heads" : `head ${shown.head + 1}`}` : "This page holds no cross-attention weights.";
-  const band = element("div.sentence", {}, stepSlider(app), element("div.scroll", { tabindex: 0, role: "region", "aria-label": "Sentence and translation" }, rows), element("p.note", {}, where,
+  const band = element("div.sentence", {}, stepSlider(app), element("div.scroll", { tabindex: 0, role: "region", "aria-label": "Tokens" }, rows), element("p.note", {}, where,
     shown ? element("a", { href: `#decoder.layers.${shown.layer}.cross_attention.weights` }, " open them") : null));
   if (shown) {
     const draw = () => drawLines(lines, rows, src, tgt, shown.value, app.step);
@@ -54,7 +54,7 @@ function stepSlider(app) {
 function sourceToken(app, text, at) {
   const hidden = app.edits.some((edit) => edit.address === "src_mask" && edit.index?.src === at);
   const word = element(`span.chip.src${hidden ? ".hidden" : ""}`, { "data-token": `src:${at}` }, token(text));
-  if (!app.living) return word;
+  if (!app.living?.ready) return word;
   word.append(element("button.eye", {
     type: "button", "aria-pressed": hidden ? "true" : "false", "aria-label": `${hidden ? "show" : "hide"} source token ${text}`, title: hidden ? "Show it again" : "Hide this token from every query",
     onclick: () => app.toggleEdit({ address: "src_mask", index: { src: at }, operation: "zero" }),

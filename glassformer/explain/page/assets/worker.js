@@ -106,7 +106,8 @@ export class PageWorker {
 
 const CALLS = new Set(["load", "encodeText", "decodeIds", "pass", "greedy", "beam", "occlusion", "directLogits", "runnerUp", "logitLens"]);
 
-if (typeof WorkerGlobalScope !== "undefined" && self instanceof WorkerGlobalScope) {
+const WorkerScope = /** @type {any} */ (globalThis).WorkerGlobalScope; // absent in a document and in Node
+if (WorkerScope && self instanceof WorkerScope) {
   const worker = new PageWorker();
   self.onmessage = ({ data }) => self.postMessage(worker.answer(data));
 }

@@ -1,0 +1,111 @@
+"""The living page measured in a headless Chromium: size, first paint, a typed sentence, an edit, and a large trace.
+
+    python benchmarks/page.py [--rounds 5] [--json FILE]
+
+The page of the bundled model is opened from disk anew in every round. A living step is measured from the keystroke or
+the click until the page shows what follows. The large page is eight sentences of twenty tokens through an untrained
+model of the paper's base configuration.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from machine import machine, spread
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding import Translator
+from glassformer.explain import walk
+from glassformer.model import Transformer
+
+DEFAULT_JSON = Path(__file__).parent / "results" / "page.json"
+SENTENCE, OTHERS = "I love you, too.", ["She reads a book.", "He sleeps.", "Where is my friend?"]
+LONG = "one two three four five six seven eight nine ten"
+PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+TYPE = """text => new Promise((done) => {
+    const app = window.glassformer, start = performance.now();
+    app.living.text = text;
+    app.living.recompute().then(() => done(performance.now() - start));
+})"""
+EDIT = """head => new Promise((done) => {
+    const app = window.glassformer, start = performance.now();
+    app.edits.length = 0;
+    app.edits.push({address: "decoder.layers.0.cross_attention.heads", index: {heads: head}, operation: "zero"});
+    app.living.recompute().then(() => done(performance.now() - start));
+})"""
+STEP = """step => {
+    const start = performance.now();
+    window.glassformer.set({step});
+    return performance.now() - start;
+}"""
+
+
+def open_page(browser: Browser, path: Path) -> Page:
+    page = browser.new_context(offline=True, viewport={"width": 1280, "height": 800}).new_page()
+    page.set_default_timeout(180_000)
+    page.goto(path.as_uri())
+    page.wait_for_selector("#view .view")
+    return page
+
+
+def until(page: Page, expression: str) -> float:
+    start = time.monotonic()
+    while not page.evaluate(expression):
+        page.wait_for_timeout(10)
+    return time.monotonic() - start
+
+
+def measure_bundled(browser: Browser, path: Path, rounds: int) -> dict[str, Any]:
+    found: dict[str, list[float]] = {"first_paint_ms": [], "typed_sentence_ms": [], "edit_ms": [], "step_ms": []}
+    for _ in range(rounds):
+        page = open_page(browser, path)
+        found["first_paint_ms"].append(page.evaluate(PAINT))
+        until(page, "window.glassformer.living?.ready")
+        found["typed_sentence_ms"] += [page.evaluate(TYPE, text) for text in OTHERS]
+        found["edit_ms"] += [page.evaluate(EDIT, head) for head in range(3)]
+        found["step_ms"] += [page.evaluate(STEP, step) for step in (1, 2, 3, 0)]
+        page.context.close()
+    return {name: spread(values) for name, values in found.items()}
+
+
+def write_large(path: Path) -> None:
+    tokenizer = Translator.load().src_tokenizer
+    torch.manual_seed(1)
+    config = ModelConfig.base(src_vocab=tokenizer.size, tgt_vocab=tokenizer.size)
+    translator = Translator(Transformer(config), tokenizer, tokenizer, DecodeConfig())
+    walk(translator, [f"{LONG} {number}" for number in range(8)], [LONG] * 8).to_page(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as started:
+        browser = started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+        bundled, large = Path(scratch, "bundled.html"), Path(scratch, "large.html")
+        walk(Translator.load(), [SENTENCE]).to_page(bundled)
+        write_large(large)
+        results = measure_bundled(browser, bundled, options.rounds)
+        paints = []
+        for _ in range(options.rounds):
+            page = open_page(browser, large)
+            paints.append(page.evaluate(PAINT))
+            page.context.close()
+        report = {
+            "machine": machine(), "browser": browser.version, "rounds": options.rounds,
+            "bundled": {"size_mb": bundled.stat().st_size / 1e6, **results},
+            "base_8_sentences": {"size_mb": large.stat().st_size / 1e6, "first_paint_ms": spread(paints)},
+        }  # fmt: skip
+        browser.close()
+    print(json.dumps(report, indent=1))
+    options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

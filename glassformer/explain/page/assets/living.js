@@ -1,0 +1,287 @@
+// @ts-check
+/** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from them. */
+import { element, printable } from "./element.js";
+import { PassRecord } from "./record.js";
+import { fromBase64, readWeights } from "./weights.js";
+
+/** @typedef {import("./page.js").Edit} Edit */
+
+const PAUSE_MS = 180;
+
+export class Living {
+  /** @param {import("./page.js").App} app @param {any} packed what `page/weights.py` made @param {string} source the worker's script */
+  constructor(app, packed, source) {
+    this.app = app;
+    this.packed = packed;
+    this.ready = false;
+    this.busy = false;
+    this.held = true;
+    this.text = app.record.sentence.source;
+    /** @type {PassRecord | null} */ this.record = null;
+    /** The translation that the edits lead to. @type {string | null} */ this.translation = null;
+    this.trouble = "";
+    this.job = 0;
+    /** @type {Map<number, {resolve: (value: any) => void, reject: (reason: Error) => void}>} */ this.waiting = new Map();
+    /** The pass that the worker holds, as text. */ this.passed = "";
+    /** @type {{key: string, weights: Map<string, {shape: number[], data: Float32Array}>} | null} */ this.edited = null;
+    this.worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+    this.worker.onmessage = ({ data }) => this.receive(data);
+    this.worker.onerror = (event) => { event.preventDefault(); this.fail(event.message); };
+  }
+
+  /** Load the model, and take up what the address in the URL asks for. @param {URLSearchParams} asked */
+  async start(asked) {
+    try {
+      await this.call("load", this.packed);
+      this.ready = true;
+      const edits = JSON.parse(asked.get("edits") ?? "[]");
+      if (Array.isArray(edits)) this.app.edits.push(...edits.filter((edit) => typeof edit?.address === "string"));
+      this.text = asked.get("text") ?? this.text;
+      this.drawTyping();
+      if (this.app.edits.length || asked.get("text") !== null) await this.recompute();
+      else this.app.redraw();
+    } catch (error) {
+      this.fail(/** @type {Error} */ (error).message);
+    }
+  }
+
+  /** What keeps the model from living is said; the recorded pass stays. @param {string} message */
+  fail(message) {
+    this.trouble = `This page shows the recorded pass only: ${message}`;
+    this.ready = false;
+    this.drawTyping();
+    this.app.redraw();
+  }
+
+  /** @param {string} call @param {...any} args @returns {Promise<any>} */
+  call(call, ...args) {
+    const id = Math.max(0, ...this.waiting.keys()) + 1 + this.job * 1000;
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject });
+      this.worker.postMessage({ id, call, args });
+    });
+  }
+
+  /** @param {{id: number, result?: any, error?: string}} answer */
+  receive({ id, result, error }) {
+    const waiting = this.waiting.get(id);
+    this.waiting.delete(id);
+    if (error === undefined) waiting?.resolve(result);
+    else waiting?.reject(new Error(error));
+  }
+
+  /** The weights as the edits have them. */
+  weights() {
+    const key = JSON.stringify(this.app.edits.filter((edit) => edit.index && "row" in edit.index));
+    if (!this.plainWeights) this.plainWeights = readWeights(fromBase64(this.packed.weights));
+    if (this.edited?.key !== key) this.edited = { key, weights: editedWeights(this.plainWeights, JSON.parse(key)) };
+    return this.edited.weights;
+  }
+
+  /** @param {Edit} edit */
+  toggleEdit(edit) {
+    const same = (/** @type {Edit} */ one) => one.address === edit.address && JSON.stringify(one.index) === JSON.stringify(edit.index);
+    const found = this.app.edits.findIndex(same), before = this.app.edits[found];
+    if (found >= 0) this.app.edits.splice(found, 1);
+    if (!before || before.operation !== edit.operation || before.value !== edit.value) this.app.edits.push(edit);
+    this.recompute();
+  }
+
+  /** Another sentence of the page is shown: what was typed and edited is left behind. */
+  leave() {
+    this.job += 1;
+    this.record = null;
+    this.app.edits.length = 0;
+    this.app.before = null;
+    setTimeout(() => { this.text = this.app.record.sentence.source; this.drawTyping(); });
+  }
+
+  reset() {
+    this.app.edits.length = 0;
+    this.text = this.app.records[this.app.sentence].sentence.source;
+    this.drawTyping();
+    this.recompute();
+  }
+
+  /** @param {string} text */
+  type(text) {
+    this.text = text;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.recompute(), PAUSE_MS);
+  }
+
+  /** From the text and the edits to what the page shows. */
+  async recompute() {
+    const { app } = this, job = (this.job += 1);
+    const recorded = app.records[app.sentence];
+    this.trouble = "";
+    if (this.text === recorded.sentence.source && !app.edits.length) return this.settle(job, recorded, null, null);
+    this.setBusy(true);
+    try {
+      const plain = this.text === recorded.sentence.source ? recorded.sentence : await this.read(this.text);
+      if (job !== this.job) return undefined;
+      const before = this.text === recorded.sentence.source ? recorded : await this.pass(plain, []);
+      if (!app.edits.length) return this.settle(job, before, null, null);
+      const found = await this.call("beam", plain.src_ids, { ...this.search(), edits: app.edits });
+      const written = await this.sentenceOf(plain, found.best.ids);
+      const record = await this.pass(this.held ? plain : written, app.edits);
+      return this.settle(job, record, before, written.target);
+    } catch (error) {
+      if (job === this.job) this.trouble = /** @type {Error} */ (error).message;
+      this.setBusy(false);
+      this.drawEdits();
+      return undefined;
+    }
+  }
+
+  /** @param {number} job @param {PassRecord} record @param {PassRecord | null} before @param {string | null} translation */
+  settle(job, record, before, translation) {
+    if (job !== this.job) return;
+    this.record = record === this.app.records[this.app.sentence] && !before ? null : record;
+    this.app.record = record;
+    this.app.before = before;
+    this.translation = translation;
+    this.app.consumers = null;
+    this.setBusy(false);
+    this.app.set({});
+  }
+
+  search() {
+    const { beam, length_penalty, max_length_a, max_length_b } = this.packed.decode;
+    return { beam, length_penalty, max_length_a, max_length_b, n_best: 1 };
+  }
+
+  /** A typed text as ids and its translation. @param {string} text @returns {Promise<any>} */
+  async read(text) {
+    const { config } = this.app, read = await this.call("encodeText", "src", text);
+    if (read.ids.length + 1 > config.max_length) throw new Error(`The text has ${read.ids.length + 1} tokens, and this model takes ${config.max_length}. Shorten it.`);
+    const src_ids = [...read.ids, config.eos_id];
+    const derivation = {
+      normalised: read.normalised,
+      pre_tokens: read.steps.map((/** @type {any} */ part) => ({ text: part.text, tokens: part.tokens, ids: part.ids, ...mergeStates(part) })),
+    };
+    const { best } = await this.call("beam", src_ids, this.search());
+    return this.sentenceOf({ source: text, forced: false, src_ids, src_tokens: [...read.tokens, "</s>"], derivation }, best.ids);
+  }
+
+  /** @param {any} source @param {number[]} ids what was written, with </s> @returns {Promise<any>} */
+  async sentenceOf(source, ids) {
+    const tgt_in_ids = [this.app.config.bos_id, ...ids.slice(0, -1)];
+    const { text, tokens } = await this.call("decodeIds", "tgt", ids);
+    const read = await this.call("decodeIds", "tgt", tgt_in_ids);
+    return { ...source, target: text, forced: false, tgt_in_ids, tgt_out_ids: ids, tgt_in_tokens: read.tokens, tgt_out_tokens: tokens };
+  }
+
+  /** One pass in the worker. @param {any} sentence @param {Edit[]} edits @returns {Promise<PassRecord>} */
+  async pass(sentence, edits) {
+    this.passed = JSON.stringify([sentence.src_ids, sentence.tgt_in_ids, edits]);
+    const { taps } = await this.call("pass", sentence.src_ids, sentence.tgt_in_ids, { edits });
+    addChoice(taps);
+    const record = new PassRecord(sentence, taps, this.app.about.vocab);
+    record.parameters = () => this.weights();
+    return record;
+  }
+
+  /** Let the worker hold the pass that is shown, which the attributions explain. */
+  async holdShown() {
+    const { sentence } = this.app.record;
+    if (this.passed !== JSON.stringify([sentence.src_ids, sentence.tgt_in_ids, this.app.edits])) await this.pass(sentence, this.app.edits);
+  }
+
+  /** What a link carries besides the place. */
+  link() {
+    /** @type {Record<string, string>} */
+    const carried = {};
+    if (this.text !== this.app.records[this.app.sentence].sentence.source) carried.text = this.text;
+    if (this.app.edits.length) carried.edits = JSON.stringify(this.app.edits);
+    return carried;
+  }
+
+  /** @param {boolean} busy */
+  setBusy(busy) {
+    this.busy = busy;
+    document.getElementById("typing")?.classList.toggle("busy", busy);
+  }
+
+  drawTyping() {
+    const place = document.getElementById("typing");
+    if (!place) return;
+    if (!this.ready) return place.replaceChildren(this.trouble ? element("p.left-out", {}, this.trouble) : "");
+    place.replaceChildren(element("input#text", { type: "text", value: this.text, dir: "auto", spellcheck: "false", "aria-label": "Source sentence: type, and the model translates it", oninput: (/** @type {any} */ event) => this.type(event.target.value) }));
+    return undefined;
+  }
+
+  draw() {
+    this.drawEdits();
+  }
+
+  drawEdits() {
+    const place = /** @type {HTMLElement} */ (document.getElementById("edits")), { app } = this;
+    if (app.root.classList.contains("as-before")) return undefined;
+    if (this.trouble && this.ready) return place.replaceChildren(element("p.left-out", {}, this.trouble));
+    if (!app.edits.length) return place.replaceChildren();
+    const before = app.before?.sentence.target ?? "", changed = this.translation !== null && this.translation !== before;
+    const chips = app.edits.map((edit) => element("span.edit", {}, inWords(edit, app), element("button", { type: "button", "aria-label": `undo: ${inWords(edit, app)}`, onclick: () => this.toggleEdit({ ...edit }) }, "✕")));
+    place.replaceChildren(element("div.edit-list", {}, element("b", {}, `${app.edits.length} ${app.edits.length === 1 ? "change" : "changes"}:`), chips, element("button", { type: "button", onclick: () => this.reset() }, "Reset")),
+      element("p.edit-result", {}, "The model now writes: ", element("bdi", { class: changed ? "changed" : "" }, printable(this.translation ?? "…")), changed ? "" : " (as before)"),
+      element("div.edit-list", {}, element("label", {}, element("input", { type: "checkbox", checked: this.held, onchange: (/** @type {any} */ event) => { this.held = event.target.checked; this.recompute(); } }), " numbers for the translation before"), element("small", {}, "What differs is outlined. Hold B to see it as it was.")));
+    return undefined;
+  }
+}
+
+/** The most probable token of each position. @param {Map<string, any>} taps */
+function addChoice(taps) {
+  const tap = taps.get("output_projection.probabilities");
+  if (!tap) return;
+  const [batch, positions, vocab] = tap.shape, ids = new Float32Array(positions), most = new Float32Array(positions);
+  for (let at = 0; at < positions; at += 1) {
+    for (let id = 0; id < vocab; id += 1) {
+      const value = tap.data[at * vocab + id];
+      if (id === 0 || value > most[at]) { most[at] = value; ids[at] = id; }
+    }
+  }
+  taps.set("choice.next_ids", { axes: ["batch", "tgt"], shape: [batch, positions], data: ids });
+  taps.set("choice.next_probabilities", { axes: ["batch", "tgt"], shape: [batch, positions], data: most });
+}
+
+/** The symbols of a word at first and after each merge, and its steps in words. @param {any} part */
+function mergeStates(part) {
+  const merges = part.steps.filter((/** @type {any} */ step) => step.step === "merge");
+  const steps = part.steps.map((/** @type {any} */ step) => (step.step === "merge" ? `${step.left} + ${step.right} → ${step.result} (merge ${step.rank})`
+    : step.step === "match" ? `${step.rest} → ${step.piece} (longest match)` : step.step === "lookup" ? `${step.piece} → ${step.result}` : `${step.pieces?.join(" + ")} = ${step.total?.toFixed(2)}`));
+  if (merges.length !== part.steps.length || merges.length > 40) return { steps, states: [] };
+  const symbols = new Map(part.symbols.map((/** @type {string} */ symbol, /** @type {number} */ at) => [at, symbol]));
+  const states = [[...symbols.values()]];
+  for (const { start, middle, result } of merges) {
+    symbols.set(start, result);
+    symbols.delete(middle);
+    states.push([...symbols.values()]);
+  }
+  return { steps, states };
+}
+
+/** @param {Map<string, {shape: number[], data: Float32Array}>} weights @param {Edit[]} edits */
+function editedWeights(weights, edits) {
+  if (!edits.length) return weights;
+  const copy = new Map(weights);
+  for (const { address, index, operation, value } of edits) {
+    const tied = [address, "tgt_embedding.tokens.weight", "src_embedding.tokens.weight"].find((name) => copy.has(name) && (name === address || /tokens|output_projection/.test(address)));
+    const weight = tied ? copy.get(tied) : undefined;
+    if (!weight || !tied || !index) continue;
+    const data = weight.data.slice(), width = weight.shape[1] ?? 1, at = index.row * width + (index.column ?? 0);
+    data[at] = operation === "zero" ? 0 : operation === "scale" ? data[at] * (value ?? 1) : value ?? 0;
+    copy.set(tied, { shape: weight.shape, data });
+  }
+  return copy;
+}
+
+/** @param {Edit} edit @param {import("./page.js").App} app */
+function inWords(edit, app) {
+  const { address, index = {}, operation, value } = edit;
+  if (address === "src_mask") return `source token ${app.record.sentence.src_tokens[index.src] ?? index.src} hidden`;
+  if (address === "causal_mask") return "causal mask lifted";
+  const module = address.replace(/^(encoder|decoder)\.layers\.(\d+)\./, (_, stack, layer) => `${stack} ${Number(layer) + 1} `).replaceAll("_", " ");
+  if (/\.heads$/.test(address) && Object.keys(index).length === 1 && operation === "zero") return `${module.replace(/\.heads$/, "")}, head ${index.heads + 1} silenced`;
+  const where = Object.entries(index).map(([axis, at]) => `${axis} ${at}`).join(", ");
+  return `${module} [${where}] ${operation === "zero" ? "= 0" : operation === "scale" ? `× ${value}` : `= ${value}`}`;
+}

@@ -1,0 +1,100 @@
+"""One step of a walk as a matplotlib figure, for slides and papers: a heat map with tokens on its axes.
+
+matplotlib comes with the extra ``plot``.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.explain.walk_data import WalkData, WalkStep
+from glassformer.trace.heat_maps import reads_and_writes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SHARES = ("weights", "probabilities", "src_mask", "causal_mask")
+_MOST_LABELS = 40
+_INCHES = 0.34
+
+
+def plot_step(walk: WalkData, address: str, *, head: int | None, sentence: int) -> "Figure":
+    """A figure of one step: of one head, or of all heads side by side where the step has heads and none is named."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise TraceError("plot: matplotlib is not installed. pip install 'glassformer[plot]'") from None
+    step = walk[address]
+    values = _of_sentence(walk, step, sentence)
+    maps, axes = _maps(step, values, head)
+    labels = _labels(walk, step, sentence)
+    rows, columns = ([labels.get(axis, []) for axis in axes], maps[0][1].shape)
+    figure = Figure(figsize=_size(rows, columns, len(maps)), layout="constrained")
+    for place, (title, value) in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
+        drawn = _draw(place, value, step.name in _SHARES)
+        _label(place, axes, rows, first=place is figure.axes[0])
+        place.set_title(title, fontsize=9)
+    figure.colorbar(drawn, ax=figure.axes, shrink=0.7)
+    figure.suptitle(f"{step.story.title}\n{address}", fontsize=10)
+    return figure
+
+
+def _of_sentence(walk: WalkData, step: WalkStep, sentence: int) -> Tensor:
+    if not 0 <= sentence < len(walk.sentences.sources):
+        raise TraceError(f"sentence: found {sentence}, expected 0 to {len(walk.sentences.sources) - 1}.")
+    return step.value[sentence if step.shape[0] > 1 else 0] if "batch" in step.axes else step.value
+
+
+def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[str, Tensor]], list[str]]:
+    """Each map with its title, and the two axes that they have."""
+    axes = [axis for axis in step.axes if axis != "batch"]
+    if "heads" in axes:
+        place = axes.index("heads")
+        heads = range(values.shape[place]) if head is None else [head]
+        if head is not None and not 0 <= head < values.shape[place]:
+            raise TraceError(f"head: found {head}, expected 0 to {values.shape[place] - 1}.")
+        axes.pop(place)
+        maps = [(f"head {at + 1}", values.select(place, at)) for at in heads]
+    elif head is not None:
+        raise TraceError(f"head: {step.address} has no heads. Leave it out.")
+    else:
+        maps = [("", values)]
+    flat = [(title, value.float().reshape(-1, value.shape[-1] if value.ndim else 1)) for title, value in maps]
+    return flat, axes[-2:] if len(axes) > 1 else ["", *axes]
+
+
+def _labels(walk: WalkData, step: WalkStep, sentence: int) -> dict[str, list[str]]:
+    sentences = walk.sentences
+    labels = {"src": list(sentences.src_tokens[sentence])}
+    if walk.kind == "forced":
+        labels["tgt"] = reads_and_writes(sentences.tgt_in_tokens[sentence], sentences.tgt_out_tokens[sentence])
+    return labels
+
+
+def _size(labels: list[list[str]], shape: torch.Size, count: int) -> tuple[float, float]:
+    height, width = (min(_INCHES * size, 8.0) for size in shape)
+    margin = 0.09 * max(map(len, labels[0]), default=0)
+    return min(24.0, count * max(width, 1.6) + margin + 1.4), max(height, 1.0) + 1.8
+
+
+def _draw(place: Any, value: Tensor, shares: bool) -> Any:
+    finite = value[torch.isfinite(value)].abs()
+    most = 1.0 if shares else float(finite.max()) if finite.numel() else 1.0
+    colours = (
+        {"cmap": "Purples", "vmin": 0.0, "vmax": most} if shares else {"cmap": "PuOr", "vmin": -most, "vmax": most}
+    )
+    aspect = "equal" if max(value.shape) <= _MOST_LABELS else "auto"
+    return place.imshow(value.numpy(), aspect=aspect, interpolation="nearest", **colours)
+
+
+def _label(place: Any, axes: list[str], labels: list[list[str]], *, first: bool) -> None:
+    rows, columns = labels
+    place.set_xlabel(axes[1])
+    if 0 < len(columns) <= _MOST_LABELS:
+        place.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8, parse_math=False)
+    if first and 0 < len(rows) <= _MOST_LABELS:
+        place.set_yticks(range(len(rows)), rows, fontsize=8, parse_math=False)
+    elif not first:
+        place.set_yticks([])

@@ -1,0 +1,93 @@
+"""Pictures of attention: all heads in a notebook, and one step as a matplotlib figure."""
+
+import base64
+import re
+from io import BytesIO
+
+import matplotlib.image
+import pytest
+import torch
+from three_sentences import SOURCES
+
+from glassformer.errors import TraceError
+from glassformer.trace.heat_maps import Heads, heads_html, reads_and_writes
+
+CROSS = "decoder.layers.1.cross_attention.weights"
+
+
+def test_a_notebook_shows_every_head_of_every_layer_side_by_side(walked):
+    text = walked._repr_html_()
+    config = walked.config
+    for layer in range(config.n_decoder_layers):
+        for head in range(1, config.n_heads + 1):
+            assert (
+                text.count(f"<title>decoder.layers.{layer}.cross_attention, head {head}</title>") == 2
+            )  # small, large
+    assert text.count("<svg") == 2 * config.n_heads * (config.n_encoder_layers + 2 * config.n_decoder_layers)
+
+
+def test_rows_of_cross_attention_say_what_is_read_and_what_is_written(walked, translator):
+    first = walked.sentences.tgt_in_tokens[0][0], walked.sentences.tgt_out_tokens[0][0]
+    label = f"reads {first[0]} → writes {first[1]}".replace("<", "&lt;").replace(">", "&gt;")
+    assert label in walked._repr_html_()
+    translation = translator.translate(SOURCES[:1], attention=True)[0]
+    assert "reads &lt;s&gt; → writes" in translation._repr_html_()
+    assert "<svg" not in translator.translate(SOURCES[:1])[0]._repr_html_()
+
+
+def test_a_trace_shows_its_heads_above_its_table(walked):
+    text = walked.trace._repr_html_()
+    assert text.index("<svg") < text.index("<table>")
+
+
+def test_a_map_is_an_image_whose_opacity_is_the_weight():
+    weights = torch.tensor([[[0.25, 0.75, 0.5], [0.0, 1.0, 0.2]]])
+    drawn = heads_html([Heads("a <b>", weights, ["q", "<q>"], ["k", "&", "l"])])
+    images = re.findall(r'data:image/png;base64,([^"]+)"', drawn)
+    pixels = matplotlib.image.imread(BytesIO(base64.b64decode(images[0])))
+    assert pixels.shape == (2, 3, 4)
+    assert torch.allclose(torch.tensor(pixels[..., 3]), weights[0], atol=0.5 / 255)
+    assert "<b>a &lt;b&gt;</b>" in drawn
+    assert "<q>" not in drawn
+
+
+def test_a_long_sentence_says_that_it_is_too_long():
+    drawn = heads_html([Heads("long", torch.zeros(2, 90, 90), [""] * 90, [""] * 90)])
+    assert "<svg" not in drawn
+    assert "90 × 90: too many positions" in drawn
+
+
+def test_labels_of_both_sides_must_be_as_many():
+    with pytest.raises(ValueError, match="shorter"):
+        reads_and_writes(["<s>", "a"], ["a"])
+
+
+def test_a_plot_has_the_numbers_and_the_tokens(walked, tmp_path):
+    figure = walked.plot(CROSS, head=3, sentence=1)
+    place = figure.axes[0]
+    assert torch.equal(torch.tensor(place.images[0].get_array()), walked[CROSS].value[1, 3])
+    assert [label.get_text() for label in place.get_xticklabels()] == list(walked.sentences.src_tokens[1])
+    assert place.get_yticklabels()[0].get_text().startswith("reads <s> → writes ")
+    for ending in ("svg", "png"):
+        figure.savefig(tmp_path / f"weights.{ending}")
+        assert (tmp_path / f"weights.{ending}").stat().st_size > 1000
+
+
+def test_without_a_head_all_are_side_by_side_and_a_vector_is_a_strip(walked):
+    assert len(walked.plot(CROSS).axes) == walked.config.n_heads + 1  # and the legend
+    assert walked.plot("encoder.memory").axes[0].images[0].get_array().shape == walked["encoder.memory"].shape[1:]
+    assert walked.plot("src_mask").axes[0].images
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "message"),
+    [
+        (CROSS, {"head": 11}, "head: found 11, expected 0 to 10"),
+        ("encoder.memory", {"head": 0}, "has no heads"),
+        (CROSS, {"sentence": 3}, "sentence: found 3, expected 0 to 2"),
+        ("encoder.memry", {}, "no such step"),
+    ],
+)
+def test_what_is_not_there_is_said(walked, address, options, message):
+    with pytest.raises(TraceError, match=message):
+        walked.plot(address, **options)
