@@ -1046,8 +1046,8 @@ plt.close("all")
 # %% [markdown]
 # **The mask once more.** What does the mask of cross-attention matter to somebody who translates? We give "I love
 # you" longer and longer neighbours, that is more and more padding, and ask the trained model for the word after "Ich
-# liebe". With the mask the answer never moves. Without it the probabilities move with the number of paddings, although
-# the sentence is the same.
+# liebe". With the mask the answer never moves. Without it the probabilities move with the number of paddings,
+# although the sentence is the same.
 
 # %%
 paddings = [0, 1, 2, 4, 8, 16, 32, 64, 128]
@@ -1080,8 +1080,8 @@ plt.close("all")
 # ## The same from one call
 #
 # `walk` takes a translator and sentences, and lists every tensor of the run with its equation, the text's symbols and
-# its shape. Our translator ends each source with `</s>`, so `n_seq_src` is 7 here. `glassformer trace` prints the same
-# for your own model on the command line.
+# its shape. Our translator ends each source with `</s>`, so `n_seq_src` is 7 here. `glassformer trace` prints the
+# same for your own model on the command line.
 
 # %%
 walked = walk(translator, SENTENCES, GERMAN)
