@@ -21,11 +21,16 @@ function halfTable() {
 const READERS = {
   F32: (bytes) => new Float32Array(bytes),
   F16: (bytes) => {
-    const table = halfTable();
-    return Float32Array.from(new Uint16Array(bytes), (bits) => table[bits]);
+    const table = halfTable(), bits = new Uint16Array(bytes), numbers = new Float32Array(bits.length);
+    for (let at = 0; at < bits.length; at++) numbers[at] = table[bits[at]];
+    return numbers;
   },
-  BF16: (bytes) => new Float32Array(Uint32Array.from(new Uint16Array(bytes), (bits) => bits << 16).buffer),
-  I8: (bytes) => Float32Array.from(new Int8Array(bytes)),
+  BF16: (bytes) => {
+    const words = new Uint32Array(new Uint16Array(bytes));
+    for (let at = 0; at < words.length; at++) words[at] <<= 16;
+    return new Float32Array(words.buffer);
+  },
+  I8: (bytes) => new Float32Array(new Int8Array(bytes)),
 };
 
 /** Every weight by its name, as float32. @param {Uint8Array} file @returns {Map<string, {shape: number[], data: Float32Array}>} */
@@ -41,7 +46,7 @@ export function readWeights(file) {
   }
   for (const key of [...found.keys()].filter((one) => one.startsWith(SCALE))) {
     const { shape, data } = /** @type {any} */ (found.get(key.slice(SCALE.length))), scales = found.get(key)?.data ?? [];
-    for (let at = 0; at < data.length; at++) data[at] *= scales[Math.floor(at / shape[1])];
+    for (let row = 0, at = 0; row < shape[0]; row++) for (let column = 0; column < shape[1]; column++, at++) data[at] *= scales[row];
     found.delete(key);
   }
   return found;
