@@ -50,7 +50,6 @@ from glassformer.files import (
     sha256,
     write_durably,
 )
-from glassformer.text.prepare import PREPARED_NAMES
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.version import __version__
 
@@ -142,6 +141,8 @@ class RunDirectory:
 
     def _foreign_names(self) -> list[str]:
         """The entries that are not left by a training that was killed before it wrote config.json."""
+        from glassformer.text.prepare import PREPARED_NAMES  # with all that reads text, which translating does not
+
         names = _finished_names(self.path)
         text = _finished_names(self.text) if self.text.is_dir() else set()
         foreign = sorted(names - _WRITTEN_AT_START - {series.name for series in self.series})
@@ -288,7 +289,7 @@ class RunDirectory:
         config, _ = self.read_config()
         if checkpoint is not None:
             return self._load(config, device, checkpoint)
-        said = _once(warn or _warn_on_stderr)
+        said = _once(warn or warn_on_stderr)
         return read_chosen(partial(self.usable_checkpoint, said), partial(self._load, config, device))
 
     def _load(self, config: RunConfig, device: str, checkpoint: Path) -> LoadedRun:
@@ -411,5 +412,6 @@ def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
     return tell
 
 
-def _warn_on_stderr(message: str) -> None:
+def warn_on_stderr(message: str) -> None:
+    """Print a warning to standard error."""
     sys.stderr.write(f"warning: {message}\n")

@@ -105,7 +105,8 @@ before this one.{doubted}
   words, rare names, long sentences and texts of other kinds it often gets wrong, but still writes something for
   them; see its confidence.
 - English *you* becomes *du*, *ihr* or *Sie*, and a past tense becomes perfect or preterite, without a rule.
-- Each line is translated by itself; `--split-sentences` translates each sentence of a line by itself.
+- Each line is translated by itself. It learned lines of one or two sentences and leaves out most of a longer one;
+  `--split-sentences` translates each sentence of a line by itself, which keeps them all.
 - It reproduces its data, including mistakes and stereotypes. Do not use it where a wrong translation could cause
   harm.
 

@@ -1,5 +1,6 @@
 """``translate --input FILE --out FILE``: a file of a translator or a program, translated in its own form."""
 
+import glob
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,18 +16,29 @@ if TYPE_CHECKING:
     from glassformer.documents import DocumentReport, FormatOptions
 
 # Files whose lines are no texts: they are translated as documents only.
-_STRUCTURED = {
+STRUCTURED = {
     ".po", ".pot", ".tmx", ".xlf", ".xliff", ".csv", ".tsv", ".srt", ".vtt", ".html", ".htm", ".md", ".mo", ".xlsx",
     ".docx", ".odt", ".pdf",
 }  # fmt: skip
 
 
+def is_pattern(path: Path | None) -> bool:
+    """Whether it stands for several files."""
+    return path is not None and glob.has_magic(str(path)) and not path.exists()
+
+
 def check_input(path: Path | None, out: Path | None, *, others: list[str]) -> None:
     """Raise ``ConfigError`` for a structured file without ``--out``, and for options that want ``--out``."""
+    if is_pattern(path) and (out is None or others):
+        found = "without --out" if out is None else f"with {others[0]}"
+        raise ConfigError(
+            f"--input {str(path)!r}: is a pattern of files, found {found}, expected --out DIR, the directory for the "
+            "translations, and nothing of --glossary, --memory, --column, --into and --language."
+        )
     if out is None:
         if others:
             raise ConfigError(f"{others[0]}: found without --out, expected it with a file: --input F --out G.")
-        if path is not None and path.suffix.lower() in _STRUCTURED:
+        if path is not None and path.suffix.lower() in STRUCTURED:
             raise ConfigError(
                 f"--input {path}: is a {path.suffix.lower()} file, whose lines are no texts, expected --out with it: "
                 f"--out {path.stem}.translated{path.suffix}."

@@ -30,8 +30,9 @@ def evaluate(
     run: opt.Runs = None,
     out: Annotated[Path | None, typer.Option(help="Also write the translations to this file")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
+    engine: opt.Engine = "torch",
     precision: opt.Precision = None,
-    workers: opt.Workers = 1,
+    workers: opt.Workers = None,
     device: opt.Device = "auto",
     *,
     decode: dict[str, Any],
@@ -57,7 +58,7 @@ def evaluate(
         if not test:
             raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
         at = world.device(device)
-        with Translator.load(places, device=at, precision=precision, workers=workers) as translator:
+        with Translator.load(places, device=at, engine=engine, precision=precision, workers=workers) as translator:
             options = replace(translator.config, n_best=1).updated(decode)
             scores, outputs = translate_and_score(translator, test, options, world)
     if world.is_first:

@@ -64,7 +64,18 @@ Precision = Annotated[
     str | None,
     typer.Option(metavar="KIND", help="Compute products in float32, bf16 or int8; by default as the model is"),
 ]
-Workers = Annotated[int, typer.Option(metavar="N", help="Worker processes that share the batches")]
+Engine = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="What computes: torch; or ctranslate2, pip install 'glassformer\\[fast]'"),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Worker processes that share the batches, by default one; threads of ctranslate2, by default one a core",
+        show_default=False,
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change any setting; may be repeated."),

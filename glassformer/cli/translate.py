@@ -1,15 +1,19 @@
 """The command ``translate``."""
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
 from glassformer.cli import options as opt
-from glassformer.cli.documents import check_input, translate_document
+from glassformer.cli.documents import check_input, is_pattern, translate_document
+from glassformer.cli.shards import translate_shards
 from glassformer.cli.streams import count_lines, from_shell, one_line, piece_in_one_line, read_requests, read_stdin
 from glassformer.errors import ConfigError
 
@@ -35,7 +39,8 @@ def translate(
         Path | None,
         typer.Option(
             "--input",
-            help='A file, a text on each line, plain or .gz; in .jsonl each line {"text", "prefix", "must", "ban"}',
+            help='A file, a text on each line, plain or .gz; in .jsonl each line {"text", "prefix", "must", "ban"}; '
+            "or a pattern of such files: 'shards/*.txt'",
             rich_help_panel=_INPUT,
         ),
     ] = None,
@@ -43,7 +48,7 @@ def translate(
         Path | None,
         typer.Option(
             help="Write --input here in its own form, its texts translated: .po .tmx .xliff .csv .tsv .jsonl .srt "
-            ".vtt .html .md .txt",
+            ".vtt .html .md .txt. With a pattern: the directory for the translations",
             rich_help_panel=_DOCUMENT,
         ),
     ] = None,
@@ -122,8 +127,9 @@ def translate(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, with scores and tokens", rich_help_panel=_SHOWN)
     ] = False,
+    engine: opt.Engine = "torch",
     precision: opt.Precision = None,
-    workers: opt.Workers = 1,
+    workers: opt.Workers = None,
     device: opt.Device = "auto",
     *,
     decode: dict[str, Any],
@@ -135,53 +141,98 @@ def translate(
     [bold]glassformer translate --run runs/first < in.txt > out.txt[/bold]
     [bold]glassformer translate --input in.txt.gz --run runs/first --run runs/second > out.txt[/bold]
     [bold]glassformer translate --input app.po --out app.de.po --run runs/first --memory old.tmx[/bold]
+    [bold]glassformer translate --input 'shards/*.txt' --out translated --engine ctranslate2 --run runs/first[/bold]
     """
     places = opt.runs_or_bundled(run)
     _check_output_options(
         stream=stream, attention=attention, align=align, as_json=as_json, n_best=decode.get("n_best", 1),
-        workers=workers, parts=(layer, head),
+        workers=workers or 1, parts=(layer, head), engine=engine,
     )  # fmt: skip
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")
     given = {"--glossary": glossary, "--memory": memory, "--column": column, "--into": into, "--language": language}
     check_input(input_, out, others=[name for name, value in given.items() if value is not None])
-    from glassformer.decoding import Request, Translator, translate_together
-    from glassformer.world import join_world
+    from glassformer.decoding import Request
 
     constraints = Request("", prefix or "", tuple(must or ()), tuple(ban or ()))
     lines = [from_shell(text) for text in texts] if texts else read_stdin()
-    requests = read_requests(lines if input_ is None else input_, constraints)
-    chunk = 1 if input_ is None and sys.stdin.isatty() else _CHUNK
-    with join_world() as world:
-        if stream and world.size > 1:
+    show = partial(_line, attention=attention, align=align, as_json=as_json, parts=(layer, head))
+    with _open_translator(places, engine, device, precision, workers) as (translator, translate_all, world):
+        options = translator.config.updated(decode)
+        if world.size > 1 and (stream or is_pattern(input_)):
             raise ConfigError(
-                f"--stream: found with {world.size} processes, expected one, because it prints the text as it grows."
+                f"{'--stream' if stream else '--input'}: found with {world.size} processes, expected one. "
+                "Start each on its own: those that translate shards share them."
             )
-        place = world.device(device)
-        with Translator.load(places, device=place, precision=precision, workers=workers) as translator:
-            options = translator.config.updated(decode)
-            if input_ is not None and out is not None:
-                from glassformer.documents import FormatOptions
+        asked = partial(translate_all, options=options, attention=attention or align)
+        if input_ is not None and out is not None and is_pattern(input_):
+            translate_shards(
+                input_, out, lambda shard: map(show, asked(read_requests(shard, constraints), chunk=_CHUNK))
+            )
+        elif input_ is not None and out is not None:
+            from glassformer.documents import FormatOptions
 
-                columns = FormatOptions(column, into, language)
-                translate_document(
-                    translator, input_, out, options, columns=columns, glossary=glossary, memory=memory
-                )
-                return
-            if stream:
-                for number, request in enumerate(requests):
-                    _print_pieces(translator.stream(request, options, start=number))
-                return
-            translations = translate_together(
-                translator, requests, options, world, attention=attention or align, chunk=chunk
-            )
+            columns = FormatOptions(column, into, language)
+            translate_document(translator, input_, out, options, columns=columns, glossary=glossary, memory=memory)
+        elif stream:
+            for number, request in enumerate(read_requests(input_ or lines, constraints)):
+                _print_pieces(translator.stream(request, options, start=number))
+        else:
+            chunk = 1 if input_ is None and sys.stdin.isatty() else _CHUNK
+            translations = asked(read_requests(input_ or lines, constraints), chunk=chunk)
             file = input_ if world.is_first else None
             for number, translation in enumerate(_with_progress(translations, file), start=1):
-                _print_translation(
-                    translation, attention=attention, align=align, as_json=as_json, parts=(layer, head)
-                )
+                typer.echo(show(translation))
+                if attention and not as_json:
+                    _print_heatmap(translation, parts=(layer, head))
+                sys.stdout.flush()
                 if not as_json:
                     _warn(number, translation, translator)
+
+
+class _Processes(Protocol):
+    """What matters here of ``World``."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def is_first(self) -> bool: ...
+
+
+class _Alone:
+    """What ``World`` says of a single process, without loading PyTorch."""
+
+    size = 1
+    is_first = True
+
+
+@contextmanager
+def _open_translator(
+    places: list[Path], engine: str, device: str, precision: str | None, workers: int | None
+) -> Iterator[tuple["Translator", Callable[..., Iterator["Translation"]], _Processes]]:
+    """The translator, the function that translates any number of texts, and the processes that share them."""
+    from glassformer.decoding import Translator
+
+    if engine != "torch":
+        if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
+            raise ConfigError(
+                f"--engine: found {engine} with {processes} processes of torchrun, expected one, because it uses all "
+                "cores. Start it without torchrun."
+            )
+        with Translator.load(
+            places, device=device, engine=engine, precision=precision, workers=workers
+        ) as translator:
+            yield translator, translator.translate_stream, _Alone()
+        return
+    from glassformer.decoding import translate_together
+    from glassformer.world import join_world
+
+    with (
+        join_world() as world,
+        Translator.load(places, device=world.device(device), precision=precision, workers=workers) as translator,
+    ):
+        yield translator, partial(translate_together, translator, world=world), world
 
 
 def _check_output_options(
@@ -193,6 +244,7 @@ def _check_output_options(
     n_best: int,
     workers: int,
     parts: _Parts,
+    engine: str,
 ) -> None:
     others = {
         "--json": as_json, "--attention": attention, "--align": align, "--n-best": n_best > 1,
@@ -206,6 +258,11 @@ def _check_output_options(
     if parts != (None, None) and not (attention or align):
         raise ConfigError(
             "--layer, --head: found without --attention or --align, for which they choose the attention. Add one."
+        )
+    if parts != (None, None) and engine != "torch":
+        raise ConfigError(
+            f"--layer, --head: found with --engine {engine}, which gives the mean of the last layer's heads only. "
+            "Leave them out, or use --engine torch."
         )
 
 
@@ -239,26 +296,26 @@ def _warn(number: int, translation: "Translation", translator: "Translator") -> 
         typer.echo(f"warning: text {number}: {doubt}.", err=True)
 
 
-def _print_translation(
-    translation: "Translation", *, attention: bool, align: bool, as_json: bool, parts: _Parts
-) -> None:
+def _line(translation: "Translation", *, attention: bool, align: bool, as_json: bool, parts: _Parts) -> str:
+    """The line of output for a text, whatever it contains."""
     layer, head = parts
     if as_json:
         values = translation.to_mapping(attention=attention, layer=layer, head=head)
         if attention or align:
             values.setdefault("links", [])  # a blank text has none
-        typer.echo(json.dumps(values, ensure_ascii=False))
-        return
+        return json.dumps(values, ensure_ascii=False)
     line = "\t".join(one_line(hypothesis.text) for hypothesis in translation.hypotheses)
     if align:
         from glassformer.decoding.translation import pharaoh
 
         line += f" ||| {pharaoh(translation.links(layer, head) or ())}".rstrip()
-    typer.echo(line)
-    if attention:
-        from glassformer.cli.streams import Console
-        from glassformer.explain.render.heatmap import print_attention
+    return line
 
-        # Standard output has one line for each input line.
-        print_attention(translation, Console(stderr=True), layer=layer, head=head)
-    sys.stdout.flush()
+
+def _print_heatmap(translation: "Translation", *, parts: _Parts) -> None:
+    """On standard error: standard output has one line for each input line."""
+    from glassformer.cli.streams import Console
+    from glassformer.explain.render.heatmap import print_attention
+
+    layer, head = parts
+    print_attention(translation, Console(stderr=True), layer=layer, head=head)

@@ -8,13 +8,12 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from jaxtyping import Float
-
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding.candidates import Candidate
 from glassformer.decoding.request import Constraints
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 

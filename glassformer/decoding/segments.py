@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtyping import Float
-
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding.batching import Source, read_sources
 from glassformer.decoding.request import Constraints, Request, tokenize_constraints
@@ -15,6 +13,7 @@ from glassformer.text.sentence_splitter import Sentence, split_sentences
 from glassformer.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 # The random numbers of a sentence follow from the number of its text and its own number in it. The first sentence

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from jaxtyping import Float
-
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 _END = CONTROL_TOKENS[EOS_ID]  # no other token has this label

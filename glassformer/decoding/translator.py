@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from glassformer.decoding.engine import Engine
     from glassformer.model import Transformer
 
+ENGINES = ("torch", "ctranslate2")
 Progress = Callable[[int], None]
 
 
@@ -58,23 +59,34 @@ class Translator:
         *,
         others: "Sequence[Transformer]" = (),
         precision: str | None = None,
-        workers: int = 1,
+        workers: int | None = None,
         confidence: Confidence | None = None,
     ) -> None:
         """Raises ``TokenizerError`` if a tokenizer and a model differ in vocabulary size or control ids.
 
         Raises ``ConfigError`` for a precision that is unknown or not available here, or for less than one worker.
         """
-        self.model = model
-        self.models = (model, *others)
-        self.src_tokenizer = src_tokenizer
-        self.tgt_tokenizer = tgt_tokenizer
-        self.config = config
-        self.confidence = confidence
+        self.models: tuple[Transformer, ...] = (model, *others)
         for member in self.models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
-        self._batches = BatchTranslator(_torch_engine(self.models, precision, workers), tgt_tokenizer)
-        self._config = self._batches.engine.config
+        self._set_up(
+            _torch_engine(self.models, precision, 1 if workers is None else workers),
+            (src_tokenizer, tgt_tokenizer),
+            config,
+            confidence,
+        )
+
+    def _set_up(
+        self,
+        engine: "Engine",
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        config: DecodeConfig,
+        confidence: Confidence | None,
+    ) -> None:
+        self.src_tokenizer, self.tgt_tokenizer = tokenizers
+        self.config, self.confidence = config, confidence
+        self._batches = BatchTranslator(engine, self.tgt_tokenizer)
+        self._config = engine.config
 
     @classmethod
     def load(
@@ -82,14 +94,21 @@ class Translator:
         directory: str | Path | Sequence[str | Path] = BUNDLED,
         *,
         device: str = "auto",
+        engine: str = "torch",
         precision: str | None = None,
-        workers: int = 1,
+        workers: int | None = None,
     ) -> Self:
         """Load a run directory, or several as an ensemble, on ``device``: auto, cpu, cuda, cuda:1 ...
 
         The default is the small English-German model that comes with the package. An ensemble takes its options from
         the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
+
+        ``engine`` is torch or ctranslate2. The latter runs one model on the CPU, exports it when it is first used,
+        and loads no PyTorch afterwards; its workers are threads, by default one a core. ``ConfigError`` for what it
+        does not have.
         """
+        if engine != "torch":
+            return cls._with_ctranslate2(engine, directory, device, precision, workers)
         directories = [directory] if isinstance(directory, str | Path) else directory
         runs = load_ensemble(directories, device)
         first = runs[0]
@@ -105,9 +124,39 @@ class Translator:
         )
 
     def __repr__(self) -> str:
-        models = f"ensemble of {len(self.models)}" if len(self.models) > 1 else "one model"
+        models = f"{len(self.models) or 'no visible'} model{'s' * (len(self.models) != 1)}"
         sizes = f"{self.src_tokenizer.size:,} source and {self.tgt_tokenizer.size:,} target tokens"
         return f"Translator({models}, {sizes}, beam {self.config.beam})"
+
+    @classmethod
+    def _with_ctranslate2(
+        cls,
+        name: str,
+        directory: str | Path | Sequence[str | Path],
+        device: str,
+        precision: str | None,
+        workers: int | None,
+    ) -> Self:
+        if name != "ctranslate2":
+            raise ConfigError(f"engine: found {name!r}, expected one of {', '.join(ENGINES)}. Choose one.")
+        from glassformer.decoding.ctranslate2_engine import load_engine
+
+        places = [directory] if isinstance(directory, str | Path) else list(directory)
+        engine, tokenizers, config = load_engine([Path(place) for place in places], device, precision, workers)
+        translator = cls.__new__(cls)
+        translator.models = ()
+        confidence = Confidence.read(RunDirectory(Path(places[0])).confidence_file)
+        translator._set_up(engine, tokenizers, config.decode, confidence)
+        return translator
+
+    @property
+    def model(self) -> "Transformer":
+        """The first model; raises ``ConfigError`` for an engine other than torch, which has none that can be seen."""
+        if not self.models:
+            raise ConfigError(
+                "engine: found ctranslate2, which shows no model, expected torch. Leave the engine out."
+            )
+        return self.models[0]
 
     def close(self) -> None:
         """End the worker processes, if there are any."""

@@ -10,13 +10,14 @@ source's returns, with </s> at the end, is what ``ctranslate2.Translator`` takes
 
 import json
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glassformer.checkpoint import MANIFEST
 from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError, StorageError
-from glassformer.files import make_directory, remove, sync
+from glassformer.files import make_directory, remove, sha256, sync, write_durably
 from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
 
 if TYPE_CHECKING:
@@ -32,10 +33,13 @@ NEEDED = "CTranslate2 is not installed. Install it: pip install 'glassformer[fas
 _BANNED = -1e4  # as a logit; float16 has it too
 
 
-def export_ctranslate2(run: "LoadedRun", directory: Path, quantization: str | None = None) -> None:
+def export_ctranslate2(
+    run: "LoadedRun", directory: Path, quantization: str | None = None, origin: Mapping[str, Any] | None = None
+) -> None:
     """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all.
 
-    Raises ``ConfigError`` for a setting that CTranslate2 does not have and for an unknown ``quantization``,
+    Its manifest has the SHA-256 sum of each file, and ``origin``, which says what it was made of. Raises
+    ``ConfigError`` for a setting that CTranslate2 does not have and for an unknown ``quantization``,
     ``StorageError`` if the directory cannot be written or holds something.
     """
     check_supported(run.model.config, quantization)
@@ -49,8 +53,11 @@ def export_ctranslate2(run: "LoadedRun", directory: Path, quantization: str | No
         convert(run.model, (src, tgt), temporary, quantization=quantization)
         for name, tokenizer in zip(TOKENIZER_FILES, tokenizers, strict=True):
             (temporary / name).write_text(with_eos(tokenizer), encoding="utf-8")
-        for path in (*temporary.iterdir(), temporary):
+        files = sorted(temporary.iterdir())
+        for path in files:
             sync(path)
+        with write_durably(temporary / MANIFEST) as stream:  # after the rest: where it is, the rest is on disk
+            json.dump({"files": {path.name: sha256(path) for path in files}, "of": origin}, stream, indent=1)
         temporary.replace(directory)
         sync(directory.parent)
     except OSError as error:

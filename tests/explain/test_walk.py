@@ -270,7 +270,7 @@ def test_what_people_print_says_what_it_is(translator):
     (translation,) = translator.translate(["I love you"])
     some = walk(translator, ["I love you"], ["Ich liebe dich"])
     assert repr(translator) == (
-        f"Translator(one model, {translator.src_tokenizer.size:,} source and {translator.tgt_tokenizer.size:,} target "
+        f"Translator(1 model, {translator.src_tokenizer.size:,} source and {translator.tgt_tokenizer.size:,} target "
         f"tokens, beam {translator.config.beam})"
     )
     assert repr(translation) == f"Translation('I love you' -> {translation.text!r})"

@@ -11,9 +11,9 @@ import pytest
 
 from glassformer.config import TextConfig
 from glassformer.errors import StorageError, TextError, TokenizerError
-from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, prepare, read_pairs, workers
+from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, read_pairs, workers
 from glassformer.text.filtering import CorpusStats, rejection_reason, training_texts
-from glassformer.text.prepare import PrepareProgress
+from glassformer.text.prepare import PrepareProgress, prepare
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 WORDS = [

@@ -1,6 +1,7 @@
 """Trainings that start from a model that exists: what is kept, what is shown, what is refused."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,14 @@ import pytest
 import torch
 from recorded import Lines
 
-from glassformer.checkpoint import checkpoints, read_tensors
+from glassformer.checkpoint import (
+    checkpoints,
+    quantize_rows,
+    read_json,
+    read_tensors,
+    save_checkpoint,
+    update_number,
+)
 from glassformer.config import RunConfig
 from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
@@ -73,6 +81,27 @@ def test_it_starts_from_the_weights_and_tokenizers_and_shows_what_they_can_do(
     config, data = RunDirectory(tmp_path / "run").read_config()
     assert data["init"]["checkpoint"] == str(checkpoints(first / "final")[-1].resolve())
     assert {name: getattr(config.train, name) for name in GENTLE_RATE} == GENTLE_RATE
+
+
+def to_int8(series: Path) -> dict[str, torch.Tensor]:
+    """Rewrite the newest checkpoint with int8 rows; returns the weights that it holds then."""
+    newest = checkpoints(series)[-1]
+    groups = {file.stem: read_tensors(newest, file.stem) for file in newest.glob("*.safetensors")}
+    groups["model"] = quantize_rows(groups["model"])
+    save_checkpoint(series, update_number(newest), groups, read_json(newest / "state.json"))
+    return read_tensors(newest, "model")
+
+
+def test_int8_rows_are_a_model_to_start_from_and_to_resume_from(first: Path, new_pairs: Path, tmp_path: Path) -> None:
+    packed, run = Path(shutil.copytree(first, tmp_path / "packed")), tmp_path / "run"
+    rounded = to_int8(packed / "final")
+    tune(run, new_pairs, packed, "train.average_last=5", "train.max_updates=5")
+    start = read_tensors(checkpoints(run / "history")[0], "model")
+    assert all(torch.equal(start[name], weight) for name, weight in rounded.items())
+    to_int8(run / "latest")
+    outcome, lines = tune(run, new_pairs, packed, "train.average_last=5", "train.max_updates=8")
+    assert any(line.startswith("Resuming after update 5") for line in lines.lines)
+    assert outcome.updates == 8
 
 
 def test_a_training_that_does_harm_keeps_the_model_that_it_started_from(

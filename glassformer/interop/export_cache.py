@@ -1,0 +1,101 @@
+"""The CTranslate2 directory of a run, written once and found again.
+
+It lies in the run, in ``ctranslate2/``, or, where that cannot be written, in the user's cache directory. Its name and
+its manifest say of which weights, settings and tokenizers it is, so that new weights get a new one; the manifest's
+sums are verified at each start. PyTorch is imported only to write one.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from glassformer.bundled import BUNDLED
+from glassformer.checkpoint import MANIFEST, STATE, read_json
+from glassformer.errors import CheckpointError, StorageError
+from glassformer.files import refuse_link, remove, sha256
+from glassformer.interop.ctranslate2 import export_ctranslate2
+from glassformer.run_directory import WEIGHTS, RunDirectory
+
+CACHE = "ctranslate2"
+_FORMAT = 1  # of what is written; another number makes all be written anew
+
+
+def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path:
+    """The directory with the weights that ``run.load`` takes; written, if there is none.
+
+    Raises what ``RunDirectory.load`` and ``export_ctranslate2`` raise; ``StorageError`` if it can be written nowhere.
+    """
+    config, _ = run.read_config()
+    checkpoint = run.usable_checkpoint(warn)
+    run.check_state(config, checkpoint, read_json(checkpoint / STATE))
+    origin = {
+        "format": _FORMAT, "quantization": quantization, "model": config.model.to_mapping(),
+        "weights": read_json(checkpoint / MANIFEST)["files"][f"{WEIGHTS}.safetensors"]["sha256"],
+        "tokenizers": [sha256(run.path / f"tokenizer.{side}.json") for side in ("src", "tgt")],
+    }  # fmt: skip
+    name = f"{quantization}-{hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()[:16]}"
+    places = _places(run)
+    for place in places:
+        if _is_whole(place / name, origin):
+            return place / name
+    return _write(run, checkpoint, [place / name for place in places], origin)
+
+
+def _places(run: RunDirectory) -> list[Path]:
+    """In the run, and the user's cache; of the bundled model, which belongs to the package, only the latter."""
+    if run.path.resolve() == BUNDLED.resolve():
+        return [user_cache()]
+    return [run.path / CACHE, user_cache()]
+
+
+def user_cache() -> Path:
+    """Where this system keeps what a program can make again."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "glassformer" / CACHE
+
+
+def _is_whole(directory: Path, origin: dict[str, Any]) -> bool:
+    """Whether it is of these weights, and each file is as it was written."""
+    try:
+        manifest = read_json(directory / MANIFEST)
+        sums: dict[str, str] = manifest["files"]
+        return manifest["of"] == origin and all(sha256(directory / name) == sums[name] for name in sums)
+    except (CheckpointError, KeyError, TypeError, AttributeError, OSError, ValueError):
+        return False
+
+
+def _write(run: RunDirectory, checkpoint: Path, directories: list[Path], origin: dict[str, Any]) -> Path:
+    """The first of ``directories`` that can be written; those of other weights of the run are deleted."""
+    loaded = run.load("cpu", checkpoint=checkpoint)
+    failed: StorageError | None = None
+    for directory in directories:
+        try:
+            refuse_link(directory.parent)
+            if directory.exists():
+                remove(directory)  # damaged
+            export_ctranslate2(loaded, directory, origin["quantization"], origin)
+        except (StorageError, OSError) as error:
+            if _is_whole(directory, origin):  # another process was faster
+                return directory
+            failed = error if isinstance(error, StorageError) else StorageError(f"{directory}: {error.strerror}.")
+            continue
+        if directory.parent.parent == run.path:
+            _remove_outdated(directory, origin["quantization"])
+        return directory
+    assert failed is not None
+    raise failed
+
+
+def _remove_outdated(current: Path, quantization: str) -> None:
+    for other in current.parent.glob(f"{quantization}-*"):
+        if other != current:
+            remove(other)
