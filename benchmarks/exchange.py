@@ -14,13 +14,13 @@ import argparse
 import gzip
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from machine import machine
 
+from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
 from glassformer.interop.places import read_model
 from glassformer.interop.transformers_export import export_transformers
@@ -106,11 +106,11 @@ def compare(run: Path, exported: Path, texts: list[str]) -> None:
 
 
 def bleu(run: Path, texts: list[str], references: list[str]) -> float:
-    """BLEU of a run on a test set."""
+    """BLEU of a run on a test set, with the default search."""
     import sacrebleu
 
     translator = Translator.load(run, device="cpu")
-    outputs = [one.text for one in translator.translate(texts, replace(translator.config, n_best=1))]
+    outputs = [one.text for one in translator.translate(texts, DecodeConfig())]
     return float(sacrebleu.corpus_bleu(outputs, [references]).score)
 
 

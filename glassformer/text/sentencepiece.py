@@ -67,10 +67,12 @@ class SentencePieceModel:
         if not {2, 3} <= dict(fields).keys():
             raise TokenizerError("is not a SentencePiece model, or is cut short: it has no settings of its training.")
         _check_kind(pieces, trainer, normalizer)
+        if charsmap := bytes(normalizer.get(2, b"")):
+            check_charsmap(charsmap)
         scores = {text: score for text, score, kind in pieces if kind == _NORMAL}
         if not scores:
             raise TokenizerError("holds no pieces, expected a SentencePiece model.")
-        return cls(scores, bytes(normalizer.get(2, b"")), bool(normalizer.get(4, 1)))
+        return cls(scores, charsmap, bool(normalizer.get(4, 1)))
 
     def tokenizer_json(self, entries: Sequence[str]) -> str:
         """The JSON of a tokenizer whose ids are the places in ``entries``, which begin with the control tokens.
@@ -132,6 +134,29 @@ def library_parts(charsmap: str, collapses_spaces: bool) -> dict[str, Any]:
 
 def _split(pattern: str) -> dict[str, Any]:
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+def check_charsmap(charsmap: bytes) -> None:
+    """Raise ``TokenizerError`` for rules of normalisation in which a look-up would leave the table.
+
+    They are a double-array trie (Yata et al. 2007) of 32-bit units, behind its size in bytes, and then the texts that
+    its values point at, each ended by a zero. The ``tokenizers`` library follows its numbers unchecked.
+    """
+    import numpy as np
+
+    wrong = TokenizerError("holds damaged rules of normalisation, expected a charsmap of SentencePiece.")
+    size = int.from_bytes(charsmap[:4], "little")
+    if size < 1024 or size % 1024 or len(charsmap) < 4 + size:
+        raise wrong
+    units = np.frombuffer(charsmap, "<u4", size // 4, 4).astype(np.int64)
+    texts = np.frombuffer(charsmap, np.uint8, offset=4 + size)
+    following = np.arange(len(units)) ^ ((units >> 10) << ((units & 512) >> 6))
+    is_node = units < 2**31
+    if (following[is_node] >= len(units)).any():  # the table has whole blocks of 256, so that any label stays in it
+        raise wrong
+    values = units[following[is_node & (units & 256 > 0)]] & (2**31 - 1)
+    if (values >= len(texts)).any() or ((texts[values] & 0xC0) == 0x80).any():
+        raise wrong
 
 
 def _check_kind(pieces: list[tuple[str, float, int]], trainer: dict[int, Any], normalizer: dict[int, Any]) -> None:

@@ -4,6 +4,7 @@ The ``tokenizers`` library carries out whatever its JSON says: normalizers that 
 patterns that never end, tables that make it panic. So the JSON is examined here before the library sees it.
 """
 
+import base64
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from glassformer.errors import TokenizerError
-from glassformer.text.sentencepiece import LARGEST_CHARSMAP, library_parts
+from glassformer.text.sentencepiece import LARGEST_CHARSMAP, check_charsmap, library_parts
 from glassformer.text.tokenizer_kinds import BYTE_VALUES, CONTROL_TOKENS, KINDS, LONGEST_PIECE, UNKNOWN, new_library
 
 LARGEST_FILE = 64 * 2**20  # bytes; a vocabulary of a million entries takes less
@@ -112,6 +113,11 @@ def _imported_parts(parts: dict[str, Any]) -> dict[str, Any]:
         raise TokenizerError(
             f"normalizer: found no charsmap of at most {LARGEST_CHARSMAP:,} characters, expected one."
         )
+    try:
+        if charsmap:
+            check_charsmap(base64.b64decode(charsmap, validate=True))
+    except ValueError as error:
+        raise TokenizerError(f"normalizer: found a charsmap that is no base64 ({error}), expected one.") from error
     expected = library_parts(charsmap, any(step.get("type") == "Strip" for step in steps))
     expected["model"] = _without_contents(expected["model"])
     return expected
