@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 MINUTES ?= 20
 
-.PHONY: help demo check fix test slow types browser torture docs learn notebooks bench
+.PHONY: help demo check fix test slow types browser torture docs learn notebooks site bench
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -56,6 +56,14 @@ learn: $(BIN)/.learn  ## carry out the lessons and write their pages
 
 notebooks: $(BIN)/.learn  ## write the lessons as notebooks to build/notebooks
 	$(BIN)/python docs/learn/render.py --notebooks build/notebooks
+
+$(BIN)/.site: $(BIN)/.ready
+	$(BIN)/pip install --quiet --editable '.[dev,site]'
+	@touch $@
+
+site: $(BIN)/.site  ## build the site to build/site; a warning is an error
+	$(BIN)/python docs/site/build.py
+	node docs/site/search.js build/site
 
 bench: $(BIN)/.ready  ## measure idle taps, a trace and a training step
 	$(BIN)/python benchmarks/idle_taps.py

@@ -15,6 +15,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from rich.cells import cell_len
 from rich.console import Console
 from safetensors.torch import load_file
 from typer.testing import CliRunner, Result
@@ -22,10 +23,12 @@ from typer.testing import CliRunner, Result
 from glassformer import ModelConfig, RunConfig, Transformer, Translator
 from glassformer.bundled import BUNDLED, CARD
 from glassformer.checkpoint import read_tensors, save_checkpoint, verify_checkpoint, weights_of
-from glassformer.cli.demo import LANDMARKS, SENTENCES, show_bundled
+from glassformer.cli.demo import SENTENCES, show_bundled
 from glassformer.cli.main import app
 from glassformer.decoding.confidence import DOUBTFUL
-from glassformer.explain.walk_kinds import walk
+from glassformer.explain.edits import parse_edits
+from glassformer.explain.effect import changes
+from glassformer.explain.walk_kinds import walk, walk_through
 from glassformer.files import sha256
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
 from glassformer.tasks import load_task
@@ -182,17 +185,24 @@ def test_summary_says_which_model_it_shows(tmp_path: Path) -> None:
     assert call("summary", "base").stdout.startswith("The configuration base, without weights.\n")
 
 
-def test_the_demo_begins_with_the_sentence_and_its_walk(translator: Translator) -> None:
-    console = Console(file=io.StringIO(), width=140)
+def test_the_demo_shows_the_bundled_model_in_80_columns(translator: Translator) -> None:
+    console = Console(file=io.StringIO(), width=80)
     show_bundled(console)
     shown = console.file.getvalue()
-    assert f"{FIRST} → {translator.translate([FIRST])[0].text}" in shown
-    walked = walk(translator, SENTENCES[:1])
-    numbers = [walked[address].number for address in LANDMARKS]
-    assert numbers == sorted(numbers)
-    for address in LANDMARKS:
-        assert address.rpartition(".")[2] in shown
-    assert f"{len(LANDMARKS)} of the {len(walked.steps)} steps" in shown
+    assert all(sentence in shown for sentence in SENTENCES)
+    assert max(cell_len(line) for line in shown.splitlines()) <= 80
+    config = translator.model.config
+    assert len(re.findall(r"head \d+\*", shown)) == config.n_decoder_layers + 1  # marked, and named for the large one
+    told = shown.partition("3  What happens")[2].partition("\n4  ")[0]
+    assert [int(number) for number in re.findall(r"^ ?(\d+)  \S", told, re.M)] == list(range(1, 13))
+    edit = re.search(r"--edit '([^']+)'", shown)
+    source = re.search(r'glassformer trace "([^"]+)" \\', shown)
+    assert edit is not None
+    assert source is not None
+    plain = walk(translator, [source[1]])
+    edited = walk_through(translator, plain.sentences, edits=parse_edits([edit[1]], plain, translator))
+    moved = sum(one.before[0] != one.after[0] for one in changes(plain, edited, translator.tgt_tokenizer))
+    assert f"{moved} of {len(plain.sentences.tgt_out_tokens[0])} next tokens changed" in " ".join(shown.split())
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +211,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("built")
     tree = home / "tree"
     tree.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, tree)
     shutil.copytree(ROOT / "glassformer", tree / "glassformer", ignore=shutil.ignore_patterns("__pycache__"))
     code = "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('..')"

@@ -6,6 +6,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +66,16 @@ def generate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_generated_pages_are_what_the_code_says_and_links_lead_somewhere(generate):
     assert generate.complaints() == []
+
+
+def test_outputs_in_the_readme_are_what_the_commands_print(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    outputs = importlib.import_module("outputs")
+    readme = text_of(BY_NAME["README.md"])
+    assert readme.count("<!-- output") == len(outputs._BLOCK.findall(readme)) >= 4
+    assert outputs.same(outputs.renew(readme), readme), "run python docs/outputs.py"
+    assert not outputs.same(readme.replace(" scores ", " score "), readme)
+    assert len(readme.splitlines()) <= 150
 
 
 def test_a_page_that_is_out_of_date_and_a_dead_link_are_named(generate, monkeypatch, tmp_path):
@@ -142,7 +153,8 @@ def test_python_snippets_run_or_at_least_name_what_exists(where):
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             module = importlib.import_module(node.module or "")
-            assert all(hasattr(module, alias.name) for alias in node.names), where
+            names = (alias.name for alias in node.names)
+            assert all(hasattr(module, name) or find_spec(f"{node.module}.{name}") for name in names), where
     free_standing = "import torch" in snippet and "Translator" not in snippet
     if free_standing:
         exec(compile(tree, where, "exec"), {"print": lambda *_: None})

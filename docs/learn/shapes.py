@@ -403,8 +403,8 @@ print("padded cells that the mask hides:", hidden)
 lesson.slips(
     "0",
     "padded cells that the printed class hides in these ids",
-    hidden[2],
     sum(SIZES["n_seq_src"] - len(ids) for ids in rows),
+    hidden[2],
     why="Its default pad=2 belongs to another vocabulary; for these ids it must be called with pad=0.",
 )
 
@@ -1046,8 +1046,8 @@ plt.close("all")
 # %% [markdown]
 # **The mask once more.** What does the mask of cross-attention matter to somebody who translates? We give "I love
 # you" longer and longer neighbours, that is more and more padding, and ask the trained model for the word after "Ich
-# liebe". With the mask the answer never moves. Without it the neighbours decide whether somebody is loved as one or
-# as many.
+# liebe". With the mask the answer never moves. Without it the probabilities move with the number of paddings,
+# although the sentence is the same.
 
 # %%
 paddings = [0, 1, 2, 4, 8, 16, 32, 64, 128]
@@ -1080,12 +1080,12 @@ plt.close("all")
 # ## The same from one call
 #
 # `walk` takes a translator and sentences, and lists every tensor of the run with its equation, the text's symbols and
-# its shape. Our translator ends each source with `</s>`, so `n_seq_src` is 7 here. `glassformer walk` prints the same
-# for your own model on the command line.
+# its shape. Our translator ends each source with `</s>`, so `n_seq_src` is 7 here. `glassformer trace` prints the
+# same for your own model on the command line.
 
 # %%
 walked = walk(translator, SENTENCES, GERMAN)
-print_walk(walked, Console(width=118, force_jupyter=False))
+print_walk(walked, Console(width=118, force_jupyter=False, color_system=None))
 
 # %%
 lesson.end()

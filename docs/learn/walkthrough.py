@@ -1064,7 +1064,7 @@ for n in (2, 4, 6, 8):
 # line.
 
 # %%
-print_summary(model, Console(width=108, force_jupyter=False))
+print_summary(model, Console(width=108, force_jupyter=False, color_system=None))
 
 # %% [markdown]
 # Our rows are the text's, in its order, under our names: `self_attention` is a `SelfAttention`, `layers.0` of the

@@ -1,10 +1,11 @@
-"""Two minutes that show all of it: the bundled model first, then one that is trained on dates from nothing."""
+"""The first five minutes: the bundled model translates and is looked into, then a model learns dates from nothing."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from rich.cells import set_cell_size
 from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
@@ -13,9 +14,14 @@ from rich.text import Text
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.explain.render.terminal import print_attention, print_walk
-from glassformer.explain.walk_kinds import walk
+from glassformer.explain.edits import parse_edits
+from glassformer.explain.effect import Change, changes, print_effect
+from glassformer.explain.narration import narrate_step
+from glassformer.explain.render.heatmap import print_attention, print_heads
+from glassformer.explain.walk import Walk
+from glassformer.explain.walk_kinds import walk, walk_through
 from glassformer.tasks import Task
+from glassformer.trace import tracing
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.cpu import recommend_threads, use_threads
 from glassformer.training.data import TaskSource
@@ -23,21 +29,10 @@ from glassformer.training.display import open_display
 from glassformer.training.evaluation import translate_and_score
 from glassformer.training.train import Outcome, train
 
-LANGUAGES_SHOWN = 6
+DATES_SHOWN, EDITED = 6, 3
+PAGE = "demo.html"
 GREEDY = DecodeConfig(beam=1)
 SENTENCES = ["I love you, too.", "Where is my coffee?", "The water was too cold.", "Wednesday, May 7, 2031"]
-# The way of a sentence in a page: what the bundled model's walk shows of its hundreds of steps.
-LANDMARKS = (
-    "text.src_tokens", "text.src_ids", "text.tgt_in_ids", "src_embedding.with_positions",
-    "encoder.layers.0.self_attention.q", "encoder.layers.0.self_attention.k", "encoder.layers.0.self_attention.v",
-    "encoder.layers.0.self_attention.scores", "encoder.layers.0.self_attention.weights",
-    "encoder.layers.0.self_attention.heads", "encoder.layers.0.self_attention.output",
-    "encoder.layers.0.feed_forward.output", "encoder.layers.0.output", "encoder.memory", "causal_mask",
-    "tgt_embedding.with_positions", "decoder.layers.0.self_attention.output",
-    "decoder.layers.0.cross_attention.weights", "decoder.layers.0.cross_attention.output",
-    "decoder.layers.0.feed_forward.output", "decoder.layers.0.output", "decoder.output",
-    "output_projection.logits", "output_projection.probabilities", "choice.next_ids",
-)  # fmt: skip
 
 
 def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
@@ -45,70 +40,88 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
 
     The outcome of the training, without a final model after a stop by signal: then nothing is shown of it.
     """
-    show_bundled(console)
+    show_bundled(console, page=run.parent / PAGE)
     request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
     assert isinstance(request.source, TaskSource)
     task = request.source.task
-    _title(console, "2  Train")
-    console.print(
-        Text(f"{task.summary}.\nAn encoder-decoder Transformer, from random weights, one character a token.\n")
-    )
+    _title(console, "5  Train one from nothing")
+    console.print(Text(f"{task.summary}.\nOne character a token; the same four dates after each round:\n"))
     advice = recommend_threads(request.config.model.d_model, request.config.model.d_ff)
     threads = advice.threads if advice else torch.get_num_threads()
-    if advice:
-        console.print(Text(f"It trains with {threads} of {torch.get_num_threads()} threads, which is faster now.\n"))
     with open_display(console) as display, use_threads(threads):
         outcome = train(request.run, request.source, request.config, display)
     if outcome.final is None:
         return outcome
-    translator = Translator.load(run)
-    _measure(console, translator, task)
-    shown = _unseen_examples(task)
-    _translate(console, translator, shown)
-    _look_inside(console, translator, min(shown, key=len))
+    _show_dates(console, Translator.load(run), task)
     _say_what_next(console, run)
     return outcome
+
+
+def show_bundled(console: Console, page: Path | None = None) -> None:
+    """Translate with the bundled model; of one sentence, show attention, one step, and what one head does.
+
+    ``page`` is where the living page of that sentence is written.
+    """
+    translator = Translator.load()
+    _title(console, "1  Translate, with the model that comes with glassformer")
+    translations = translator.translate(SENTENCES, attention=True)
+    _print_translations(console, translations)
+    strongest = max(_silenced_heads(translator), key=lambda silenced: silenced.effect)
+    number = SENTENCES.index(strongest.plain.sentences.sources[0])
+    _title(console, "2  Where it looks while it writes")
+    _show_attention(console, translations[number], strongest)
+    _title(console, "3  What happens at one step")
+    _tell_step(console, strongest)
+    _title(console, "4  Change one head")
+    _show_edit(console, translator, strongest)
+    if page is not None:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        strongest.plain.to_page(page)
+        console.print(Text(f"\nAll of it in a browser, offline:  xdg-open {page}"), soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class _Silenced:
+    """One head of cross-attention, set to zero in every layer, and what that changed in the walk ``plain``."""
+
+    plain: Walk
+    head: int
+    changes: list[Change]
+
+    @property
+    def effect(self) -> tuple[int, float]:
+        """How many next tokens changed, and how far the distributions moved in all, in nats."""
+        changed = sum(change.before[0] != change.after[0] for change in self.changes)
+        return changed, sum(change.divergence for change in self.changes)
+
+    @property
+    def position(self) -> int:
+        """The first position where another token became the likeliest, or where the distribution moved most."""
+        changed = [change for change in self.changes if change.before[0] != change.after[0]]
+        return (changed or [max(self.changes, key=lambda change: change.divergence)])[0].position
+
+    @property
+    def edit(self) -> str:
+        """The edit as the command line takes it."""
+        return _edit(self.head)
+
+
+def _silenced_heads(translator: Translator) -> Iterator[_Silenced]:
+    """Each head of cross-attention, silenced alone, in some of the sentences; the targets stay the same."""
+    for plain in (walk(translator, [sentence]) for sentence in SENTENCES[:EDITED]):
+        for head in range(translator.model.config.n_heads):
+            edits = parse_edits([_edit(head)], plain, translator)
+            edited = walk_through(translator, plain.sentences, only="output_projection.probabilities", edits=edits)
+            yield _Silenced(plain, head, changes(plain, edited, translator.tgt_tokenizer))
+
+
+def _edit(head: int) -> str:
+    return f"decoder.layers.*.cross_attention.heads[heads={head}]=0"
 
 
 def _title(console: Console, text: str) -> None:
     console.print()
     console.print(Rule(Text(text, style="bold"), align="left"))
-
-
-def show_bundled(console: Console) -> None:
-    """Translate a few sentences with the model that ships with the package, and walk through the first."""
-    _title(console, "1  A model that is there")
-    console.print(Text("A small English-German model comes with glassformer, trained beforehand. It says:\n"))
-    translator = Translator.load()
-    translations = translator.translate(SENTENCES, attention=True)
-    _print_translations(console, translations)
-    console.print(Text("\nWhere it looked while it wrote the first (last layer, mean of heads):\n"))
-    print_attention(translations[0], console)
-    walked = walk(translator, SENTENCES[:1])
-    console.print(Text(f"\n{len(LANDMARKS)} of the {len(walked.steps)} steps of its way:\n"))
-    print_walk(replace(walked, steps=tuple(walked[address] for address in LANDMARKS)), console)
-    console.print(Text(f'\nAll of them:  glassformer trace "{SENTENCES[0]}"'))
-
-
-def _measure(console: Console, translator: Translator, task: Task) -> None:
-    _title(console, "3  Measure")
-    scores, _ = translate_and_score(translator, task.test, GREEDY)
-    console.print(
-        Text(f"Held-out dates, never seen in any language: {scores.exact_match:.1f} % of {scores.sentences:,} exact.")
-    )
-
-
-def _unseen_examples(task: Task) -> list[str]:
-    """The first test sources, which are in several languages."""
-    return [pair.src for pair in task.test[:LANGUAGES_SHOWN]]
-
-
-def _translate(console: Console, translator: Translator, sources: list[str]) -> None:
-    _title(console, "4  Translate")
-    translations = translator.translate(sources, GREEDY, attention=True)
-    _print_translations(console, translations)
-    console.print(Text("\nWhere the decoder looked while it wrote each character (last layer, mean of heads):\n"))
-    print_attention(min(translations, key=lambda translation: len(translation.source)), console)
 
 
 def _print_translations(console: Console, translations: Sequence[Translation]) -> None:
@@ -118,20 +131,61 @@ def _print_translations(console: Console, translations: Sequence[Translation]) -
     console.print(table)
 
 
-def _look_inside(console: Console, translator: Translator, source: str) -> None:
-    _title(console, "5  Look inside")
-    console.print(Text(f"Every tensor on the way of {source!r}, by name, axes and shape:\n"))
-    print_walk(walk(translator, [source]), console)
+def _show_attention(console: Console, translation: Translation, strongest: _Silenced) -> None:
+    """Every head of cross-attention small, and in the last layer the one that matters most large."""
+    attention = translation.hypotheses[0].attention
+    assert attention is not None
+    layer, head = len(attention) - 1, strongest.head
+    console.print(Text(f"{translation.source} -> {translation.text}"))
+    console.print(Text("Every head of cross-attention; a row for each token written:\n"))
+    print_heads(attention, console, marked=(layer, head))
+    console.print(Text(f"\nLayer {layer}, head {head}*, large:\n"))
+    print_attention(translation, console, layer=layer, head=head)
+
+
+def _tell_step(console: Console, strongest: _Silenced) -> None:
+    plain, position = strongest.plain, strongest.position
+    written = " ".join(plain.sentences.tgt_in_tokens[0][: position + 1])
+    console.print(Text(f"It has read {written}, and it now writes {plain.sentences.tgt_out_tokens[0][position]}\n"))
+    for number, (place, sentence) in enumerate(narrate_step(plain, position), start=1):
+        console.print(Text(f"{number:2}  {set_cell_size(place, 16)}{sentence}"), soft_wrap=True)
+    source = plain.sentences.sources[0]
+    console.print(Text(f'\nAll {len(plain.steps)} tensors:  glassformer trace "{source}"'))
+
+
+def _show_edit(console: Console, translator: Translator, strongest: _Silenced) -> None:
+    """The table before and after, and the translation that is found without the head."""
+    plain, edit = strongest.plain, strongest.edit
+    (source,) = plain.sentences.sources
+    console.print(Text(f"Head {strongest.head} of cross-attention is silenced in every layer:\n"))
+    console.print(Text(f"glassformer trace \"{source}\" \\\n  --edit '{edit}'"))
+    print_effect(strongest.changes, plain, console)
+    with tracing(translator.model, edits=parse_edits([edit], plain, translator), only="", shown=False):
+        (edited,) = translator.translate([source])
+    console.print(Text(f"\nTranslated anew without it:  {edited.text}"))
+
+
+def _show_dates(console: Console, translator: Translator, task: Task) -> None:
+    """How many unseen dates are right, some of them, and where the decoder looked in the shortest."""
+    _title(console, "6  What it learned")
+    scores, _ = translate_and_score(translator, task.test, GREEDY)
+    console.print(
+        Text(f"{scores.exact_match:.1f} % of {scores.sentences:,} dates that it has never seen are exactly right.\n")
+    )
+    translations = translator.translate([pair.src for pair in task.test[:DATES_SHOWN]], GREEDY, attention=True)
+    _print_translations(console, translations)
+    shortest = min(translations, key=lambda translation: len(translation.source))
+    console.print(Text("\nWhere the last layer looked, mean of heads:\n"))
+    print_attention(shortest, console)
 
 
 def _say_what_next(console: Console, run: Path) -> None:
-    _title(console, "6  Go on")
+    _title(console, "7  Your turn")
     lines = [
         'glassformer translate "She reads a book."',
+        'glassformer trace "She reads a book." --only "*cross_attention.weights" --values',
         f'glassformer translate "3 March 2031" "den 14. juni 1987" --run {run}',
-        f"glassformer trace \"3 March 2031\" --run {run} --only '*cross_attention.weights' --values",
-        f"glassformer summary --run {run}",
-        "glassformer train --task phrasebook-fr --run runs/phrasebook-fr --max-minutes 10",
+        "glassformer train --task phrasebook-fr --run runs/french --max-minutes 10",
         "glassformer train --src A.en --tgt A.de --run runs/mine",
     ]
     console.print(Text("\n".join(lines)), soft_wrap=True)

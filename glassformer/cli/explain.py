@@ -192,7 +192,7 @@ def diff(
     b: Annotated[
         Path | None, typer.Argument(metavar="B", help="What to compare with; A itself if none", show_default=False)
     ] = None,
-    text: Annotated[list[str] | None, typer.Option(help="A sentence to compare on; may be given again")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="A sentence to compare on; repeat for several")] = None,
     tgt: Annotated[
         list[str] | None,
         typer.Option(help="The target to force, one for each --text; A's own translation if none"),
@@ -202,7 +202,7 @@ def diff(
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="Least difference that counts, times 1 + the tap's greatest number; 0 if both go one way, "
+            help="Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, "
             "1e-5 if not, 0.05 with bf16 or int8",
             show_default=False,
         ),
@@ -210,13 +210,13 @@ def diff(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with every tap")] = False,
     device: opt.Device = "auto",
 ) -> None:
-    """Compare two runs, or two ways of one, tap by tap: the first that parts, its cell, and by how much.
+    """Compare two runs, or two ways of one, tap by tap: the first that differs, its cell, and by how much.
 
     [bold]glassformer diff --text "I love you, too." --b cached[/bold]
     [bold]glassformer diff runs/first runs/second --text "I love you, too."[/bold]
     [bold]glassformer diff runs/first first-hf --text "I love you, too."[/bold]
     A conversion, such as an import, an export or a CTranslate2 directory, is compared by its tokenizers, its weights,
-    the settings of its search, log-probabilities and outputs. It ends with 0 when they agree, with 1 when they part.
+    the settings of its search, log-probabilities and outputs. It ends with 0 when they agree, else with 1.
     """
     import json
 

@@ -148,10 +148,10 @@ def demo(
     ),
     max_minutes: Annotated[float, typer.Option(help="Longest training")] = 1.8,
 ) -> None:
-    """See all of it in two minutes: the bundled English-German model, then one that is trained on dates here.
+    """See all of it in three minutes: the bundled English-German model, then one that is trained on dates here.
 
-    First it translates a few sentences and walks through one, with the model that ships with the package. Then it
-    trains on dates in 20 languages, translates unseen ones and walks through one of them.
+    First the bundled model translates a few sentences; of one you see where it looks, what happens at one step, and
+    what changes without one of its heads. Then a model trains on dates in 20 languages and translates unseen ones.
     """
     from glassformer.cli.demo import demo as run_demo
     from glassformer.cli.streams import Console

@@ -36,6 +36,10 @@ class Hypothesis:
     confidence: float | None = None
     """The estimated chance that the text is good: chrF >= 50 by a reference. None for a run without estimate."""
 
+    def __repr__(self) -> str:
+        cut = ", truncated" if self.truncated else ""
+        return f"Hypothesis({self.text!r}, score={self.score:.4f}, {len(self.tokens)} tokens{cut})"
+
     def alignment(self, layer: int | None = None, head: int | None = None) -> "Float[Tensor, 'tgt src'] | None":
         """The cross-attention of a layer and a head, from 0; each row sums to 1. None without attention.
 
@@ -91,6 +95,10 @@ class Translation:
     source_truncated: bool
     """Whether tokens at the end were cut off, because the model takes no more."""
     hypotheses: list[Hypothesis]
+
+    def __repr__(self) -> str:
+        others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
+        return f"Translation({self.source!r} -> {self.text!r}{others})"
 
     @property
     def text(self) -> str:

@@ -123,6 +123,11 @@ class Translator:
             confidence=Confidence.read(RunDirectory(Path(directories[0])).confidence_file),
         )
 
+    def __repr__(self) -> str:
+        models = f"{len(self.models) or 'no visible'} model{'s' * (len(self.models) != 1)}"
+        sizes = f"{self.src_tokenizer.size:,} source and {self.tgt_tokenizer.size:,} target tokens"
+        return f"Translator({models}, {sizes}, beam {self.config.beam})"
+
     @classmethod
     def _with_ctranslate2(
         cls,

@@ -1,7 +1,8 @@
 """The model explained: what each tensor of a run is, how big, and what is in it; on the terminal and as JSON."""
 
 from glassformer.explain.addresses import resolved_axes, symbols
-from glassformer.explain.render.heatmap import print_attention, print_heatmap
+from glassformer.explain.narration import narrate_step
+from glassformer.explain.render.heatmap import print_attention, print_heads, print_heatmap
 from glassformer.explain.render.terminal import print_walk
 from glassformer.explain.summary import SummaryRow, print_summary, summary_rows
 from glassformer.explain.tap_entries import Story, story_of
@@ -14,7 +15,9 @@ __all__ = [
     "SummaryRow",
     "Walk",
     "WalkStep",
+    "narrate_step",
     "print_attention",
+    "print_heads",
     "print_heatmap",
     "print_summary",
     "print_walk",

@@ -53,6 +53,11 @@ class Walk(WalkData):
             write_text(path, text)
         return text
 
+    def __repr__(self) -> str:
+        pairs = zip(self.sentences.sources, self.sentences.targets, strict=True)
+        texts = "; ".join(f"{source!r} -> {target!r}" for source, target in pairs)
+        return f"Walk({self.kind}, {len(self.steps)} steps, {texts})"
+
     def to_mapping(self, *, values: bool = False) -> dict[str, Any]:
         """Ready for JSON; ``values`` adds every number, exactly."""
         return walk_mapping(self, values=values)

@@ -23,7 +23,7 @@ from glassformer.errors import StorageError, TraceError, nearest
 from glassformer.trace.heat_maps import Heads, heads_html
 
 FORMAT, VERSION = "glassformer trace", 1
-_HEAD = ("address", "call", "axes", "shape", "least", "mean", "greatest")
+_HEAD = ("address", "call", "axes", "shape", "min", "mean", "max")
 _INDEX, _VALUES = "trace.json", "values.safetensors"
 _KNOWN_FILES = {_INDEX, _VALUES, "walk.json"}  # a walk adds the last
 
@@ -66,6 +66,10 @@ class Trace:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.gradients: dict[tuple[str, int], Tensor] = {}
+
+    def __repr__(self) -> str:
+        ends = f", {self.steps[0].address} ... {self.steps[-1].address}" if self.steps else ""
+        return f"Trace({len(self.steps)} steps{ends})"
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -182,7 +186,7 @@ class Trace:
         return trace
 
     def to_markdown(self) -> str:
-        """A table with a line for each step: address, call, axes, shape, least, mean and greatest value."""
+        """A table with a line for each step: address, call, axes, shape, min, mean and max."""
         rows = [_HEAD, ("---",) * len(_HEAD), *((f"`{step.address}`", *_cells(step)) for step in self.steps)]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 

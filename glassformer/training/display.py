@@ -17,7 +17,16 @@ from rich.text import Text
 
 from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
-from glassformer.training.run_log import Display, TrainProgress, format_duration, prepare_line, validation_line
+from glassformer.training.run_log import (
+    Display,
+    TrainProgress,
+    format_duration,
+    prepare_line,
+    sample_lines,
+    validation_line,
+)
+
+_FRAME = 4  # columns of a panel's border and padding
 
 
 @contextmanager
@@ -54,14 +63,14 @@ class PlainDisplay(Display):
             self.log(progress.line())
 
     def on_validation(self, validation: Validation, *, best: bool) -> None:
-        """Print the validation and one sample translation."""
+        """Print the validation and the sample translations."""
         self.log(validation_line(validation, best=best))
-        source, output, reference = validation.sample
-        self.log(f"  source     {source}\n  output     {output}\n  reference  {reference}")
+        for line in sample_lines(validation, width=self._console.width):
+            self.log(line)
 
 
 class LiveDisplay(Display):
-    """A panel that changes in place: numbers, a bar, the last validation and a sample translation."""
+    """A panel that changes in place: numbers, a bar, the last validation and its sample translations."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -96,6 +105,8 @@ class LiveDisplay(Display):
             parts += [_numbers(self._progress), ProgressBar(total=1.0, completed=self._progress.fraction_done)]
         if self._validation is not None:
             parts.append(_validation_table(self._validation, self._best))
+            lines = sample_lines(self._validation, width=self._live.console.width - _FRAME)
+            parts += [Text(line, overflow="ellipsis", no_wrap=True) for line in lines]
         return Panel(Group(*parts), title="training", border_style="cyan")
 
 
@@ -125,8 +136,6 @@ def _validation_table(validation: Validation, best: Validation | None) -> Table:
     table.add_row("validation", _scores(validation))
     if best is not None and best is not validation:
         table.add_row("best", _scores(best))
-    for name, text in zip(("source", "output", "reference"), validation.sample, strict=True):
-        table.add_row(name, Text(text, overflow="ellipsis", no_wrap=True))
     return table
 
 

@@ -32,6 +32,7 @@ from glassformer.world import ALONE, World
 
 COLLAPSE_SENTENCES = 100  # encoder_collapse is measured on the first ones
 COLLAPSE_THRESHOLD = 0.9
+SAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,15 @@ class Scores:
 class Validation:
     """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
 
-    ``sample`` is one source, its translation and its reference; ``examples`` are all that were translated, in the
-    first process; in others there are none. ``encoder_collapse`` is explained at the function of that name.
+    ``samples`` are the first sources, the same ones each time, with their translations and references; ``examples``
+    are all that were translated, in the first process; in others there are none. ``encoder_collapse`` is explained at
+    the function of that name.
     """
 
     update: int
     loss: float
     scores: Scores
-    sample: tuple[str, str, str]
+    samples: tuple[tuple[str, str, str], ...]
     encoder_collapse: float
     examples: tuple[Example, ...] = ()
 
@@ -99,11 +101,12 @@ def validate(
     pairs = text.valid_text[: max(1, sentences)]
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
-    index = update % len(pairs)
-    sample = world.broadcast(lambda: (pairs[index].src, outputs[index], pairs[index].tgt))
+    samples = world.broadcast(
+        lambda: tuple((pair.src, output, pair.tgt) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False))
+    )
     translated = zip(pairs, outputs, strict=True) if world.is_first else ()
     examples = tuple(Example(pair.src, output, pair.tgt) for pair, output in translated)
-    return Validation(update, loss, scores, sample, collapse, examples)
+    return Validation(update, loss, scores, samples, collapse, examples)
 
 
 def validation_loss(

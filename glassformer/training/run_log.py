@@ -69,6 +69,17 @@ def validation_line(validation: Validation, *, best: bool) -> str:
     )
 
 
+def sample_lines(validation: Validation, *, width: int) -> Iterator[str]:
+    """The sample translations: one line each where they fit ``width`` columns, else source, output and reference."""
+    for source, output, reference in validation.samples:
+        mark = "✓" if output == reference else "✗"
+        short = f"  {mark} {source} -> {output}" + ("" if output == reference else f"   ({reference})")
+        if len(short) <= width:
+            yield short
+        else:
+            yield from (f"  {mark} {source}", f"    output     {output}", f"    reference  {reference}")
+
+
 def prepare_line(progress: PrepareProgress) -> str:
     """One line for a log."""
     of = "" if progress.total is None else f" of {progress.total:,}"
@@ -154,8 +165,8 @@ class RunLog(Display):
         """Write and show the numbers of a validation."""
         self._display.on_validation(validation, best=best)
         self._write_line(validation_line(validation, best=best))
-        source, output, reference = validation.sample
-        self._write_line(f"  sample: {source!r} -> {output!r} (reference {reference!r})")
+        for source, output, reference in validation.samples:
+            self._write_line(f"  sample: {source!r} -> {output!r} (reference {reference!r})")
         scores = validation.scores
         self._write_metrics(
             validation.update,

@@ -264,3 +264,16 @@ def test_ids_that_a_search_wrote_are_not_labelled_by_what_was_read(searched, tra
 def test_a_place_that_cannot_be_written_is_named(walked, tmp_path):
     with pytest.raises(StorageError, match="missing"):
         walked.write_json(tmp_path / "missing" / "walk.json")
+
+
+def test_what_people_print_says_what_it_is(translator):
+    (translation,) = translator.translate(["I love you"])
+    some = walk(translator, ["I love you"], ["Ich liebe dich"])
+    assert repr(translator) == (
+        f"Translator(1 model, {translator.src_tokenizer.size:,} source and {translator.tgt_tokenizer.size:,} target "
+        f"tokens, beam {translator.config.beam})"
+    )
+    assert repr(translation) == f"Translation('I love you' -> {translation.text!r})"
+    assert repr(translation.hypotheses[0]).startswith(f"Hypothesis({translation.text!r}, score=")
+    assert repr(some) == f"Walk(forced, {len(some.steps)} steps, 'I love you' -> 'Ich liebe dich')"
+    assert repr(some.trace).startswith(f"Trace({len(some.trace)} steps, text.")

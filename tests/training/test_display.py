@@ -8,6 +8,7 @@ from rich.console import Console
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PrepareProgress
 from glassformer.training.display import PlainDisplay, open_display
+from glassformer.training.evaluation import Validation, score
 from glassformer.training.run_log import RunLog, prepare_line
 
 HALF = PrepareProgress("encoding", 50_000, 200_000, 10.0)
@@ -47,3 +48,20 @@ def test_the_log_of_the_run_holds_the_lines_that_are_due(tmp_path) -> None:
         log.on_prepare(HALF, due=False)
         log.on_prepare(HALF, due=True)
     assert run.log_file.read_text().count(LINE) == out.getvalue().count(LINE) == 1
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_validation_shows_the_same_samples_right_and_wrong(terminal: bool) -> None:
+    long = "a long sentence " * 5
+    samples = (
+        ("3 March 2031", "2031-03-03", "2031-03-03"),
+        ("1 May 1999", "1991-05-01", "1999-05-01"),
+        (long, long, "x"),
+    )
+    out = io.StringIO()
+    with open_display(Console(file=out, width=80, force_terminal=terminal, color_system=None)) as display:
+        display.on_validation(Validation(7, 0.5, score(["a"], ["a"]), samples, 0.0), best=True)
+    shown = out.getvalue()
+    assert "✓ 3 March 2031 -> 2031-03-03" in shown
+    assert "✗ 1 May 1999 -> 1991-05-01   (1999-05-01)" in shown
+    assert "reference  x" in shown

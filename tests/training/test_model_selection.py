@@ -104,7 +104,7 @@ def test_counters_of_an_earlier_version_are_read(long_run: tuple[Path, Lines], t
 
 def validation(chrf: float, loss: float = 1.0) -> Validation:
     scores = Scores(bleu=0.0, chrf=chrf, exact_match=0.0, signatures={}, sentences=1)
-    return Validation(1, loss, scores, ("", "", ""), 0.0)
+    return Validation(1, loss, scores, (("", "", ""),), 0.0)
 
 
 class Measure:

@@ -1,7 +1,7 @@
 """A model and its conversion compared: why does the one translate otherwise than the other?
 
 Tokenizers on the same texts, weights by name, the settings of the search, log-probabilities of the same targets token
-by token, and the outputs with the first step at which they part. Either side may be a run, a directory of Hugging
+by token, and the outputs with the first step at which they differ. Either side may be a run, a directory of Hugging
 Face or Marian, or a CTranslate2 directory, which has no weights to compare.
 """
 
@@ -58,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Output:
-    """A text whose outputs differ: the first step (from 0) at which they part, the tokens there, and why."""
+    """A text whose outputs differ: the first step (from 0) at which they differ, the tokens there, and why."""
 
     text: str
     step: int
@@ -94,7 +94,7 @@ class ExchangeDifference:
                 f"  step {one.step}: {one.tokens[0]} / {one.tokens[1]} ({one.why}) in {one.text[:50]!r}"
                 for one in self.outputs
             ),
-            "They agree." if self.agrees else f"They part: {self.cause}.",
+            "They agree." if self.agrees else f"They differ: {self.cause}.",
         ]
 
     @property

@@ -192,7 +192,7 @@ def _address(tap: TapDifference) -> str:
 def _first_lines(tap: TapDifference, names: tuple[str, str]) -> Iterator[str]:
     """The first tap that differs: what it is, the cell, and what each side has there."""
     title = _title(tap)
-    yield f"They first part at {_address(tap)}{f' ({title})' if title else ''}"
+    yield f"They first differ at {_address(tap)}{f' ({title})' if title else ''}"
     width = max(map(len, names))
     if not tap.same_shape:
         for name, shape in zip(names, tap.shapes, strict=True):

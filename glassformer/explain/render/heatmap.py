@@ -11,10 +11,12 @@ from torch import Tensor
 from glassformer.decoding import Translation
 from glassformer.errors import InputError
 from glassformer.explain.render.plain import clip_text
+from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS
 
 _SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.05, "░"), (0.0, "·"))
 _LEGEND = "· below 0.05  ░ from 0.05  ▒ from 0.25  ▓ from 0.5  █ from 0.75"
 _MAX_LABEL, _MIN_CELL, _GAP = 12, 3, 1
+_MAX_WRITTEN, _MARGIN = 10, 9
 
 
 def print_attention(
@@ -22,7 +24,8 @@ def print_attention(
 ) -> None:
     """Print where the decoder looked while it generated the best hypothesis: the mean of the last layer's heads.
 
-    ``layer`` chooses another layer, ``head`` one of its heads. Raises ``InputError`` for a translation made
+    Each row says which token the decoder had just read and which one it then wrote. ``layer`` chooses another layer,
+    ``head`` one of its heads. Raises ``InputError`` for a translation made
     without attention, and for a layer or head that the model does not have.
     """
     best = translation.hypotheses[0]
@@ -32,13 +35,41 @@ def print_attention(
     alignment = best.alignment(layer, head)
     if alignment is None:
         raise InputError("translation: holds no attention. Translate with attention=True.")
-    print_heatmap(alignment, translation.source_tokens, best.tokens, console)
+    print_heatmap(alignment, translation.source_tokens, step_labels(best.tokens), console)
+
+
+def print_heads(
+    attention: Float[Tensor, "layers heads tgt src"], console: Console, *, marked: tuple[int, int] | None = None
+) -> None:
+    """Print every head of every layer as a small map, one character for each weight; ``marked`` = (layer, head)."""
+    n_layers, n_heads, _, src = attention.shape
+    size = max(src, len("head 00*")) + 2
+    per_line = max(1, (console.width - _MARGIN) // size)
+    for first in range(0, n_heads, per_line):
+        for layer in range(n_layers):
+            heads = range(first, min(first + per_line, n_heads))
+            names = [f"head {head}{'*' * ((layer, head) == marked)}" for head in heads]
+            start = f"layer {layer}".ljust(_MARGIN)
+            console.print(Text(start + "".join(name.ljust(size) for name in names).rstrip(), style="dim"))
+            for rows in zip(*(attention[layer, head].tolist() for head in heads), strict=True):
+                line = "".join("".join(map(_shade, row)).ljust(size) for row in rows).rstrip()
+                console.print(Text(" " * _MARGIN).append(line, style="cyan"))
+
+
+def step_labels(tokens: Sequence[str]) -> list[str]:
+    """``reads <s> -> writes Ich`` for each token that was written, the tokens in columns."""
+    writes = [clip_text(token, _MAX_WRITTEN) for token in tokens]
+    reads = [CONTROL_TOKENS[BOS_ID], *writes[:-1]]
+    width = max(map(cell_len, reads), default=0)
+    return [
+        f"reads {set_cell_size(read, width)} -> writes {write}" for read, write in zip(reads, writes, strict=True)
+    ]
 
 
 def print_heatmap(
     weights: Float[Tensor, "tgt src"], src_tokens: Sequence[str], tgt_tokens: Sequence[str], console: Console
 ) -> None:
-    """Print attention weights: target tokens down, source tokens across; darker means more weight.
+    """Print attention weights: target tokens or other labels down, source tokens across; darker means more weight.
 
     A map wider than the console is split into blocks of source tokens. Raises ``InputError`` when the shape of the
     weights does not match the tokens.
@@ -49,11 +80,12 @@ def print_heatmap(
             "one row for each target token and one column for each source token."
         )
     across = [clip_text(token, _MAX_LABEL) for token in src_tokens]
-    down = [clip_text(token, _MAX_LABEL) for token in tgt_tokens]
+    down = [clip_text(token, console.width // 2) for token in tgt_tokens]
     margin = max(map(cell_len, down), default=0) + _GAP
     for start, stop in _blocks([_width(label) for label in across], console.width - margin):
         _print_block(weights[:, start:stop].tolist(), across[start:stop], down, margin, console)
-    console.print(Text(" " * margin + _LEGEND, style="dim"))
+    start = margin if margin + len(_LEGEND) <= console.width else 0
+    console.print(Text(" " * start + _LEGEND, style="dim"))
 
 
 def _width(label: str) -> int:

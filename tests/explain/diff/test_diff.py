@@ -412,7 +412,7 @@ def test_the_report_names_tap_title_cell_tokens_numbers_and_size(translator, mak
     assert first is not None
     before = translator.model.src_embedding.tokens.weight[love, 4].item()
     text = "\n".join(found.lines()[-5:])
-    assert "They first part at src_embedding.embedded (Token vectors)" in text
+    assert "They first differ at src_embedding.embedded (Token vectors)" in text
     assert "in cell batch 0, position 1 'love', d_model 4" in text
     assert f"{one}  {before:.9g}" in text
     assert "off by 1; 1 of 88 cells are out of tolerance" in text

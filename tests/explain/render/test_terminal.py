@@ -7,7 +7,7 @@ from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.errors import InputError
-from glassformer.explain import print_attention, print_heatmap, print_walk, walk
+from glassformer.explain import narrate_step, print_attention, print_heads, print_heatmap, print_walk, walk
 from glassformer.explain.render.plain import clip_text, number_text, printable
 
 
@@ -142,7 +142,9 @@ def test_a_translations_attention_is_printed_with_its_tokens(translator):
     (translation,) = translator.translate(["I love you"], attention=True)
     lines = printed(print_attention, translation).splitlines()
     assert lines[0].split() == ["I", "love", "you", "</s>"]
-    assert [line.split()[0] for line in lines[1:-1]] == translation.hypotheses[0].tokens
+    tokens = translation.hypotheses[0].tokens
+    read_and_written = [tuple(line.split()[1:5:3]) for line in lines[1:-1]]
+    assert read_and_written == list(zip(["<s>", *tokens[:-1]], tokens, strict=True))
     with pytest.raises(InputError, match="attention=True"):
         printed(print_attention, translator.translate(["I love you"])[0])
     assert "nothing was translated" in printed(print_attention, translator.translate([" "], attention=True)[0])
@@ -152,3 +154,34 @@ def test_blank_weights_beyond_the_scale_are_left_blank():
     """A weight that is not a number is no shade."""
     text = printed(print_heatmap, torch.tensor([[float("nan")]]), ["a"], ["x"])
     assert text.splitlines()[1] == "x    "
+
+
+def test_every_head_is_a_small_map_and_one_is_marked():
+    weights = torch.zeros(2, 3, 2, 4)
+    weights[1, 2, 0, 3] = weights[0, 0, 1, 0] = 1.0
+    text = printed(print_heads, weights, width=80, marked=(1, 2))
+    lines = text.splitlines()
+    assert [line.split()[:2] for line in lines[::3]] == [["layer", "0"], ["layer", "1"]]
+    assert lines[0].split()[2:] == ["head", "0", "head", "1", "head", "2"]
+    assert lines[3].split()[2:] == ["head", "0", "head", "1", "head", "2*"]
+    assert lines[2].split() == ["█···", "····", "····"]
+    assert lines[4].split() == ["····", "····", "···█"]
+    narrow = printed(print_heads, weights, width=30).splitlines()
+    assert max(map(len, narrow)) <= 30
+    assert len(narrow) == 2 * len(lines)
+
+
+def test_a_step_is_told_with_the_numbers_of_its_walk(translator):
+    some = walk(translator, ["I love you"], ["Ich liebe dich"])
+    told = dict(narrate_step(some, 1))
+    config = some.config
+    assert len(told) == (9 if config.n_decoder_layers == 1 else 12)
+    assert f"{len(some.sentences.src_tokens[0])} source tokens" in told["encoder"]
+    probabilities = some.trace["output_projection.probabilities"][0, 1]
+    best = int(probabilities.argmax())
+    assert told["softmax"].startswith(f"{some.sentences.vocab[best]} {float(probabilities[best]):.1%}")
+    weights = some.trace["decoder.layers.0.cross_attention.weights"][0, :, 1].mean(dim=0)
+    assert told["layer 0 cross"].startswith(
+        f"looks at {some.sentences.src_tokens[0][int(weights.argmax())]} {float(weights.max()):.2f}"
+    )
+    assert all(len(sentence) <= 60 for sentence in told.values())

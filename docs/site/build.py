@@ -1,0 +1,145 @@
+"""Builds the site: pages are copied to build/site-source, with contents, notebooks and an API reference; then Sphinx.
+
+    python docs/site/build.py           writes build/site; a warning is an error
+
+The pages keep their places, so that their links hold. A link to a file that is no page leads to a copy of it.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+SITE = Path(__file__).resolve().parent
+ROOT = SITE.parents[1]
+SOURCE, OUT = ROOT / "build" / "site-source", ROOT / "build" / "site"
+TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+GROUPS = {
+    "Learn": ["docs/learn/index", "docs/learn/pages/*", "docs/learn/slips"],
+    "Use": [
+        "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/exchange", "docs/scaling",
+        "docs/errors",
+    ],
+    "Look inside": ["docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences"],
+    "Measured": ["docs/measured", "docs/results", "docs/speed", "docs/training_cost", "docs/reliability"],
+    "Reference": [
+        "docs/commands", "docs/settings", "api", "docs/index", "docs/design", "CONTRIBUTING", "CHANGELOG", "card",
+    ],
+}  # fmt: skip
+EXPLAIN = ("walk", "Walk", "print_walk", "print_attention", "print_heads", "narrate_step")
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
+
+
+def prepare() -> None:
+    """Write the tree that Sphinx reads."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    shutil.copytree(
+        ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("*.py", "site", "reference", "__pycache__")
+    )
+    for name in TOP:
+        shutil.copy(ROOT / name, SOURCE / name)
+    for name in ("conf.py", "scorer.js"):
+        shutil.copy(SITE / name, SOURCE / name)
+    _write_notebooks(SOURCE / "docs" / "learn" / "notebooks")
+    (SOURCE / "api.md").write_text(api_page(), encoding="utf-8")
+    card = (ROOT / "glassformer" / "bundled" / "en-de" / "README.md").read_text(encoding="utf-8")
+    (SOURCE / "card.md").write_text(card, encoding="utf-8")
+    for page in sorted(SOURCE.rglob("*.md")):
+        place = (
+            ROOT / "glassformer" / "bundled" / "en-de"
+            if page.name == "card.md"
+            else ROOT / page.parent.relative_to(SOURCE)
+        )
+        text = page.read_text(encoding="utf-8")
+        page.write_text(_LINK.sub(partial(_resolve, page=page, place=place), text), encoding="utf-8")
+    (SOURCE / "index.md").write_text(contents(), encoding="utf-8")
+
+
+def _resolve(link: re.Match[str], page: Path, place: Path) -> str:
+    """A link to a page as it is; to another file, a link to a copy; to a folder or to nothing, only its words."""
+    target = (place / link[3]).resolve()
+    if target == ROOT / "glassformer" / "bundled" / "en-de" / "README.md" and page.name != "card.md":
+        up = "../" * len(page.parent.relative_to(SOURCE).parts)
+        return f"[{link[2]}]({up}card.md{link[4] or ''})"
+    if not target.is_file() or not target.is_relative_to(ROOT):
+        return link[2]
+    copy = SOURCE / target.relative_to(ROOT)
+    if not copy.exists():
+        if target.suffix == ".md":
+            return link[2]
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(target, copy)
+    up = "../" * len(page.parent.relative_to(SOURCE).parts)
+    return f"{link[1]}[{link[2]}]({up}{target.relative_to(ROOT).as_posix()}{link[4] or ''})"
+
+
+def _write_notebooks(folder: Path) -> None:
+    """The lessons as notebooks, and on each lesson's page a link to its own."""
+    sys.path.insert(0, str(ROOT / "docs" / "learn"))
+    import render  # type: ignore[import-not-found]
+
+    render.write_notebooks(folder)
+    for page in (SOURCE / "docs" / "learn" / "pages").glob("*.md"):
+        link = f"{{download}}`This lesson as a notebook <../notebooks/{page.stem}.ipynb>`\n"
+        page.write_text(page.read_text(encoding="utf-8") + "\n---\n\n" + link, encoding="utf-8")
+
+
+def api_page() -> str:
+    """The public names, with their docstrings."""
+    sys.path.insert(0, str(ROOT))
+    import glassformer
+
+    lines = ["# API reference", "", (
+        "These names are public, and so is what `glassformer.explain` and `glassformer.decoding` list in `__all__`. "
+        "Until 1.0 a minor version may change them, and the changelog says so; a patch version does not. "
+        "All else is internal."
+    ), ""]  # fmt: skip
+    names = [f"glassformer.{name}" for name in glassformer.__all__ if name != "__version__"]
+    for name in [*names, *(f"glassformer.explain.{name}" for name in EXPLAIN)]:
+        _, _, attribute = name.rpartition(".")
+        kind = "class" if attribute[0].isupper() else "function"
+        lines += [f"## {attribute}", "", "```{eval-rst}", f".. auto{kind}:: {name}", "```", ""]
+    return "\n".join(lines)
+
+
+def contents() -> str:
+    """The README and, group by group, every page; one that no group names stands in the last."""
+    every = {page.relative_to(SOURCE).with_suffix("").as_posix() for page in SOURCE.rglob("*.md")} - {
+        "README",
+        "index",
+    }
+    readme = (SOURCE / "README.md").read_text(encoding="utf-8")
+    (SOURCE / "README.md").unlink()
+    named: set[str] = set()
+    trees = []
+    for group, patterns in GROUPS.items():
+        pages = [
+            page for pattern in patterns for page in sorted(every - named, key=_order) if Path(page).match(pattern)
+        ]
+        if group == "Reference":
+            pages += sorted(every - named - set(pages))
+        named |= set(pages)
+        trees.append("\n".join(["```{toctree}", ":hidden:", f":caption: {group}", "", *pages, "```", ""]))
+    return readme + "\n" + "\n".join(trees)
+
+
+def _order(page: str) -> tuple[int, str]:
+    """Lessons in the order of their index, other pages by name."""
+    import render
+
+    lessons = list(render.LESSONS)
+    return (lessons.index(Path(page).name) if Path(page).name in lessons else len(lessons)), page
+
+
+def main() -> int:
+    prepare()
+    for page in SOURCE.rglob("*.md"):  # the README is the first page
+        text = page.read_text(encoding="utf-8")
+        page.write_text(re.sub(r"\]\(((?:\.\./)*)README\.md", r"](\1index.md", text), encoding="utf-8")
+    return subprocess.call([sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", SOURCE, OUT])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
