@@ -184,6 +184,10 @@ def _torture() -> Iterator[str]:
     ]
     total = ["**all**", *(f"**{sum(row[key] for row in faults):,}**" for key in columns)]
     yield table(["fault", *columns], [*(row + [""] * (6 - len(row)) for row in rows), total])
+    yield (
+        "A traceback among the signals while a command starts is Python's own: Ctrl-C before Python has loaded its "
+        "module `site`, and so before any program can act. Later runs leave such moments out."
+    )
     yield "`make torture MINUTES=5` is the form that `.ci/run` calls; the exit status is 1 unless all is survived."
 
 
