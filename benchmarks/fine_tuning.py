@@ -2,7 +2,7 @@
 
     python benchmarks/fine_tuning.py --data DIR [--minutes 5] [--pairs 2000] [--seeds 1] [--jobs 1] [--json FILE]
 
-DIR holds multi30k/{train,test_2016_flickr}.{en,de}.gz and tatoeba/en-de.tsv.gz, the text that the bundled model
+DIR holds multi30k/{train,test_2016_flickr}.{en,de}.gz and tatoeba/en-de-large.tsv.gz, the text that the bundled model
 learned from; its held-out sentences, which ``examples/bundled/pairs.py`` sets apart, are the second test set, which
 shows what is forgotten. Everything runs through the command line, with one thread. The data of Multi30k is licensed
 for non-commercial research: weights trained on it must not be distributed.
@@ -43,7 +43,7 @@ def write_texts(data: Path, pairs: int, seeds: list[int], home: Path) -> dict[st
     for side, name in ((0, "multi30k.en"), (1, "multi30k.de")):
         (home / name).write_text("".join(row[side] + "\n" for row in test), encoding="utf-8")
     script = ROOT / "examples" / "bundled" / "pairs.py"
-    subprocess.run([sys.executable, script, data / "tatoeba" / "en-de.tsv.gz", home / "bundled"], check=True)
+    subprocess.run([sys.executable, script, data / "tatoeba" / "en-de-large.tsv.gz", home / "bundled"], check=True)
     (home / "bundled" / "train.tsv").rename(home / "tatoeba.tsv")
     rows = [line.split("\t") for line in (home / "bundled" / "test.tsv").read_text("utf-8").splitlines()]
     for side, name in ((0, "tatoeba.en"), (1, "tatoeba.de")):

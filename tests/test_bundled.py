@@ -31,14 +31,11 @@ from glassformer.explain.effect import changes
 from glassformer.explain.walk_kinds import walk, walk_through
 from glassformer.files import sha256
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
-from glassformer.tasks import load_task
 from glassformer.text import Tokenizer
-from glassformer.text.corpus import Pair, read_pairs, write_pairs
+from glassformer.text.corpus import Pair
 
 ROOT = Path(__file__).parents[1]
 FIRST = "I love you, too."
-IS_NEW = "## Sixty sentences" in CARD.read_text(encoding="utf-8")
-new_model = pytest.mark.skipif(not IS_NEW, reason="the model before is still bundled, with a card of another form")
 
 
 def call(*arguments: str | Path, stdin: str = "") -> Result:
@@ -105,7 +102,6 @@ def test_weights_are_small_on_disk_and_float32_in_memory() -> None:
         assert weight.dim() < 2 or stored[name].element_size() <= 2, name
 
 
-@new_model
 def test_matrices_are_int8_rows_and_it_says_how_sure_it_is(translator: Translator) -> None:
     stored = load_file(load_run(BUNDLED, "cpu").checkpoint / f"{WEIGHTS}.safetensors")
     for name, weight in weights_of(translator.model).items():
@@ -131,7 +127,6 @@ def test_the_card_says_what_the_model_answers(translator: Translator) -> None:
     assert {answer.source: answer.text for answer in answers} == recorded
 
 
-@new_model
 def test_the_card_shows_every_sentence_and_the_figures_that_were_measured(pack: ModuleType) -> None:
     first, measure = import_module("first_sentences").SENTENCES, import_module("measure")
     assert list(recorded_answers()) == [sentence for group in first.values() for sentence in group]
@@ -388,37 +383,3 @@ def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(
         assert len(used) == len(set(used)) == 2 * len(part)
     assert [len(found[:8]), len(found[8:])] == [8, 4]
     assert augment.join_pairs([], Random(1)) == []
-
-
-@pytest.fixture
-def more(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "examples" / "bundled"))
-    return import_module("more")
-
-
-def test_what_a_teacher_made_of_a_text_to_judge_by_is_not_learned(
-    more: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    teachers, pairs = tmp_path / "teachers", tmp_path / "pairs"
-    own, made, first = Pair("We ran.", "Wir rannten."), Pair("We were running.", "Wir rannten."), Pair(FIRST, "Ja.")
-    phrase = load_task("phrasebook-de").train[0]
-    refused = [
-        Pair("Where is my coffee", "Wo?"), Pair("it's late!", "Es ist spät."), Pair("5 km", "5 km"), Pair("6 km", "6 km"),
-        Pair(phrase.src, "Falsch."), Pair("Wrong.", phrase.tgt), Pair("It's late. He's here.", "Spät! Er ist hier."),
-    ]  # fmt: skip
-    write_pairs(teachers / "pairs" / "train.jsonl", None, [own, made, first, *refused])
-    pairs.mkdir()
-    for name, lines in {
-        "train": "We ran.\tWir rannten.",
-        "valid": "5 km\t5 Kilometer",
-        "test": "It's late.\tSpät!\nHe's here.\tEr ist hier.",
-        "phrasebook-test": "6 km\t6 km",
-    }.items():
-        (pairs / f"{name}.tsv").write_text(f"{lines}\n", encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["more.py", str(teachers), str(pairs)])
-    more.main()
-    assert list(read_pairs(pairs / "learned.jsonl")) == [own, made, first]
-    (longer,) = read_pairs(pairs / "joined-test.jsonl")
-    assert longer in {
-        ("It's late. He's here.", "Spät! Er ist hier."), ("He's here. It's late.", "Er ist hier. Spät!"),
-    }  # fmt: skip

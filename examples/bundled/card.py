@@ -63,8 +63,8 @@ words but for case, punctuation and names. The sentences themselves are not part
 ## How it was made
 
 ```sh
-python examples/bundled/pairs_large.py en-de-large.tsv.gz build/face
-OMP_NUM_THREADS=1 glassformer train --config examples/bundled/train_large.toml
+python examples/bundled/pairs.py en-de-large.tsv.gz build/face
+OMP_NUM_THREADS=1 glassformer train --config examples/bundled/train.toml
 {trial_commands}python examples/bundled/pack.py build/face/run
 ```
 
@@ -117,7 +117,7 @@ sentences: if you distribute them, name Tatoeba and its contributors, https://ta
 """
 
 TRIAL_COMMANDS = """\
-OMP_NUM_THREADS=1 glassformer train --config examples/bundled/trial_large.toml --set train.precision=bf16
+OMP_NUM_THREADS=1 glassformer train --config examples/bundled/trial.toml --set train.precision=bf16
 python examples/bundled/measure.py trial build/face/trial
 """
 TRIAL = " The trial is a smaller model with a shorter training on the plain pairs, to compare with."

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from first_sentences import SENTENCES
-from pairs_large import BUCKETS
+from pairs import BUCKETS
 from sacrebleu.metrics.chrf import CHRF
 from strange_inputs import NONSENSE, SPANISH
 

@@ -5,7 +5,7 @@
 The run's final model is written to ``glassformer/bundled/en-de`` as a run directory, with its matrices as int8 rows,
 so that it is loaded like any run. Then the confidence of its translations is fitted on the run's validation pairs,
 the files are measured (``measure.py``), and the card is written (``card.py``). What was done already is not done
-again, so that the same command goes on after an interruption. The pairs are those that ``pairs_large.py`` wrote to
+again, so that the same command goes on after an interruption. The pairs are those that ``pairs.py`` wrote to
 build/face.
 """
 
@@ -19,7 +19,7 @@ import torch
 from augment import letters
 from card import write_card
 from measure import FIRST, PAIRS, read_results, update_results, write_results
-from pairs_large import find_names, form_of
+from pairs import find_names, form_of
 
 from glassformer import Translator
 from glassformer.bundled import BUNDLED
@@ -97,7 +97,7 @@ def check_size(directory: Path) -> None:
 
 
 def read_all(directory: Path) -> dict[str, list[Pair]]:
-    """The pairs that ``pairs_large.py`` wrote; exits if a test sentence is among the training sentences."""
+    """The pairs that ``pairs.py`` wrote; exits if a test sentence is among the training sentences."""
     pairs = {name: list(read_pairs(directory / f"{name}.tsv")) for name in FILES}
     names = find_names(pair.src for pair in pairs["train"])
     for side in ("src", "tgt"):

@@ -1,42 +1,80 @@
-"""Training, validation and test pairs of the bundled model: Tatoeba's sentences and the phrasebook's phrases.
+"""Training, validation and test pairs of the bundled model, from the larger text of Tatoeba.
 
-    python examples/bundled/pairs.py TATOEBA.tsv[.gz] runs/bundled-pairs
+    python examples/bundled/pairs.py en-de-large.tsv.gz build/face
 
-Each line of TATOEBA has an English sentence, a tab, and a German one. The output is train.tsv, valid.tsv, test.tsv
-and phrasebook-test.tsv. Sentences are held out by the letters of the English: two that differ only in punctuation or
-case are held out together. Each test sentence occurs once, with its first translation. A quarter of the training
-sentences also occur without the final punctuation mark on both sides, because people often leave it out.
+Each line of the input has an English sentence, a tab, and a German one. The output is train.tsv, valid.tsv, test.tsv
+(1,000 pairs: 200 with up to 4 English words, 350 with 5 to 8, 300 with 9 to 14, 150 with more) and learned.tsv, which
+adds to the training pairs copies without their final punctuation, the phrasebook, and longer lines joined from two.
+
+No source and no target of the test or the validation pairs is in training, nor one with the same words but for case,
+punctuation and names: two sentences that differ in *Tom* and *Mary* are the same here.
 """
 
 import argparse
 import random
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from augment import drop_end_marks, letters
+from augment import drop_end_marks, join_pairs
 
 from glassformer.tasks import load_task
-from glassformer.tasks.task import Splits, divide
 from glassformer.text.corpus import Pair, read_pairs
 
-
-def first_translations(pairs: Iterable[Pair]) -> list[Pair]:
-    """Each source with its first translation."""
-    found: dict[str, Pair] = {}
-    for pair in pairs:
-        found.setdefault(letters(pair), pair)
-    return list(found.values())
+BUCKETS = {(1, 4): 200, (5, 8): 350, (9, 14): 300, (15, 1000): 150}  # English words: test pairs
+VALID = 1000
+NAME = "#"
+GERMAN_NAMES = {"maria", "johannes", "toms", "marias"}  # how German writes some of them
+_WORD = re.compile(r"[^\W_]+")
 
 
-def splits(tatoeba: Path) -> dict[str, list[Pair]]:
-    """The pairs of each file, by its name."""
-    sentences: Splits = divide(read_pairs(tatoeba, None), letters, valid=0.02, test=0.02)
-    phrases = load_task("phrasebook-de")
-    train = sentences.train + drop_end_marks(sentences.train, 0.25, random.Random(1)) + phrases.train
-    return {
-        "train": train, "valid": first_translations(sentences.valid) + phrases.valid[:200],
-        "test": first_translations(sentences.test), "phrasebook-test": phrases.test,
-    }  # fmt: skip
+def words_of(text: str) -> list[str]:
+    """The words with their case."""
+    return _WORD.findall(text.replace("'", "").replace("’", ""))
+
+
+def find_names(texts: Iterable[str]) -> set[str]:
+    """The English words that are nearly always capitalised inside a sentence, without *I*, and German names."""
+    capital: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for text in texts:
+        for word in words_of(text)[1:]:
+            total[word.lower()] += 1
+            capital[word.lower()] += word[0].isupper()
+    names = {word for word, count in capital.items() if count >= 0.9 * total[word]}
+    return {word for word in names if word not in {"i", "im", "ill", "ive", "id", "german", "english"}} | GERMAN_NAMES
+
+
+def form_of(text: str, names: set[str]) -> str:
+    """The words in lower case, with each name as one sign."""
+    return " ".join(NAME if word.lower() in names else word.lower() for word in words_of(text))
+
+
+def split(pairs: Sequence[Pair], chance: random.Random) -> dict[str, list[Pair]]:
+    """Training, validation and test pairs without a source or a target in common, names and punctuation apart."""
+    names = find_names(pair.src for pair in pairs)
+    forms = [(form_of(pair.src, names), form_of(pair.tgt, names)) for pair in pairs]
+    wanted, held_out = dict(BUCKETS), {"test": list[Pair](), "valid": list[Pair]()}
+    used: tuple[set[str], set[str]] = (set(), set())
+    for index in chance.sample(range(len(pairs)), len(pairs)):
+        (src, tgt), words = forms[index], len(pairs[index].src.split())
+        if src in used[0] or tgt in used[1]:
+            continue
+        bucket = next(each for each in BUCKETS if each[0] <= words <= each[1])
+        if wanted[bucket]:
+            wanted[bucket] -= 1
+            held_out["test"].append(pairs[index])
+        elif len(held_out["valid"]) < VALID:
+            held_out["valid"].append(pairs[index])
+        else:
+            continue
+        used[0].add(src)
+        used[1].add(tgt)
+        if not any(wanted.values()) and len(held_out["valid"]) == VALID:
+            break
+    train = [pair for pair, (src, tgt) in zip(pairs, forms, strict=True) if src not in used[0] and tgt not in used[1]]
+    return {"train": train, **held_out}
 
 
 def main() -> None:
@@ -45,7 +83,15 @@ def main() -> None:
     parser.add_argument("into", type=Path)
     options = parser.parse_args()
     options.into.mkdir(parents=True, exist_ok=True)
-    for name, pairs in splits(options.tatoeba).items():
+    found = split(list(read_pairs(options.tatoeba, None)), random.Random(1))
+    train = found["train"]
+    found["learned"] = [
+        *train,
+        *drop_end_marks(train, 0.1, random.Random(1)),
+        *load_task("phrasebook-de").train,
+        *join_pairs(train, random.Random(2)),
+    ]
+    for name, pairs in found.items():
         path = options.into / f"{name}.tsv"
         path.write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in pairs), encoding="utf-8", newline="\n")
         print(f"{path}: {len(pairs):,} pairs")

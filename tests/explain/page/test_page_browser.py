@@ -162,7 +162,7 @@ PLACES = [
     "#why",
     "#beam",
 ]
-DEEP = "#decoder.layers.3.cross_attention.weights[heads=1,query=1,key=1]"
+DEEP = "#decoder.layers.1.cross_attention.weights[heads=1,query=1,key=1]"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -184,19 +184,19 @@ def test_nothing_is_wider_than_the_screen(browser, bundled_file, width, height):
 
 
 def test_the_keyboard_alone_goes_from_a_matrix_to_a_number_and_up_again(browser, bundled, bundled_file):
-    with opened(browser, bundled_file, "#decoder.layers.3.cross_attention.weights[heads=1]") as page:
+    with opened(browser, bundled_file, "#decoder.layers.1.cross_attention.weights[heads=1]") as page:
         page.focus("svg.matrix")
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
         page.wait_for_selector("#view .number")
-        weights = bundled["decoder.layers.3.cross_attention.weights"].value
+        weights = bundled["decoder.layers.1.cross_attention.weights"].value
         assert torch.tensor(number_of(page.inner_text(".value output"))) == weights[0, 1, 1, 1]
         page.keyboard.press("Escape")
         page.wait_for_selector("#view .number", state="detached")
         page.keyboard.press("Escape")
         page.keyboard.press("Escape")
-        until(page, "window.glassformer.place.address === 'decoder.layers.3.cross_attention'")
+        until(page, "window.glassformer.place.address === 'decoder.layers.1.cross_attention'")
         page.go_back()
         until(page, "window.glassformer.place.address.endsWith('weights')")
 
@@ -266,7 +266,7 @@ def living(page: Page) -> None:
 
 def test_a_typed_sentence_is_translated_and_traced_as_in_pytorch(browser, bundled, bundled_file):
     expected = walk(Translator.load(), [OTHER])
-    with opened(browser, bundled_file, "#decoder.layers.3.cross_attention.weights[heads=1,query=1,key=1]") as page:
+    with opened(browser, bundled_file, "#decoder.layers.1.cross_attention.weights[heads=1,query=1,key=1]") as page:
         living(page)
         page.fill("#text", OTHER)
         until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
@@ -287,7 +287,7 @@ def test_a_typed_sentence_is_translated_and_traced_as_in_pytorch(browser, bundle
 
 
 def test_edits_stack_are_listed_marked_linked_and_undone(browser, bundled_file):
-    with opened(browser, bundled_file, "#decoder.layers.3.cross_attention.heads[heads=1]") as page:
+    with opened(browser, bundled_file, "#decoder.layers.1.cross_attention.heads[heads=1]") as page:
         living(page)
         page.click(".multiples .switch >> nth=1")
         until(page, "window.glassformer.before !== null")
