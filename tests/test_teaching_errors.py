@@ -401,6 +401,8 @@ def test_the_trainer_holds_its_first_batch_to_the_same_rules() -> None:
         return Batch(batch.src_ids, batch.tgt_out_ids, batch.tgt_out_ids)
 
     with scene(), patch("glassformer.training.data.collate", unshifted):
+        for name in ("a.en", "a.de"):  # a training needs three pairs besides the validation pair
+            Path(name).write_text(Path(name).read_text(encoding="utf-8") * 2, encoding="utf-8")
         said = answer_of_command("glassformer train --src a.en --tgt a.de --run runs/a", InputError)
     assert said.startswith("tgt_in_ids: found the same ids as in tgt_out_ids")
 

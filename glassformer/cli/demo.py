@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -82,9 +83,10 @@ def show_bundled(console: Console, page: Path | None = None) -> None:
 
 @dataclass(frozen=True)
 class _Silenced:
-    """One head of cross-attention, set to zero in every layer, and what that changed in the walk ``plain``."""
+    """One head of one cross-attention, set to zero, and what that changed in the walk ``plain``."""
 
     plain: Walk
+    layer: int
     head: int
     changes: list[Change]
 
@@ -103,20 +105,21 @@ class _Silenced:
     @property
     def edit(self) -> str:
         """The edit as the command line takes it."""
-        return _edit(self.head)
+        return _edit(self.layer, self.head)
 
 
 def _silenced_heads(translator: Translator) -> Iterator[_Silenced]:
-    """Each head of cross-attention, silenced alone, in some of the sentences; the targets stay the same."""
+    """Each head of each cross-attention, silenced alone, in some of the sentences; the targets stay the same."""
+    config = translator.model.config
     for plain in (walk(translator, [sentence]) for sentence in SENTENCES[:EDITED]):
-        for head in range(translator.model.config.n_heads):
-            edits = parse_edits([_edit(head)], plain, translator)
+        for layer, head in product(range(config.n_decoder_layers), range(config.n_heads)):
+            edits = parse_edits([_edit(layer, head)], plain, translator)
             edited = walk_through(translator, plain.sentences, only="output_projection.probabilities", edits=edits)
-            yield _Silenced(plain, head, changes(plain, edited, translator.tgt_tokenizer))
+            yield _Silenced(plain, layer, head, changes(plain, edited, translator.tgt_tokenizer))
 
 
-def _edit(head: int) -> str:
-    return f"decoder.layers.*.cross_attention.heads[heads={head}]=0"
+def _edit(layer: int, head: int) -> str:
+    return f"decoder.layers.{layer}.cross_attention.heads[heads={head}]=0"
 
 
 def _title(console: Console, text: str) -> None:
@@ -132,10 +135,10 @@ def _print_translations(console: Console, translations: Sequence[Translation]) -
 
 
 def _show_attention(console: Console, translation: Translation, strongest: _Silenced) -> None:
-    """Every head of cross-attention small, and in the last layer the one that matters most large."""
+    """Every head of cross-attention small, and the one that matters most large."""
     attention = translation.hypotheses[0].attention
     assert attention is not None
-    layer, head = len(attention) - 1, strongest.head
+    layer, head = strongest.layer, strongest.head
     console.print(Text(f"{translation.source} -> {translation.text}"))
     console.print(Text("Every head of cross-attention; a row for each token written:\n"))
     print_heads(attention, console, marked=(layer, head))
@@ -157,7 +160,7 @@ def _show_edit(console: Console, translator: Translator, strongest: _Silenced) -
     """The table before and after, and the translation that is found without the head."""
     plain, edit = strongest.plain, strongest.edit
     (source,) = plain.sentences.sources
-    console.print(Text(f"Head {strongest.head} of cross-attention is silenced in every layer:\n"))
+    console.print(Text(f"Head {strongest.head} of layer {strongest.layer} is silenced in the cross-attention:\n"))
     console.print(Text(f"glassformer trace \"{source}\" \\\n  --edit '{edit}'"))
     print_effect(strongest.changes, plain, console)
     with tracing(translator.model, edits=parse_edits([edit], plain, translator), only="", shown=False):
