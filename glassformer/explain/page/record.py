@@ -4,7 +4,6 @@ The page shows one sentence at a time, so each sentence has its own taps, with a
 taps. Of a trace with more than ``MOST_NUMBERS``, one sentence is kept whole; the others name what they leave out.
 """
 
-import base64
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from glassformer.text import Derivation
 from glassformer.trace import Step
 
 MOST_NUMBERS = 7_000_000
-"""The float32 numbers of one page: 28 MB, and 37 MB in base64."""
+"""The float32 numbers of one page: 28 MB, and at most 37 MB in the file."""
 _MOST_PROBABLE = 50
 _MOST_STATES = 40  # of one word: together they grow with the square of its length
 _VOCABULARY_WIDE = ("output_projection.logits", "output_projection.probabilities")
@@ -62,9 +61,9 @@ class Block:
         self.size += value.numel()
         return start
 
-    def to_base64(self) -> str:
+    def to_bytes(self) -> bytes:
         """The whole block."""
-        return base64.b64encode(b"".join(self._parts)).decode("ascii")
+        return b"".join(self._parts)
 
 
 def record_mapping(walk: WalkData, block: Block, chosen: int = 0) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """What a page computes with: configuration, weights and tokenizers of a model, as ``assets/worker.js`` loads them.
 
-The weights are a safetensors file in base64. Each is stored in the smallest form that gives exactly its float32
+The weights are a safetensors file. Each is stored in the smallest form that gives exactly its float32
 numbers: int8 rows with a scale for each row, float16, bfloat16, or float32. So a model that was read from a small
 file takes little room again, and the page computes with the very numbers that PyTorch has.
 """
 
-import base64
 from typing import Any
 
 import torch
@@ -31,13 +30,13 @@ def count_parameters(model: Transformer) -> int:
 def pack_model(
     model: Transformer, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, decode: DecodeConfig
 ) -> dict[str, Any]:
-    """The argument of the worker's ``load``; a target tokenizer that is the source's is None."""
+    """The argument of the worker's ``load``, weights as bytes; a target tokenizer that is the source's is None."""
     tgt = None if tgt_tokenizer.digest == src_tokenizer.digest else tgt_tokenizer.json
     return {
         "config": model.config.to_mapping(),
         "decode": decode.to_mapping(),
         "tokenizers": {"src": src_tokenizer.json, "tgt": tgt},
-        "weights": base64.b64encode(pack_weights(model)).decode("ascii"),
+        "weights": pack_weights(model),
     }
 
 

@@ -5,6 +5,7 @@ the worker runs is laid end to end as one classic script, which the page makes a
 """
 
 import base64
+import gzip
 import json
 import re
 from collections.abc import Iterable
@@ -32,10 +33,10 @@ def page_html(
     """The page of a walk as one HTML text; it carries the translator's model where that is small enough."""
     block = Block()
     record = {**record_mapping(walk, block), "run": run}
-    scripts = [_json_script("record", record), _script("values", "application/base64", block.to_base64())]
+    scripts = [_json_script("record", record), _script("values", "application/base64", compress(block.to_bytes()))]
     if translator is not None and count_parameters(translator.model) <= MOST_PARAMETERS:
         living = pack_model(translator.model, translator.src_tokenizer, translator.tgt_tokenizer, translator.config)
-        scripts.append(_json_script("living", living))
+        scripts.append(_json_script("living", {**living, "weights": compress(living["weights"])}))
         scripts.append(_script("worker-source", "text/plain", escape_script(_worker_source())))
     return _PAGE.format(
         title=escape(f"{title}: {walk.sentences.sources[0]}"[:120]),
@@ -44,6 +45,11 @@ def page_html(
         scripts="\n".join(scripts),
         start=_START,
     )
+
+
+def compress(numbers: bytes) -> str:
+    """Gzip in base64, which ``unpack`` of ``assets/weights.js`` reads."""
+    return base64.b64encode(gzip.compress(numbers, mtime=0)).decode("ascii")
 
 
 _PAGE = """<!doctype html>

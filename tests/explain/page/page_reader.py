@@ -1,6 +1,7 @@
 """A written page read back: its JSON, and the numbers of each tap."""
 
 import base64
+import gzip
 import json
 import re
 from typing import Any
@@ -14,7 +15,7 @@ class PageReader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.record: dict[str, Any] = json.loads(self.script("record"))
-        self.numbers = np.frombuffer(base64.b64decode(self.script("values")), dtype="<f4")
+        self.numbers = np.frombuffer(gzip.decompress(base64.b64decode(self.script("values"))), dtype="<f4")
 
     def script(self, name: str) -> str:
         """The text of the script element with this id, as far as a browser reads it."""

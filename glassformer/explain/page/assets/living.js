@@ -2,7 +2,7 @@
 /** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from them. */
 import { element, printable } from "./element.js";
 import { PassRecord } from "./record.js";
-import { fromBase64, readWeights } from "./weights.js";
+import { readWeights, unpack } from "./weights.js";
 
 /** @typedef {import("./page.js").Edit} Edit */
 
@@ -32,6 +32,7 @@ export class Living {
   /** Load the model, and take up what the address in the URL asks for. @param {URLSearchParams} asked */
   async start(asked) {
     try {
+      this.packed.weights = await unpack(this.packed.weights);
       await this.call("load", this.packed);
       this.ready = true;
       const edits = JSON.parse(asked.get("edits") ?? "[]");
@@ -73,7 +74,7 @@ export class Living {
   /** The weights as the edits have them. */
   weights() {
     const key = JSON.stringify(this.app.edits.filter((edit) => edit.index && "row" in edit.index));
-    if (!this.plainWeights) this.plainWeights = readWeights(fromBase64(this.packed.weights));
+    if (!this.plainWeights) this.plainWeights = readWeights(this.packed.weights);
     if (this.edited?.key !== key) this.edited = { key, weights: editedWeights(this.plainWeights, JSON.parse(key)) };
     return this.edited.weights;
   }

@@ -20,7 +20,7 @@ import { whyView } from "./why.js";
  * @typedef {ReturnType<typeof createApp>} App
  */
 
-/** @param {ReturnType<typeof readEmbedded>} embedded @param {HTMLElement} root */
+/** @param {Awaited<ReturnType<typeof readEmbedded>>} embedded @param {HTMLElement} root */
 function createApp({ about, records }, root) {
   const config = about.config;
   const app = {
@@ -218,9 +218,9 @@ function showBefore(app, down) {
   draw(app);
 }
 
-function start() {
+async function start() {
   const root = /** @type {HTMLElement} */ (document.getElementById("app"));
-  const app = createApp(readEmbedded(document), root);
+  const app = createApp(await readEmbedded(document), root);
   const asked = readHash(app);
   follow(app);
   frame(app);

@@ -1,6 +1,7 @@
 // @ts-check
 /** A record: every tap of one pass over one sentence, with axes, values and tokens. Recorded or computed, the same. */
 import { sideOf } from "./addresses.js";
+import { unpack } from "./weights.js";
 
 /**
  * @typedef {{address?: string, axes: string[], shape: number[], data: Float32Array | null, ids?: Float32Array, kept?: number}} Tap
@@ -98,20 +99,11 @@ export function vocabularyRow(tap, row) {
   };
 }
 
-/** @param {string} text base64 @returns {ArrayBuffer} */
-export function fromBase64(text) {
-  const decode = /** @type {any} */ (Uint8Array).fromBase64;
-  if (decode) return decode.call(Uint8Array, text).buffer;
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let at = 0; at < binary.length; at += 1) bytes[at] = binary.charCodeAt(at);
-  return bytes.buffer;
-}
-
 /** Everything that the page was written with. @param {Document} page */
-export function readEmbedded(page) {
+export async function readEmbedded(page) {
   const about = JSON.parse(page.getElementById("record")?.textContent ?? "{}");
-  const numbers = new Float32Array(fromBase64(page.getElementById("values")?.textContent ?? ""));
+  const { buffer } = await unpack(page.getElementById("values")?.textContent ?? "");
+  const numbers = new Float32Array(/** @type {ArrayBuffer} */ (buffer));
   const records = about.sentences.map((/** @type {any} */ sentence) => {
     /** @type {Map<string, Tap>} */
     const taps = new Map();

@@ -52,8 +52,16 @@ export function readWeights(file) {
   return found;
 }
 
+/** What `compress` of `explain/page/writer.py` wrote: gzip in base64. @param {string} text @returns {Promise<Uint8Array>} */
+export async function unpack(text) {
+  const packed = new Blob([/** @type {any} */ (fromBase64(text))]).stream();
+  return new Uint8Array(await new Response(packed.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
+}
+
 /** @param {string} text @returns {Uint8Array} */
 export function fromBase64(text) {
+  const decode = /** @type {any} */ (Uint8Array).fromBase64;
+  if (decode) return decode.call(Uint8Array, text);
   const binary = atob(text), bytes = new Uint8Array(binary.length);
   for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
   return bytes;
