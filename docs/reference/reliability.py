@@ -171,8 +171,8 @@ def _torture() -> Iterator[str]:
     minutes = " and ".join(f"{run['minutes']:.0f}" for run in found["runs"])
     yield (
         f"On {found['date']}, {_machine(found['machine'])}: {minutes} minutes, beside some twenty other programs "
-        "that took most of the processor, so that the numbers are small; the cases are spread evenly over all of "
-        "them. Random choices follow from a seed, which each run prints. A fault is survived if the command gives "
+        "that took most of the processor, so that only some cases of each fault were tried. "
+        "Random choices follow from a seed, which each run prints. A fault is survived if the command gives "
         "the right result, or says what is wrong and ends with another status than 0; if nothing there is lost; "
         "and if the same command repeated leads a training to the very same weights. It is silent if the result is "
         "wrong or something is lost without a word, and a hang if it takes minutes or three gigabytes."
