@@ -153,6 +153,7 @@ function drive(picture, cursor, readout, matrix, place) {
     cursor.setAttribute("x", String(left + cell.column * cellWidth));
     cursor.setAttribute("y", String(top + cell.row * cellHeight));
     cursor.setAttribute("visibility", "visible");
+    picture.dataset.cell = `${cell.row},${cell.column}`;
     const value = matrix.value(cell.row, cell.column), before = matrix.was?.(cell.row, cell.column);
     const was = before !== undefined && !Object.is(before, value) ? `, before ${exactNumber(before)}` : "";
     readout.textContent = `${rowLabels[cell.row]} × ${columnLabels[cell.column]} = ${exactNumber(value)}${was}`;
@@ -181,7 +182,10 @@ function drive(picture, cursor, readout, matrix, place) {
       onpick(cell.row, cell.column);
     }
   });
-  picture.addEventListener("focus", () => show(cell.row, cell.column));
+  picture.addEventListener("focus", () => {
+    const [row, column] = picture.dataset.cell?.split(",").map(Number) ?? [cell.row, cell.column];
+    show(row, column);
+  });
   if (selected) show(selected.row, selected.column);
 }
 

@@ -32,6 +32,7 @@ function createApp({ about, records }, root) {
     /** @type {import("./record.js").PassRecord} */ record: records[0],
     /** @type {import("./record.js").PassRecord | null} */ before: null,
     /** @type {any} */ living: null,
+    /** The address that the view shows. */ drawn: "",
     /** @type {Map<string, {shape: number[], data: Float32Array}> | null} */ get weights() { return app.living?.ready ? app.living.weights() : null; },
     /** @type {Map<string, string[]> | null} */ consumers: null,
     /** @type {Record<string, Panel>} */ panels: {},
@@ -123,12 +124,23 @@ function draw(app) {
   put(app, "band", sentenceBand(app));
   const options = { config: app.config, record: app.record, layers: app.layers, place: app.place.address, step: app.step, go: app.go, onlayer: (/** @type {"encoder" | "decoder"} */ stack, /** @type {number} */ layer) => app.go(`${stack}.layers.${layer}`) };
   put(app, "figure", figureOne(options), figureChips(app.place.address, app.layers, app.go));
+  const held = app.root.querySelector("#view svg.matrix:focus"), address = held ? app.drawn : null;
   put(app, "view", viewOf(app));
+  if (held && address === app.place.address) holdFocus(app, /** @type {SVGElement} */ (held));
+  app.drawn = app.place.address;
   put(app, "about", explanationOf(app));
   const card = app.tour ? tourCard(app, (stop) => goTour(app, stop)) : null;
   put(app, "tour", ...(card ? [card] : []));
   drawCrumbs(app);
   app.living?.draw(app);
+}
+
+/** Whoever moves through a matrix with the keys stays at the cell when it is drawn anew. @param {App} app @param {SVGElement} held */
+function holdFocus(app, held) {
+  const matrix = /** @type {SVGElement | null} */ (app.root.querySelector("#view svg.matrix"));
+  if (!matrix) return;
+  matrix.dataset.cell = held.dataset.cell;
+  matrix.focus({ preventScroll: true });
 }
 
 /** @param {App} app */
@@ -181,6 +193,7 @@ function keepState(app) {
 
 /** One up: the picked cell, the head, the part of the address. @param {App} app */
 function goUp(app) {
+  readHash(app); // the second of two quick presses comes before the event of the first one's change
   const { address, cells } = app.place, axes = Object.keys(cells);
   if (axes.length) app.go(axes.length > 1 && "heads" in cells ? writePlace(address, { heads: cells.heads }) : address);
   else app.go(crumbs(address).at(-2)?.address ?? "");
