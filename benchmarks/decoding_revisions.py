@@ -7,8 +7,8 @@ Each commit is checked out into a directory of its own and measures itself with 
 one thread in each of two processes. Uncommitted changes do not count: "today" is HEAD.
 
 With --turns, two further processes for each commit load once and then take turns: one trains ``tiny`` on the task
-``dates`` as `glassformer train` does it, some updates a turn, one translates sentences with the bundled model. These
-are seconds of processor time of one thread, which other programs disturb less than the clock.
+``dates`` as `glassformer train` does it, some updates a turn, one translates sentences with the model that the earlier
+commit bundles. These are seconds of processor time of one thread, which other programs disturb less than the clock.
 """
 
 import argparse
@@ -52,12 +52,13 @@ def seconds_of(
 def take_turns(trees: dict[str, Path], turns: int, kinds: list[str]) -> dict[str, dict[str, list[float]]]:
     """Seconds of each kind of work of each commit, the first turns left out."""
     found: dict[str, dict[str, list[float]]] = {name: {} for name in trees}
+    bundled = str(trees["earlier"] / "glassformer" / "bundled" / "en-de")
     for kind in kinds:
         with ExitStack() as open_processes:
             processes = {
                 name: open_processes.enter_context(
                     subprocess.Popen(
-                        [sys.executable, str(ROOT / "benchmarks" / "turns.py"), kind], cwd=tree, text=True,
+                        [sys.executable, str(ROOT / "benchmarks" / "turns.py"), kind, bundled], cwd=tree, text=True,
                         env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     )

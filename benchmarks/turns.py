@@ -1,8 +1,8 @@
 """Work by turns, for decoding_revisions.py: one turn for each line of standard input, its seconds on standard output.
 
-    python benchmarks/turns.py training|greedy|"beam 4"
+    python benchmarks/turns.py training|greedy|"beam 4" RUN
 
-It knows only what has long been in the package, so that it runs with an earlier one.
+Translating uses the model of RUN, so that two commits translate with the same one. It knows only what has long been in the package, so that it runs with an earlier one.
 """
 
 import sys
@@ -19,12 +19,12 @@ KINDS = ("training", "greedy", "beam 4")
 UPDATES, TEXTS_TIMES = 4, 4  # updates of a turn, repetitions of its eight texts
 
 
-def translate(beam: int) -> None:
+def translate(beam: int, run: str) -> None:
     """Translate some texts in each turn."""
     texts = [
         f"The {word} is in the {place}." for word in ("dog", "book", "child", "water") for place in ("house", "car")
     ]
-    translator, options = Translator.load(), DecodeConfig(beam=beam)
+    translator, options = Translator.load(run), DecodeConfig(beam=beam)
     while sys.stdin.readline():
         start = time.process_time()
         translator.translate(texts * TEXTS_TIMES, options)
@@ -55,4 +55,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "training":
         train_by_turns()
     else:
-        translate(4 if sys.argv[1] == "beam 4" else 1)
+        translate(4 if sys.argv[1] == "beam 4" else 1, sys.argv[2])
