@@ -7,8 +7,9 @@ Each commit is checked out into a directory of its own and measures itself with 
 one thread in each of two processes. Uncommitted changes do not count: "today" is HEAD.
 
 With --turns, two further processes for each commit load once and then take turns: one trains ``tiny`` on the task
-``dates`` as `glassformer train` does it, some updates a turn, one translates sentences with the model that the earlier
-commit bundles. These are seconds of processor time of one thread, which other programs disturb less than the clock.
+``dates`` as `glassformer train` does it, some updates a turn, one translates sentences with the model that the
+earlier commit bundles. These are seconds of processor time of one thread, which other programs disturb less than the
+clock.
 """
 
 import argparse

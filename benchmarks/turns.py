@@ -2,7 +2,8 @@
 
     python benchmarks/turns.py training|greedy|"beam 4" RUN
 
-Translating uses the model of RUN, so that two commits translate with the same one. It knows only what has long been in the package, so that it runs with an earlier one.
+Translating uses the model of RUN, so that two commits translate with the same one. It knows only what has long been
+in the package, so that it runs with an earlier one.
 """
 
 import sys
@@ -11,9 +12,15 @@ import time
 from pathlib import Path
 
 from glassformer import DecodeConfig, Translator
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.run_log import Display, TrainProgress
 from glassformer.training.train import train
+
+try:
+    from glassformer.training.arguments import TrainRequest
+    from glassformer.training.run_log import Display, TrainProgress
+except ImportError:  # commits in which these had other names
+    from glassformer.training.progress import Progress as TrainProgress  # type: ignore
+    from glassformer.training.progress import Silence as Display  # type: ignore
+    from glassformer.training.request import TrainRequest  # type: ignore
 
 KINDS = ("training", "greedy", "beam 4")
 UPDATES, TEXTS_TIMES = 4, 4  # updates of a turn, repetitions of its eight texts
@@ -44,6 +51,8 @@ def train_by_turns() -> None:
                 if not sys.stdin.readline():
                     raise SystemExit
                 self.start = time.process_time()
+
+        progress = on_update  # its name in earlier commits
 
     limits = ["train.max_updates=1000000", "train.validate_every=1000000", "train.save_minutes=1000"]
     with tempfile.TemporaryDirectory() as scratch:
