@@ -171,7 +171,13 @@ class DistilledSource:
         pairs = self._split[0] if self.text.valid() is None else self.text.pairs()
         sources = list(dict.fromkeys(pair.src for pair in pairs if not pair.blank))
         translations = self.teacher.translate(sources, self._file(), self.display)
-        return [pair for pair in map(Pair, sources, translations) if not pair.blank]
+        found = [pair for pair in map(Pair, sources, translations) if not pair.blank]
+        if not found:
+            raise RunError(
+                f"{self.teacher.run}: no translation of it is complete, expected a teacher that ends its outputs. "
+                "Train it longer, or raise decode.max_length_b."
+            )
+        return found
 
     def _file(self) -> Path:
         run = self.teacher.run
@@ -232,7 +238,7 @@ def distill(
     source = DistilledSource(recorded_source(teacher.run) if text is None else text, teacher, run, display)
     layers = teacher_layers(config.model, student.run.config.model)
     display.log(
-        f"The student's layers start from the teacher's: in the encoder from {layers['encoder']}, in the decoder from "
-        f"{layers['decoder']}, counted from 0."
+        f"The student's layers start from the teacher's: in the encoder from {layers['encoder']}, in the decoder "
+        f"from {layers['decoder']}, counted from 0."
     )
     return train(run, source, config, display, world, init=student, force=force)
