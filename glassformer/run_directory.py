@@ -12,8 +12,8 @@ latest/  history/  best/  best-loss/  final/
 """
 
 import json
+import logging
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     import torch
 
     from glassformer.model.transformer import Transformer
+
+logger = logging.getLogger(__name__)
 
 _MOST_TABLE_BYTES = 2**28
 WEIGHTS = "model"
@@ -289,7 +291,7 @@ class RunDirectory:
         config, _ = self.read_config()
         if checkpoint is not None:
             return self._load(config, device, checkpoint)
-        said = _once(warn or warn_on_stderr)
+        said = _once(warn or logger.warning)
         return read_chosen(partial(self.usable_checkpoint, said), partial(self._load, config, device))
 
     def _load(self, config: RunConfig, device: str, checkpoint: Path) -> LoadedRun:
@@ -410,8 +412,3 @@ def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
             warn(message)
 
     return tell
-
-
-def warn_on_stderr(message: str) -> None:
-    """Print a warning to standard error."""
-    sys.stderr.write(f"warning: {message}\n")

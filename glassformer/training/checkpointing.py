@@ -152,9 +152,10 @@ class CheckpointManager:
         config: RunConfig,
         text: PreparedText,
         log: Callable[[str], None],
+        warn: Callable[[str], None],
         strategy: ParallelStrategy,
     ) -> None:
-        self._run, self._config, self._log, self._strategy = run, config, log, strategy
+        self._run, self._config, self._log, self._warn, self._strategy = run, config, log, warn, strategy
         self._world = strategy.world
         self._digests = {"src_tokenizer": text.src_tokenizer.digest, "tgt_tokenizer": text.tgt_tokenizer.digest}
 
@@ -188,7 +189,7 @@ class CheckpointManager:
         return state
 
     def _newest_valid(self) -> Path | None:
-        newest = newest_valid(self._run.latest, self._log)
+        newest = newest_valid(self._run.latest, self._warn)
         if newest is None and checkpoints(self._run.latest):
             raise CheckpointError(
                 f"{self._run.latest}: none of its checkpoints is valid, so the training cannot resume. Nothing was "

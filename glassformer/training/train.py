@@ -160,7 +160,7 @@ def _is_readable(run: RunDirectory, log: Display) -> bool:
     try:
         run.read_config()
     except CheckpointError as error:
-        log.log(f"{error} Nothing has been learned yet: the training begins anew.")
+        log.warn(f"{error} Nothing has been learned yet: the training begins anew.")
         return False
     return True
 
@@ -279,7 +279,7 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init
             f"text, expected at least {_LEAST_PAIRS}, and better thousands. Collect more."
         )
     if pairs < _FEW_PAIRS and settings.metric != "exact_match" and not init:
-        log.log(
+        log.warn(
             f"Warning: {pairs:,} pairs are few. A model that learns from these alone will hardly translate a "
             f"sentence that it has not seen; from some {_FEW_PAIRS:,} on it begins to be of use for one kind of "
             "text. With --init it starts from a model that exists, and learns more from few pairs."
@@ -311,7 +311,7 @@ def _log_start(trainer: Trainer) -> None:
     )
     trainer.display.log(describe_settings(trainer.config, len(trainer.text.train)))
     if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
-        trainer.display.log(warning)
+        trainer.display.warn(warning)
     if trainer.device.type == "cpu" and trainer.world.size == 1:
         _log_thread_advice(trainer)
     trainer.display.log(LEGEND)

@@ -169,12 +169,12 @@ def test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted(
 
 
 def test_a_model_that_stands_in_for_a_lost_final_one_is_told(
-    trained: Path, capsys: pytest.CaptureFixture[str]
+    trained: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.rmtree(trained / "final")
     Translator.load(trained)
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith(f"warning: {trained}/final: holds no model that can be used")
+    (said,) = caplog.messages
+    assert said.startswith(f"{trained}/final: holds no model that can be used")
     assert said.endswith(f"The newest of {trained}/best stands in for it.")
 
 
