@@ -121,7 +121,7 @@ class Trainer:
             freeze(self.model, config.train.freeze, display.log)
         self.strategy = make_strategy(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
-        self.checkpoints = CheckpointManager(run, config, text, display.log, display.warn, self.strategy)
+        self.checkpoints = CheckpointManager(run, config, text, display, self.strategy)
         self.state = self.checkpoints.resume(self.optimizer)
         self._cancel_stale_cooldown()
         self.stream = self._open_stream()

@@ -168,9 +168,7 @@ def test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted(
     assert any(line.startswith("Resuming after update 20") for line in lines.lines)
 
 
-def test_a_model_that_stands_in_for_a_lost_final_one_is_told(
-    trained: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_that_stands_in_for_a_lost_final_one_is_told(trained: Path, caplog: pytest.LogCaptureFixture) -> None:
     shutil.rmtree(trained / "final")
     Translator.load(trained)
     (said,) = caplog.messages
