@@ -407,6 +407,7 @@ def test_the_trainer_holds_its_first_batch_to_the_same_rules() -> None:
     assert said.startswith("tgt_in_ids: found the same ids as in tgt_out_ids")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_the_checks_leave_a_compiled_decoder_one_graph_for_all_shapes(small_model: Callable[[], Transformer]) -> None:
     model = small_model()

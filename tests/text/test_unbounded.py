@@ -109,6 +109,7 @@ def test_a_pipe_or_a_device_is_refused_at_once(endless: Path, tmp_path: Path) ->
             list(read_pairs(link))
 
 
+@pytest.mark.slow
 def test_text_of_a_process_substitution_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(gzip.compress(b"one\n" * 10))
     train = f"'{sys.executable}' -m glassformer train --src <(zcat < a) --tgt <(zcat < a) --run run"
