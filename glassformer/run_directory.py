@@ -131,7 +131,7 @@ class RunDirectory:
             return
         if self.has_checkpoints:
             raise RunError(
-                f"{self.path}: holds checkpoints but no config.json, without which a training cannot go on. Put a "
+                f"{self.path}: holds checkpoints but no config.json, without which a training cannot continue. Put a "
                 "copy of config.json back, or name another --run."
             )
         foreign = self._foreign_names()
@@ -312,7 +312,7 @@ class RunDirectory:
         return LoadedRun(config, model.to(place).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
-        """The checkpoint that ``load`` takes its weights from; ``warn`` is told if it stands in for a final model."""
+        """The checkpoint that ``load`` takes its weights from; ``warn`` is called if it replaces a final model."""
         preferred, *others = self._series_by_preference()
         found = newest_valid(preferred, warn)
         if found is not None:

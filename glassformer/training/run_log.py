@@ -42,7 +42,7 @@ class TrainProgress:
     may_end_early: bool = False
 
     @property
-    def left(self) -> str:
+    def time_left(self) -> str:
         """The time that is left, in words; empty if it is not known."""
         if self.left_s is None:
             return ""
@@ -50,9 +50,10 @@ class TrainProgress:
 
     def line(self) -> str:
         """One line for a log; ``LEGEND`` says what the words mean."""
+        times = _times(self.elapsed_s, self.time_left)
         return (
             f"update {self.update}  epoch {self.epoch}  loss {self.loss:.3f}  ppl {self.perplexity:.2f}  "
-            f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  {_times(self.elapsed_s, self.left)}"
+            f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  {times}"
         )
 
 
