@@ -173,10 +173,10 @@ def _torture() -> Iterator[str]:
     minutes = " and ".join(f"{run['minutes']:.0f}" for run in found["runs"])
     yield (
         f"On {found['date']}, {_machine(found['machine'])}: {minutes} minutes, two faults at once. Random choices "
-        "follow from a seed, which each run prints. A fault is survived if the command gives the right result, or says "
-        "what is wrong and ends with another status than 0; if nothing there is lost; and if the same command repeated "
-        "leads a training to the very same weights. It is silent if the result is wrong or something is lost without a "
-        "word, and a hang if it takes minutes or three gigabytes."
+        "follow from a seed, which each run prints. A fault is survived if the command gives the right result, or "
+        "says what is wrong and ends with another status than 0; if nothing there is lost; and if the same command "
+        "repeated leads a training to the very same weights. It is silent if the result is wrong or something is "
+        "lost without a word, and a hang if it takes minutes or three gigabytes."
     )
     columns = ("injections", "survived", "silent", "tracebacks", "hangs")
     rows = [
@@ -215,8 +215,8 @@ def _memory() -> Iterator[str]:
 def _cost() -> Iterator[str]:
     found = _read("reliability_revisions.json")
     yield (
-        "Training `tiny` on the task `dates` and translating with the bundled model, beside the last commit without "
-        f"these checks ({found['commits']['earlier'][:7]}), the two taking turns, "
+        "Training `tiny` on the task `dates` and translating with the model bundled then, compared with the last commit before "
+        f"these checks ({found['commits']['earlier'][:7]}); the two take turns, "
         f"{len(found['seconds']['today']['training'])} of each: by "
         "[decoding_revisions.py](../benchmarks/decoding_revisions.py), in processor time of one thread, "
         f"{_machine(found['machine'])}. Medians, with 95 % intervals."
