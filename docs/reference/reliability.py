@@ -215,8 +215,8 @@ def _memory() -> Iterator[str]:
 def _cost() -> Iterator[str]:
     found = _read("reliability_revisions.json")
     yield (
-        "Training `tiny` on the task `dates` and translating with the model bundled then, compared with the last commit before "
-        f"these checks ({found['commits']['earlier'][:7]}); the two take turns, "
+        "Training `tiny` on the task `dates` and translating with the model bundled then, compared with the last "
+        f"commit before these checks ({found['commits']['earlier'][:7]}); the two take turns, "
         f"{len(found['seconds']['today']['training'])} of each: by "
         "[decoding_revisions.py](../benchmarks/decoding_revisions.py), in processor time of one thread, "
         f"{_machine(found['machine'])}. Medians, with 95 % intervals."
