@@ -5,6 +5,7 @@ Libraries are imported where they are used, so that ``--help`` answers at once.
 
 import errno
 import io
+import logging
 import os
 import secrets
 import sys
@@ -68,6 +69,7 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
     if version:
         typer.echo(f"glassformer {__version__}")
         raise typer.Exit
+    _print_warnings()
 
 
 app.command()(train)
@@ -160,6 +162,22 @@ def demo(
     outcome = run_demo(run, max_minutes, Console())
     if outcome.final is None:
         raise opt.exit_after_stop(outcome.reason)
+
+
+class _Warnings(logging.Handler):
+    """Prints the package's warnings to standard error; those of a training are on its display."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        typer.echo(f"warning: {record.getMessage()}", err=True)
+
+
+def _print_warnings() -> None:
+    logger = logging.getLogger("glassformer")
+    if not any(isinstance(handler, _Warnings) for handler in logger.handlers):
+        handler = _Warnings(logging.WARNING)
+        handler.addFilter(lambda record: not record.name.startswith("glassformer.training"))
+        logger.addHandler(handler)
 
 
 def _fail(message: str, code: int) -> NoReturn:

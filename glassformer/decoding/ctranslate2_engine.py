@@ -23,7 +23,7 @@ from glassformer.decoding.request import Constraints
 from glassformer.errors import ConfigError, InputError
 from glassformer.interop.ctranslate2 import NEEDED, check_supported, vocabulary
 from glassformer.interop.export_cache import cached_export
-from glassformer.run_directory import RunDirectory, warn_on_stderr
+from glassformer.run_directory import RunDirectory, logger
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.workers import available_cores
 
@@ -311,7 +311,7 @@ def load_engine(
     run, kind = RunDirectory(runs[0]), check_precision(precision)
     config, _ = run.read_config()
     check_supported(config.model)
-    directory = cached_export(run, COMPUTE_TYPES[kind], warn_on_stderr)
+    directory = cached_export(run, COMPUTE_TYPES[kind], logger.warning)
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)
     engine = CTranslate2Engine(directory, config.model, tokenizers, precision=precision, workers=workers)

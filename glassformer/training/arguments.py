@@ -65,7 +65,7 @@ class TrainRequest:
         else:
             if model is not None:
                 raise ConfigError(
-                    f"--model: found {model!r} beside --init {init}, expected one of them: a training that starts "
+                    f"--model: found {model!r} with --init {init}, expected one of them: a training that starts "
                     "from a model keeps its shape."
                 )
             config = RunConfig.from_mapping(_merge_settings([initial.settings, values], None, changes))

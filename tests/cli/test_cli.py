@@ -110,7 +110,15 @@ def test_as_many_lines_come_out_as_went_in_whatever_they_hold(call: Run, trained
         b"ab\r",
         b"x" * 3000,
     ]
-    result = call("translate", "--run", trained, "--beam", "1", "--max-length-b", "5", stdin=b"\n".join(lines))
+    result = call(
+        "translate",
+        "--run",
+        trained,
+        "--beam",
+        "1",
+        *("--max-length-a", "0", "--max-length-b", "5"),
+        stdin=b"\n".join(lines),
+    )
     assert result.code == 0
     assert result.out.count("\n") == len(lines)
     assert result.out.split("\n")[1:3] == ["", ""]
@@ -209,6 +217,7 @@ def test_score_prints_a_line_for_each_pair(call: Run, trained: Path, files: tupl
         assert len(document["tokens"]) == len(document["token_log_probs"])
 
 
+@pytest.mark.slow
 def test_a_bar_on_standard_error_counts_a_file(trained: Path, tmp_path: Path) -> None:
     """Only where it is a terminal, and the translations go elsewhere."""
     source, out = tmp_path / "in.txt", tmp_path / "out.txt"
@@ -267,6 +276,7 @@ def test_average_makes_a_final_model(call: Run, trained: Path) -> None:
     assert "update-00000004" in result.out
 
 
+@pytest.mark.slow
 def test_a_precision_and_workers_change_nothing_that_float32_says(call: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "few").write_text("ab ba\ncd dc\nef fe\ngh hg\nab cd\n")
     in_batches = ("translate", "--input", tmp_path / "few", "--run", trained, "--batch-tokens", "20", "--beam", "2")
@@ -417,6 +427,7 @@ def test_a_place_that_may_not_be_read_is_named(call: Run, monkeypatch: pytest.Mo
     assert found.err.startswith("error: private/config.json: Permission denied. Correct that, or name another place")
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough_is_no_error(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "many").write_text("ab\n" * 3000)
     command = (
@@ -436,6 +447,7 @@ def test_a_reader_that_is_gone_is_no_error(call: Run, trained: Path, monkeypatch
     assert (result.code, result.out, result.err) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirected", "code", "err"),
     [
@@ -594,6 +606,7 @@ def test_reproduce_lists_its_recipes_and_says_what_is_missing(
         assert call("reproduce", "multi30k-en-de", "--seeds", odd).code == 2
 
 
+@pytest.mark.slow
 def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
     src, tgt = files
     recipe = tmp_path / "letters.toml"
@@ -627,6 +640,7 @@ def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[
     assert found == ["report.json", "seed-5.metrics.jsonl", "seed-6.metrics.jsonl"]
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_when_the_reader_of_its_lines_leaves(files: tuple[Path, Path], tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-m", "glassformer", "train", "--src", files[0], "--tgt", files[1], "--run", run]
@@ -664,6 +678,7 @@ def test_what_nobody_foresaw_is_said_to_be_our_fault_with_the_details_in_a_file(
     report.unlink()
 
 
+@pytest.mark.slow
 def test_a_second_signal_of_the_other_kind_ends_a_training_at_once(files: tuple[Path, Path], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "glassformer", "train", "--src", files[0], "--tgt", files[1]]
     for first, second in ((signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)):
@@ -683,6 +698,7 @@ def test_a_second_signal_of_the_other_kind_ends_a_training_at_once(files: tuple[
         assert process.returncode != 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["translate", "--help"], ["--version"], ["summary", "tiny"]], ids=str
 )

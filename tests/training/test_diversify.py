@@ -52,6 +52,7 @@ def files_of(place: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in place.iterdir()}
 
 
+@pytest.mark.slow
 def test_the_text_is_kept_and_both_teachers_add_their_translations(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
 ) -> None:
