@@ -197,7 +197,7 @@ def distill(
         place, text = require_directory(run), make_source(data) if data else None
         student = Student.load(teacher)
         config = student.config(decoder_layers=decoder_layers, encoder_layers=encoder_layers, overrides=overrides)
-        options = student.run.config.decode.updated({} if beam is None else {"beam": beam})
+        options = student.run.config.decode.with_changes({} if beam is None else {"beam": beam})
         writer = Teacher(
             BUNDLED if teacher == "bundled" else Path(teacher), options, config.train.device, engine, precision
         )
