@@ -1,9 +1,10 @@
 """glassformer beside Hugging Face's generate and CTranslate2: the same weights, the same sentences, one call.
 
     python benchmarks/decoding.py [--run DIR] [--data DIR] [--sentences 1000] [--rounds 5] [--cells small-greedy ...]
-                                  [--systems glassformer hf ct2] [--precisions float32 int8]
-                                  [--bleu] [--profile] [--start-up] [--json FILE]
+                                  [--systems glassformer engine hf ct2] [--precisions float32 int8]
+                                  [--bleu] [--profile] [--json FILE]
 
+``engine`` is glassformer's own engine that runs the weights with CTranslate2, ``ct2`` CTranslate2 alone.
 The peers are no dependency: ``pip install '.[bench]'`` installs them. One that is missing is left out and named.
 Without --run, which wants a post-norm run with tied embeddings and the table of positions, ``small`` has random
 weights.
@@ -34,7 +35,7 @@ from typing import Any
 from decoding_agreement import agreement
 from decoding_ceiling import SIZES, Ceiling
 from decoding_models import banned_of, is_forced, model_of, multiply_adds, output_limit, sentences_of
-from decoding_reports import bleu, profile, start_up
+from decoding_reports import bleu, profile
 from decoding_systems import NEEDS, Runner, Search, Setting, installed, translator_options
 from machine import machine, ratio, spread
 
@@ -47,6 +48,7 @@ CELLS = [f"{model}-{search}" for model in SIZES for search in SEARCHES]
 ARMS = {
     "glassformer": ("glassformer", "float32"), "glassformer bf16": ("glassformer", "bf16"),
     "glassformer int8": ("glassformer", "int8"),
+    "glassformer ctranslate2": ("engine", "float32"), "glassformer ctranslate2 int8": ("engine", "int8"),
     "hf": ("hf", "float32"), "ct2": ("ct2", "float32"), "ct2 int8": ("ct2", "int8"),
 }  # fmt: skip
 
@@ -56,7 +58,7 @@ def settings_of(system: str, precision: str, search: str) -> list[Setting]:
     alone = [Setting(system, precision, threads) for threads in sorted({1, CORES}, reverse=True)]
     if search == "single" or CORES == 1:
         return alone
-    if system == "ct2" or (system == "glassformer" and "workers" in translator_options()):
+    if system in {"ct2", "engine"} or (system == "glassformer" and "workers" in translator_options()):
         return [alone[0], Setting(system, precision, 1, workers=CORES)]
     return [alone[0], Setting(system, precision, 1, processes=CORES)]
 
@@ -65,7 +67,7 @@ def batches_of(system: str, search: str) -> tuple[int, ...]:
     """Batch sizes that are tried: sentences, or glassformer's batch_tokens."""
     if search == "single":
         return (1,)
-    if system == "glassformer":
+    if system in {"glassformer", "engine"}:
         return (2048, 8192, 4096) if search == "beam" else (1024, 2048, 4096)
     return (16, 32, 64) if search == "beam" else (32, 64, 128)
 
@@ -130,7 +132,7 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
         ways = settings_of(system, precision, kind), batches_of(system, kind)
         runners[arm], searches[arm], tunings[arm] = tuned(*ways, start, few, search)
         runners[arm](ids, searches[arm])  # warms up, and starts every worker
-        print(f"  {arm:18} runs as {runners[arm].setting}, batch {searches[arm].batch}", flush=True)
+        print(f"  {arm:28} runs as {runners[arm].setting}, batch {searches[arm].batch}", flush=True)
     ceiling = Ceiling(name)
     seconds: dict[str, list[float]] = {arm: [] for arm in arms}
     outputs, ceilings = {}, []
@@ -157,12 +159,12 @@ def summed_up(seconds: dict[str, list[float]], sentences: int) -> dict[str, Any]
     speeds = {arm: spread([sentences / value for value in values]) for arm, values in seconds.items()}
     for arm, row in speeds.items():
         around = f"{row['lower_quartile']:.1f} to {row['upper_quartile']:.1f}"
-        print(f"  {arm:18} {row['median']:9.1f} sentences/s   {around}")
+        print(f"  {arm:28} {row['median']:9.1f} sentences/s   {around}")
     ratios = {}
     for ours in (arm for arm in seconds if arm.startswith("glassformer")):
         for other in (arm for arm in seconds if arm != ours):
             row = ratios[f"{ours} / {other}"] = ratio(seconds[ours], seconds[other])
-            print(f"  {ours + ' / ' + other:36} {row['median']:7.2f} x   95 % {row['low']:.2f} to {row['high']:.2f}")
+            print(f"  {ours + ' / ' + other:58} {row['median']:7.2f} x   95 % {row['low']:.2f} to {row['high']:.2f}")
     return {"sentences": sentences, "sentences_per_s": speeds, "ratios": ratios, "seconds": seconds}
 
 
@@ -214,13 +216,12 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16", "int8"], default=["float32", "int8"])
     parser.add_argument("--bleu", action="store_true", help="also BLEU of each arm of small (cased, 13a)")
     parser.add_argument("--profile", action="store_true", help="also where glassformer's time goes, by operator")
-    parser.add_argument("--start-up", action="store_true", help="also the whole process for one sentence")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
-    if (options.bleu or options.start_up) and not (options.run and options.data):
-        parser.error("--bleu and --start-up need --run and --data.")
+    if options.bleu and not (options.run and options.data):
+        parser.error("--bleu needs --run and --data.")
     random.seed(1)
     results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds, "versions": versions(), "cells": {}}
     for key, value in {**results["machine"], **results["versions"]}.items():
@@ -228,7 +229,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         for name in sorted({cell.split("-")[0] for cell in options.cells}):
-            if "ct2" in options.systems and installed("ct2"):
+            if {"ct2", "engine"} & {*options.systems} and installed("ct2"):
                 model = model_of(name, options.run)
                 src, tgt = (
                     list(map(str, range(vocab))) for vocab in (model.config.src_vocab, model.config.tgt_vocab)
@@ -239,8 +240,6 @@ def main() -> None:
             write(results, options.json)
     if options.profile:
         results["profile"] = {cell: profiles(cell, options) for cell in options.cells}
-    if options.start_up:
-        results["start_up"] = start_up(options.run)
     write(results, options.json)
 
 

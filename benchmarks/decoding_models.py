@@ -42,6 +42,10 @@ class IdTokenizer:
         """The ids, spelt."""
         return " ".join(map(str, ids))
 
+    def entry(self, number: int) -> str:
+        """The token of an id, as a converted model has it."""
+        return str(number)
+
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
         """Each id, spelt."""
         return list(map(str, ids))

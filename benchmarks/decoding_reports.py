@@ -1,8 +1,5 @@
-"""What ``decoding.py`` reports beside its cells: BLEU of each mode, where the time goes, and starting up."""
+"""What ``decoding.py`` reports beside its cells: BLEU of each mode, and where the time goes."""
 
-import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,15 +7,10 @@ from typing import Any
 import torch
 from decoding_models import lines
 from decoding_systems import Glassformer, Search, Setting
-from machine import spread
 
 from glassformer.run_directory import RunDirectory
 
 SHOWN = 12
-STARTS = {
-    "python": ["-c", "pass"], "import torch": ["-c", "import torch"],
-    "import a Translator": ["-c", "from glassformer.decoding import Translator"],
-}  # fmt: skip
 
 
 def bleu(run: Path, data: Path, outputs: dict[str, list[list[int]]]) -> dict[str, float]:
@@ -56,29 +48,3 @@ def profile(name: str, run: Path | None, precision: str, ids: list[list[int]], s
     for key, row in shares.items():
         print(f"  {key:40} {100 * row['share']:5.1f} %   {row['calls']:7} calls   {row['us_each']:9.1f} us each")
     return {"seconds": plain, "operators_s_profiled": total / 1e6, "operators": shares, "sentences": len(ids)}
-
-
-def start_up(run: Path, times: int = 7) -> dict[str, Any]:
-    """Whole processes, by turns: ``glassformer translate`` of one sentence, and what is in it anyway."""
-    commands = {
-        **{name: [sys.executable, *arguments] for name, arguments in STARTS.items()},
-        "glassformer translate": [sys.executable, "-m", "glassformer", "translate", "--run", str(run)],
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(times):
-        for name, command in commands.items():
-            seconds[name].append(_seconds(command))
-    rows = {name: spread(values) for name, values in seconds.items()}
-    print("\nwhole processes")
-    for name, row in rows.items():
-        print(f"  {name:24} {row['median']:6.2f} s   {row['lower_quartile']:.2f} to {row['upper_quartile']:.2f}")
-    beside = statistics.median(seconds["glassformer translate"]) / statistics.median(seconds["import torch"])
-    return {"seconds": rows, "glassformer translate / import torch": beside}
-
-
-def _seconds(command: list[str]) -> float:
-    start = time.perf_counter()
-    done = subprocess.run(command, input="A man sleeps.\n", capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
-    return time.perf_counter() - start

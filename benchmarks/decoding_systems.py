@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from decoding_models import IdTokenizer, banned_of, model_of
 
-NEEDS = {"hf": "transformers", "ct2": "ctranslate2", "glassformer": "glassformer"}
+NEEDS = {"hf": "transformers", "ct2": "ctranslate2", "engine": "ctranslate2", "glassformer": "glassformer"}
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,10 @@ class Glassformer:
         torch.set_num_threads(setting.threads)
         model = model_of(name, run)
         self.eos_id = model.config.eos_id
-        self.translator = glassformer_translator(model, setting.precision, setting.workers)
+        self.translator = self._translator(model, directory / f"{name}.ctranslate2", setting)
+
+    def _translator(self, model: Any, converted: Path, setting: Setting) -> Any:
+        return glassformer_translator(model, setting.precision, setting.workers)
 
     def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
         """The best output for each source."""
@@ -110,6 +113,23 @@ class Glassformer:
         else:
             found = self.translator.translate(texts, options)
         return [[number for number in each.hypotheses[0].ids if number != self.eos_id] for each in found]
+
+
+class CTranslate2Engine(Glassformer):
+    """The same with the engine that runs the weights with CTranslate2."""
+
+    def _translator(self, model: Any, converted: Path, setting: Setting) -> Any:
+        from glassformer.config import DecodeConfig
+        from glassformer.decoding import Translator, ctranslate2_engine
+
+        tokenizers = (IdTokenizer(model.config.src_vocab), IdTokenizer(model.config.tgt_vocab))
+        engine = ctranslate2_engine.CTranslate2Engine(
+            converted, model.config, tokenizers, precision=setting.precision, workers=setting.workers
+        )
+        translator = Translator.__new__(Translator)  # ``load`` takes a run, which has a tokenizer of texts
+        translator.models = ()
+        translator._set_up(engine, tokenizers, DecodeConfig(), None)
+        return translator
 
 
 class HuggingFace:
@@ -175,7 +195,7 @@ class CTranslate2:
         return [[int(token) for token in each.hypotheses[0]] for each in found]
 
 
-SYSTEMS = {"glassformer": Glassformer, "hf": HuggingFace, "ct2": CTranslate2}
+SYSTEMS = {"glassformer": Glassformer, "engine": CTranslate2Engine, "hf": HuggingFace, "ct2": CTranslate2}
 
 
 class Runner:

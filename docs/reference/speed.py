@@ -10,6 +10,8 @@ from reference.markdown import code, page, table
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 SYSTEMS = {
     "glassformer": "glassformer", "glassformer int8": "glassformer, int8", "hf": "Hugging Face generate",
+    "glassformer ctranslate2": "glassformer, engine ctranslate2",
+    "glassformer ctranslate2 int8": "glassformer, engine ctranslate2, int8",
     "ct2": "CTranslate2", "ct2 int8": "CTranslate2, int8",
 }  # fmt: skip
 SHOWN_OPERATORS = 6
@@ -62,11 +64,13 @@ def speed_page() -> str:
         "another model; its quality is shown in cased BLEU (sacrebleu, 13a).",
         table(["system", *(_title(cell) for cell in cells if "bleu" in cells[cell])], _bleu(cells)),
         *_profile(decoding),
-        *_start_up(decoding),
+        *_start_up(),
+        *_students(),
         *_growth(growth),
         "## Measure it again",
-        "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu --profile "
-        f"--start-up\npython benchmarks/decoding_growth.py --precision {growth['measured'].split(', ')[1]}\n```",
+        "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu --profile\n"
+        f"python benchmarks/decoding_growth.py --precision {growth['measured'].split(', ')[1]}\n"
+        "python benchmarks/startup.py\npython benchmarks/pareto.py --tatoeba en-de-large.tsv.gz --work DIR\n```",
         "The defaults measure more than is shown here; set rounds, sentences and tuning as above with `--rounds`, "
         "`--sentences`, `--single-sentences` and `--tuning-sentences`.",
         "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers support; DIR has "
@@ -87,6 +91,13 @@ def _tuning(cells: dict[str, Any]) -> str:
     return "with one thread in each of two workers or processes, and one by one in one thread; nothing was tuned"
 
 
+def _measured(cells: dict[str, Any]) -> dict[str, str]:
+    """The arms of the results, and how they are called."""
+    return {
+        arm: name for arm, name in SYSTEMS.items() if all(arm in cell["sentences_per_s"] for cell in cells.values())
+    }
+
+
 def _title(cell: str) -> str:
     name, kind = cell.split("-")
     return f"{code(name)} " + {"greedy": "greedy", "beam": "beam 5", "single": "greedy, one by one"}[kind]
@@ -94,19 +105,19 @@ def _title(cell: str) -> str:
 
 def _speeds(cells: dict[str, Any]) -> Iterator[list[str]]:
     yield ["sentences", *(str(cell["sentences"]) for cell in cells.values())]
-    for arm, name in SYSTEMS.items():
+    for arm, name in _measured(cells).items():
         yield [name, *(f"{cell['sentences_per_s'][arm]['median']:.1f}" for cell in cells.values())]
 
 
 def _ratios(cells: dict[str, Any]) -> Iterator[list[str]]:
-    for arm, name in SYSTEMS.items():
+    for arm, name in _measured(cells).items():
         if arm != "glassformer int8":
             rows = [cell["ratios"][f"glassformer int8 / {arm}"] for cell in cells.values()]
             yield [f"over {name}", *(f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})" for row in rows)]
 
 
 def _shares(cells: dict[str, Any]) -> Iterator[list[str]]:
-    for arm, name in SYSTEMS.items():
+    for arm, name in _measured(cells).items():
         yield [name, *(f"{100 * cell['ceiling']['share'][arm]:.0f} %" for cell in cells.values())]
     for precision in ("float32", "int8"):
         ceilings = (cell["ceiling"]["sentences_per_s"][precision] for cell in cells.values())
@@ -114,14 +125,14 @@ def _shares(cells: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def _agreement(cells: dict[str, Any]) -> Iterator[list[str]]:
-    for arm, name in SYSTEMS.items():
+    for arm, name in _measured(cells).items():
         if arm != "glassformer":
             rows = [cell["agreement"][f"{arm} = glassformer"] for cell in cells.values()]
             yield [f"{name}, and glassformer", *(f"{row['equal']} of {row['of']}" for row in rows)]
 
 
 def _bleu(cells: dict[str, Any]) -> Iterator[list[str]]:
-    for arm, name in SYSTEMS.items():
+    for arm, name in _measured(cells).items():
         yield [name, *(f"{cell['bleu'][arm]:.2f}" for cell in cells.values() if "bleu" in cell)]
 
 
@@ -147,15 +158,49 @@ def _short(operator: str) -> str:
     return code(operator.rpartition("::")[2].removesuffix("_qweight_dq_output_fp32"))
 
 
-def _start_up(decoding: dict[str, Any]) -> Iterator[str]:
-    if "start_up" not in decoding:
+def _read(name: str) -> dict[str, Any] | None:
+    """Results that may not have been measured yet."""
+    path = RESULTS / name
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
+
+
+def _start_up() -> Iterator[str]:
+    found = _read("startup.json")
+    if found is None:
         return
     yield "## Starting up"
-    yield "Seconds of whole processes; `glassformer translate` loads `small` and translates one sentence."
-    rows = decoding["start_up"]["seconds"].items()
-    yield table(["process", "median", "quartiles"],
-                ([name, f"{row['median']:.2f}", f"{row['lower_quartile']:.2f} to {row['upper_quartile']:.2f}"]
-                 for name, row in rows))  # fmt: skip
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    yield (
+        f"`benchmarks/startup.py` on {_where(found)}, {versions}: whole processes from the shell that load the bundled "
+        f"model, translate one sentence with beam {found['beam']} in one thread and end; each {found['rounds']} times, "
+        "by turns, after what they export was made. Medians and quartiles. Other programs were running: processor "
+        "time is what to compare."
+    )
+    columns = {"processor_s": "processor, s", "clock_s": "clock, s", "memory_mb": "memory, MB"}
+    rows = (
+        [
+            name,
+            *(
+                f"{row[key]['median']:.{0 if key == 'memory_mb' else 2}f} ({_quartiles(row[key], key)})"
+                for key in columns
+            ),
+        ]
+        for name, row in found["processes"].items()
+    )
+    yield table(["process", *columns.values()], rows)
+    yield (
+        "; ".join(
+            f"{name}: {row['processor_s']['median']:.2f} of the processor time (95 %: {row['processor_s']['low']:.2f} to "
+            f"{row['processor_s']['high']:.2f}), {row['memory_mb']['median']:.2f} of the memory"
+            for name, row in found["ratios"].items()
+        )
+        + "."
+    )
+
+
+def _quartiles(row: dict[str, float], key: str) -> str:
+    digits = 0 if key == "memory_mb" else 2
+    return f"{row['lower_quartile']:.{digits}f} to {row['upper_quartile']:.{digits}f}"
 
 
 def _growth(growth: dict[str, Any]) -> Iterator[str]:

@@ -1,0 +1,139 @@
+"""One sentence from the shell: what a whole process takes, by each engine, and by Hugging Face and CTranslate2 alone.
+
+    python benchmarks/startup.py [--run DIR] [--rounds 11] [--json FILE]
+
+Each process is started anew, loads the model, translates one sentence with beam search in one thread, prints it, and
+ends. The processes take turns, round after round. Measured are the processor time of each (user and system), which
+other programs on the machine hardly change, its time on the clock, which they do, and the most memory that it had
+resident. The peers run the smallest program that does it, of their own model, which ``export`` wrote before; the
+engine's own export is made before, too. Without --run it is the bundled model.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from machine import machine, ratio, spread
+
+from glassformer.bundled import BUNDLED
+from glassformer.interop.ctranslate2 import export_ctranslate2
+from glassformer.interop.transformers_export import export_transformers
+from glassformer.run_directory import load_run
+
+TEXT = "I have no idea where they went."
+MEASURES = ("processor_s", "clock_s", "memory_mb")
+TORCH, ENGINE = "glassformer, torch", "glassformer, ctranslate2"
+
+HUGGING_FACE = """
+import sys, torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+torch.set_num_threads(1)
+tokenizer, model = AutoTokenizer.from_pretrained(sys.argv[1]), AutoModelForSeq2SeqLM.from_pretrained(sys.argv[1])
+ids = tokenizer(sys.argv[2], return_tensors="pt", return_token_type_ids=False)
+with torch.inference_mode():
+    print(tokenizer.decode(model.generate(**ids)[0], skip_special_tokens=True))
+"""
+CTRANSLATE2 = """
+import sys, ctranslate2
+from tokenizers import Tokenizer
+translator = ctranslate2.Translator(sys.argv[1], compute_type=sys.argv[3], inter_threads=1, intra_threads=1)
+src, tgt = (Tokenizer.from_file(f"{sys.argv[1]}/{side}_tokenizer.json") for side in ("source", "target"))
+result = translator.translate_batch([src.encode(sys.argv[2]).tokens], beam_size=int(sys.argv[4]))[0]
+print(tgt.decode([tgt.token_to_id(token) for token in result.hypotheses[0]]))
+"""
+
+
+def commands_of(run: Path, directory: Path, beam: int) -> dict[str, list[str]]:
+    """Each process; what the peers load is written to ``directory``."""
+    loaded = load_run(run, "cpu")
+    export_transformers(loaded, directory / "hf")
+    export_ctranslate2(loaded, directory / "ct2")
+    translate = [sys.executable, "-m", "glassformer", "translate", TEXT, "--run", str(run), "--workers", "1"]
+    engine = [*translate, "--engine", "ctranslate2"]
+    peer = [sys.executable, "-c", CTRANSLATE2, str(directory / "ct2"), TEXT]
+    return {
+        TORCH: translate,
+        f"{TORCH}, int8": [*translate, "--precision", "int8"],
+        ENGINE: engine,
+        f"{ENGINE}, int8": [*engine, "--precision", "int8"],
+        "CTranslate2": [*peer, "float32", str(beam)],
+        "CTranslate2, int8": [*peer, "int8", str(beam)],
+        "Hugging Face generate": [sys.executable, "-c", HUGGING_FACE, str(directory / "hf"), TEXT],
+        "import torch": [sys.executable, "-c", "import torch"],
+        "import ctranslate2": [sys.executable, "-c", "import ctranslate2"],
+    }
+
+
+def measure(command: list[str]) -> tuple[dict[str, float], str]:
+    """What the process took, and what it printed."""
+    start = time.perf_counter()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    )
+    assert process.stdout is not None
+    said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}.")
+    found = usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss / 1024
+    return dict(zip(MEASURES, found, strict=True)), said.strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, default=BUNDLED)
+    parser.add_argument("--rounds", type=int, default=11, help="at least 3")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        beam = load_run(options.run, "cpu").config.decode.beam
+        commands = commands_of(options.run, Path(scratch), beam)
+        rounds: dict[str, dict[str, list[float]]] = {name: {each: [] for each in MEASURES} for name in commands}
+        outputs = {name: measure(command)[1] for name, command in commands.items()}  # exports, and warms the disk
+        for _ in range(max(3, options.rounds)):
+            for name, command in commands.items():
+                for each, value in measure(command)[0].items():
+                    rounds[name][each].append(value)
+    result = summary(rounds, outputs, beam)
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def summary(rounds: dict[str, dict[str, list[float]]], outputs: dict[str, str], beam: int) -> dict[str, Any]:
+    """Medians and quartiles of each process, and the engines' ratios."""
+    rows = {name: {each: spread(values) for each, values in row.items()} for name, row in rounds.items()}
+    print(f"{'':28} {'processor':>10} {'clock':>8} {'memory':>9}")
+    for name, row in rows.items():
+        print(f"{name:28} {row['processor_s']['median']:8.2f} s {row['clock_s']['median']:6.2f} s "
+              f"{row['memory_mb']['median']:6.0f} MB   {outputs[name]}")  # fmt: skip
+    ratios = {
+        f"{ENGINE}{kind} / {TORCH}": {
+            each: ratio(rounds[TORCH][each], rounds[ENGINE + kind][each]) for each in MEASURES
+        }
+        for kind in ("", ", int8")
+    }
+    for name, row in ratios.items():
+        print(f"{name}: " + ", ".join(f"{each} {value['median']:.2f}" for each, value in row.items()))
+    versions = {name: version(name) for name in ("transformers", "ctranslate2")}
+    return {"machine": machine(), "versions": versions, "text": TEXT, "beam": beam,
+            "rounds": len(next(iter(rounds.values()))["clock_s"]), "processes": rows, "ratios": ratios,
+            "outputs": outputs}  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
