@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -71,26 +70,28 @@ def commands_of(run: Path, directory: Path, beam: int) -> dict[str, list[str]]:
     }
 
 
+# Runs a command and says what it took. It is a process of its own and small: until a new process has become another
+# program it counts as large as the one that started it.
+LAUNCHER = """
+import json, os, subprocess, sys, time
+start = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+said = process.stdout.read().decode()
+_, status, usage = os.wait4(process.pid, 0)
+seconds = time.perf_counter() - start
+process.returncode = os.waitstatus_to_exitcode(status)
+print(json.dumps([process.returncode, said, [usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss / 1024]]))
+"""
+
+
 def measure(command: list[str]) -> tuple[dict[str, float], str]:
     """What the process took, and what it printed."""
-    start = time.perf_counter()
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    )
-    assert process.stdout is not None
-    said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}.")
-    found = usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss / 1024
+    launcher = [sys.executable, "-S", "-c", LAUNCHER, *command]
+    done = subprocess.run(launcher, stdout=subprocess.PIPE, text=True, env=environment, check=True)
+    code, said, found = json.loads(done.stdout)
+    if code:
+        raise SystemExit(f"{' '.join(command)} ended with {code}.")
     return dict(zip(MEASURES, found, strict=True)), said.strip()
 
 
@@ -117,9 +118,9 @@ def main() -> None:
 def summary(rounds: dict[str, dict[str, list[float]]], outputs: dict[str, str], beam: int) -> dict[str, Any]:
     """Medians and quartiles of each process, and the engines' ratios."""
     rows = {name: {each: spread(values) for each, values in row.items()} for name, row in rounds.items()}
-    print(f"{'':28} {'processor':>10} {'clock':>8} {'memory':>9}")
+    print(f"{'':32} {'processor':>10} {'clock':>8} {'memory':>9}")
     for name, row in rows.items():
-        print(f"{name:28} {row['processor_s']['median']:8.2f} s {row['clock_s']['median']:6.2f} s "
+        print(f"{name:32} {row['processor_s']['median']:8.2f} s {row['clock_s']['median']:6.2f} s "
               f"{row['memory_mb']['median']:6.0f} MB   {outputs[name]}")  # fmt: skip
     ratios = {
         f"{ENGINE}{kind} / {TORCH}": {

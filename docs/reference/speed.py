@@ -171,10 +171,10 @@ def _start_up() -> Iterator[str]:
     yield "## Starting up"
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     yield (
-        f"`benchmarks/startup.py` on {_where(found)}, {versions}: whole processes from the shell that load the bundled "
-        f"model, translate one sentence with beam {found['beam']} in one thread and end; each {found['rounds']} times, "
-        "by turns, after what they export was made. Medians and quartiles. Other programs were running: processor "
-        "time is what to compare."
+        f"`benchmarks/startup.py` on {_where(found)}, {versions}: whole processes from the shell that load the "
+        f"bundled model, translate one sentence with beam {found['beam']} in one thread and end; each "
+        f"{found['rounds']} times, by turns, after what they export was made. Medians and quartiles. Other programs "
+        "were running: processor time is what to compare."
     )
     columns = {"processor_s": "processor, s", "clock_s": "clock, s", "memory_mb": "memory, MB"}
     rows = (
@@ -188,19 +188,51 @@ def _start_up() -> Iterator[str]:
         for name, row in found["processes"].items()
     )
     yield table(["process", *columns.values()], rows)
-    yield (
-        "; ".join(
-            f"{name}: {row['processor_s']['median']:.2f} of the processor time (95 %: {row['processor_s']['low']:.2f} to "
-            f"{row['processor_s']['high']:.2f}), {row['memory_mb']['median']:.2f} of the memory"
-            for name, row in found["ratios"].items()
-        )
-        + "."
+    yield "; ".join(_share(*each) for each in found["ratios"].items()) + "."
+
+
+def _share(name: str, row: dict[str, Any]) -> str:
+    """A process' share of what another takes: seconds over seconds, memory over memory."""
+    time, memory = row["processor_s"], row["memory_mb"]
+    return (
+        f"{name}: {time['median']:.2f} of the processor time (95 %: {time['low']:.2f} to {time['high']:.2f}), "
+        f"{memory['median']:.2f} of the memory"
     )
 
 
 def _quartiles(row: dict[str, float], key: str) -> str:
     digits = 0 if key == "memory_mb" else 2
     return f"{row['lower_quartile']:.{digits}f} to {row['upper_quartile']:.{digits}f}"
+
+
+def _students() -> Iterator[str]:
+    found = _read("pareto.json")
+    if found is None:
+        return
+    yield "## Students"
+    yield (
+        f"`benchmarks/pareto.py` on {_where(found)}: the bundled model and what `glassformer distill` made of it, on "
+        f"{found['sentences']:,} test sentences that none has learned, in one thread, from text to text, by turns "
+        "(sentences a second of processor time). " + " ".join(_student(*each) for each in found["students"].items())
+    )
+    yield "![BLEU over sentences a second of the teacher and its students by each engine](pareto.png)"
+    yield table(
+        ["model", "engine", "search", "sentences a second", "BLEU"],
+        (
+            [row["model"], row["system"], row["search"], f"{row['speed']['median']:.0f}", f"{row['bleu']:.1f}"]
+            for row in found["points"]
+        ),
+    )
+    yield found["verdict"]
+
+
+def _student(name: str, found: dict[str, Any]) -> str:
+    """How a student was made."""
+    return (
+        f"The student {name} has {found['parameters'] / 1e6:.1f} million weights, of which "
+        f"{found['trained'] / 1e6:.1f} million were trained, in {found['updates']:,} updates on {found['sources']:,} "
+        f"sources, starting from its teacher's."
+    )
 
 
 def _growth(growth: dict[str, Any]) -> Iterator[str]:

@@ -103,7 +103,7 @@ def restore_optimizer(strategy: ParallelStrategy, optimizer: Adam, checkpoint: P
         if not parameter.requires_grad:
             continue
         state = {key: saved[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in saved}
-        if saved and len(state) != 3:
+        if len(state) not in {0, 3}:  # a weight that was frozen when this was saved has none
             raise CheckpointError(f"{checkpoint}/{OPTIMIZER}.safetensors: holds no moments of {name}.")
         if state:
             moments = {key: strategy.distribute_like(state[key], parameter) for key in ("exp_avg", "exp_avg_sq")}

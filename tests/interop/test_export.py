@@ -61,7 +61,7 @@ def test_hugging_face_computes_the_same_and_it_all_comes_back(changes, tmp_path)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_generate_and_pipeline_give_our_translations(norm, tmp_path):
+def test_generate_gives_our_translations(norm, tmp_path):
     write_run(tmp_path / "run", norm=norm, seed=3)
     done = CliRunner().invoke(
         app, ["export", str(tmp_path / "run"), "--to", "transformers", "--out", str(tmp_path / "out")]
@@ -77,6 +77,25 @@ def test_generate_and_pipeline_give_our_translations(norm, tmp_path):
     texts = tokenizer.batch_decode(made, skip_special_tokens=True)
     same = [one.text == text for one, text in zip(found, texts, strict=True)]
     assert all(same), (found[same.index(False)], texts[same.index(False)])
+
+
+def _has_translation_pipeline() -> bool:
+    from transformers.pipelines import SUPPORTED_TASKS
+
+    return "translation" in SUPPORTED_TASKS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_translation_pipeline_gives_our_translations(norm, tmp_path):
+    if not _has_translation_pipeline():
+        pytest.skip(f"transformers {transformers.__version__} has no translation pipeline; 4.57 has it")
+    write_run(tmp_path / "run", norm=norm, seed=3)
+    run = load_run(tmp_path / "run", "cpu")
+    export_transformers(run, tmp_path / "out")
+    translate = transformers.pipeline("translation", model=str(tmp_path / "out"))
+    made = [one["translation_text"] for one in translate(TEXTS, max_length=21)]
+    assert made == [one.text for one in Translator.load(tmp_path / "run", device="cpu").translate(TEXTS)]
 
 
 def test_the_bundled_model_goes_out_and_comes_back(tmp_path):

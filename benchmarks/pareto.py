@@ -1,0 +1,256 @@
+"""BLEU over sentences a second: a teacher and its students, by both engines and by Hugging Face.
+
+    python benchmarks/pareto.py --work DIR --tatoeba en-de-large.tsv.gz [--json FILE] [--picture FILE]
+
+The teacher is the bundled model. Students are trained by ``glassformer distill`` in DIR, where what is there is used
+again, and a stopped training goes on: delete DIR/NAME to train one anew. Their sources, and the test, are those of
+``examples/bundled/pairs.py``: no test sentence has been learned by the teacher.
+
+Every model translates the test by every system, greedily and with the beam of the teacher, in one thread, from text
+to text. The test is dealt into four parts of like lengths. In each round all translate the same part by turns, so
+that a machine that slows down slows all of them; what counts is processor time. BLEU is that of all parts (sacrebleu,
+13a, cased). The reference is the teacher with its own search on CTranslate2 in int8. The verdict names the fastest
+point whose BLEU is at most 0.5 lower.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from machine import machine, spread
+
+from glassformer.bundled import BUNDLED
+from glassformer.checkpoint import checkpoints, read_json
+from glassformer.decoding import Translator
+from glassformer.interop.transformers_export import export_transformers
+from glassformer.run_directory import RunDirectory, load_run
+from glassformer.text.corpus import Pair, read_pairs
+from glassformer.training.evaluation import score
+
+ROOT = Path(__file__).parents[1]
+TEACHER = "teacher"
+# Half an hour of a core each: the decoder alone is trained, on what CTranslate2 wrote.
+DISTIL = [
+    "--beam", "2", "--engine", "ctranslate2", "--precision", "int8", "--set", "train.precision=bf16", "--set",
+    "train.freeze=encoder,src_embedding,tgt_embedding", "--set", "train.peak_rate=2e-3", "--set",
+    "train.validate_every=250", "--set", "train.save_minutes=3",
+]  # fmt: skip
+STUDENTS = {"4+1": ["--decoder-layers", "1", "--max-updates", "2000"]}
+SOURCES, ROUNDS, MARGIN, BATCH = 60_000, 4, 0.5, 32
+ENGINES = {
+    "torch": ("torch", "float32"), "torch, int8": ("torch", "int8"),
+    "ctranslate2": ("ctranslate2", "float32"), "ctranslate2, int8": ("ctranslate2", "int8"),
+}  # fmt: skip
+PEER = "Hugging Face"
+REFERENCE = "ctranslate2, int8"
+
+Translate = Callable[[Sequence[str]], list[str]]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model by one system with one search."""
+
+    model: str
+    system: str
+    search: str
+
+
+def write_text(work: Path, tatoeba: Path) -> None:
+    """The split of the bundled model; the sources of the students are a part of its training pairs."""
+    if (work / "test.tsv").exists() and (work / "learn.tsv").exists():
+        return
+    sys.path.insert(0, str(ROOT / "examples" / "bundled"))
+    from pairs import split
+
+    found = split(list(read_pairs(tatoeba)), random.Random(1))
+    found["learn"] = random.Random(2).sample(found["train"], min(SOURCES, len(found["train"])))
+    for name in ("learn", "valid", "test"):
+        lines = (f"{pair.src}\t{pair.tgt}\n" for pair in found[name])
+        (work / f"{name}.tsv").write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+def train_student(work: Path, name: str) -> None:
+    """``glassformer distill``, unless the student is there."""
+    if checkpoints(work / name / "final"):
+        return
+    command = [sys.executable, "-m", "glassformer", "distill", work / TEACHER, work / "learn.tsv"]
+    options = ["--valid", work / "valid.tsv", "--run", work / name, *STUDENTS[name], *DISTIL]
+    subprocess.run([*map(str, command), *map(str, options)], check=True)
+
+
+def our_translate(run: Path, engine: str, precision: str, beam: int) -> Translate:
+    """A Translator of ours with one worker."""
+    translator = Translator.load(run, device="cpu", engine=engine, precision=precision, workers=1)
+    options = translator.config.with_changes({"beam": beam})
+    return lambda texts: [one.text for one in translator.translate(list(texts), options)]
+
+
+def their_translate(exported: Path, beam: int) -> Translate:
+    """``generate`` of the exported model, in batches of like lengths, longest first."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(exported)
+    model = AutoModelForSeq2SeqLM.from_pretrained(exported)
+
+    def translate(texts: Sequence[str]) -> list[str]:
+        order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
+        outputs = [""] * len(texts)
+        for start in range(0, len(order), BATCH):
+            places = order[start : start + BATCH]
+            batch = tokenizer(
+                [texts[place] for place in places], return_tensors="pt", padding=True, return_token_type_ids=False
+            )
+            with torch.inference_mode():
+                made = tokenizer.batch_decode(model.generate(**batch, num_beams=beam), skip_special_tokens=True)
+            for place, text in zip(places, made, strict=True):
+                outputs[place] = text
+        return outputs
+
+    return translate
+
+
+def load_points(runs: dict[str, Path], work: Path) -> dict[Point, Translate]:
+    """Every model by every system and search, ready to translate."""
+    points: dict[Point, Translate] = {}
+    beam = load_run(runs[TEACHER], "cpu").config.decode.beam
+    for name, run in runs.items():
+        exported = work / f"{name}.transformers"
+        shutil.rmtree(exported, ignore_errors=True)
+        export_transformers(load_run(run, "cpu"), exported)
+        for search, width in {"greedy": 1, f"beam {beam}": beam}.items():
+            for system, (engine, precision) in ENGINES.items():
+                points[Point(name, system, search)] = our_translate(run, engine, precision, width)
+            points[Point(name, PEER, search)] = their_translate(exported, width)
+    return points
+
+
+def measure(points: dict[Point, Translate], pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+    """Sentences a second of processor time, and BLEU, of each point."""
+    order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].src))
+    parts = [order[part::ROUNDS] for part in range(ROUNDS)]
+    speeds: dict[Point, list[float]] = {point: [] for point in points}
+    outputs = {point: [""] * len(pairs) for point in points}
+    for translate in points.values():
+        translate([pair.src for pair in pairs[:8]])  # warms up
+    for part in parts:
+        for point, translate in points.items():
+            start = time.process_time()
+            found = translate([pairs[place].src for place in part])
+            speeds[point].append(len(part) / (time.process_time() - start))
+            for place, text in zip(part, found, strict=True):
+                outputs[point][place] = text
+    rows = []
+    for point in points:
+        bleu = score(outputs[point], [pair.tgt for pair in pairs]).bleu
+        rows.append({**vars(point), "speed": (speed := spread(speeds[point])), "bleu": bleu})
+        print(f"{point.model:8} {point.system:18} {point.search:7} {speed['median']:8.1f} /s  BLEU {bleu:.2f}")
+    return rows
+
+
+def describe(run: Path, sources: int) -> dict[str, Any]:
+    """A student's size and training."""
+    loaded, state = load_run(run, "cpu"), read_json(checkpoints(run / "latest")[-1] / "state.json")
+    decoder = sum(weight.numel() for weight in loaded.model.decoder.parameters())
+    total = sum(weight.numel() for weight in loaded.model.parameters())
+    trained = decoder if loaded.config.train.freeze else total
+    return {"parameters": total, "trained": trained, "updates": state["counters"]["update"], "sources": sources,
+            "clock_minutes": state["counters"]["elapsed_s"] / 60}  # fmt: skip
+
+
+def verdict(rows: list[dict[str, Any]], beam: str) -> str:
+    """The fastest point that is as good as the reference, but for the margin, and the best student."""
+    reference = next(
+        row for row in rows if (row["model"], row["system"], row["search"]) == (TEACHER, REFERENCE, beam)
+    )
+
+    def compare(row: dict[str, Any]) -> str:
+        times, lower = row["speed"]["median"] / reference["speed"]["median"], reference["bleu"] - row["bleu"]
+        where = f"{lower:.1f} BLEU lower" if lower >= 0 else f"{-lower:.1f} BLEU higher"
+        return f"{row['model']} with {row['system']}, {row['search']}, is {times:.1f} times as fast and {where}"
+
+    good = [row for row in rows if row["bleu"] >= reference["bleu"] - MARGIN]
+    students = [row for row in rows if row["model"] != TEACHER]
+    fastest, best = max(good, key=lambda row: row["speed"]["median"]), max(students, key=lambda row: row["bleu"])
+    quickest = max(students, key=lambda row: row["speed"]["median"])
+    return (
+        f"Compared with the teacher on CTranslate2 in int8 with its own search ({reference['speed']['median']:.0f} "
+        f"sentences a second, BLEU {reference['bleu']:.1f}): within {MARGIN} BLEU the fastest is this: "
+        f"{compare(fastest)}. Of the students' points the best in BLEU: {compare(best)}; the fastest: "
+        f"{compare(quickest)}."
+    )
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Speed to the right, BLEU up; a colour a system, a shape a model, hollow with a beam."""
+    import matplotlib as mpl
+
+    mpl.use("svg" if path.suffix == ".svg" else "agg")
+    from matplotlib import pyplot as plt
+
+    colours = dict(zip([*ENGINES, PEER], ("#1f77b4", "#17becf", "#d62728", "#ff7f0e", "#7f7f7f"), strict=True))
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    shapes = dict(zip(models, "osD^v", strict=False))
+    figure, axes = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+    for row in rows:
+        colour, greedy = colours[row["system"]], row["search"] == "greedy"
+        axes.plot(row["speed"]["median"], row["bleu"], shapes[row["model"]], color=colour, markersize=8,
+                  markerfacecolor=colour if greedy else "white")  # fmt: skip
+    for name, colour in colours.items():
+        axes.plot([], [], "s", color=colour, label=name)
+    for name, shape in shapes.items():
+        label = name if name == TEACHER else f"student {name}"
+        axes.plot([], [], shape, color="black", markerfacecolor="white", label=label)
+    axes.set_xscale("log")
+    axes.set_xlabel("sentences a second of one core (filled: greedy, hollow: beam)")
+    axes.set_ylabel("BLEU on the held-out sentences")
+    axes.grid(which="both", alpha=0.2)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    figure.savefig(path, dpi=130)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="where students are trained")
+    parser.add_argument("--tatoeba", type=Path, help="the larger text of Tatoeba, to make WORK's files from")
+    parser.add_argument("--students", nargs="*", default=[*STUDENTS], help="directories in WORK")
+    parser.add_argument("--sentences", type=int, default=1000, help="of the test")
+    parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / "pareto.json")
+    parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "pareto.png")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    work = options.work
+    work.mkdir(parents=True, exist_ok=True)
+    if not (work / TEACHER).exists():
+        shutil.copytree(BUNDLED, work / TEACHER)  # where students find what it has written
+    write_text(work, options.tatoeba)
+    for name in options.students:
+        train_student(work, name)
+    runs = {TEACHER: work / TEACHER, **{name: work / name for name in options.students}}
+    pairs = list(read_pairs(work / "test.tsv"))
+    pairs = pairs[:: max(1, len(pairs) // options.sentences)][: options.sentences]
+    rows = measure(load_points(runs, work), pairs)
+    sources = len({pair.src for pair in read_pairs(work / "learn.tsv")})
+    beam = f"beam {RunDirectory(work / TEACHER).read_config()[0].decode.beam}"
+    said = verdict(rows, beam)
+    print(said)
+    versions = {name: version(name) for name in ("transformers", "ctranslate2", "sacrebleu")}
+    students = {name: describe(runs[name], sources) for name in options.students}
+    result = {"machine": machine(), "versions": versions, "sentences": len(pairs), "rounds": ROUNDS,
+              "students": students, "points": rows, "verdict": said}  # fmt: skip
+    options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    draw(rows, options.picture)
+
+
+if __name__ == "__main__":
+    main()
