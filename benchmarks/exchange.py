@@ -2,12 +2,13 @@
 does fine-tuning an import give?
 
     python benchmarks/exchange.py --work DIR --train PAIRS.tsv.gz --minutes 8      # trains, and compares
-    python benchmarks/exchange.py --work DIR --run RUN --test TEST [--tune SRC TGT]  # TEST.en.gz and TEST.de.gz
+    python benchmarks/exchange.py --work DIR --run RUN --test TEST [--tune SRC TGT] [--json FILE]
 
 A MarianMT directory with random weights is imported, trained by ``train --init`` and exported again. Then 1,000
 sentences are translated by ``generate`` and by us with the same search. Two outputs that differ are a tie or rounding
-if their scores are within 1e-3. With ``--tune SRC TGT`` the trained model, read back from its export, is trained
-further on those pairs, and BLEU on the test is printed before and after. What is in DIR is used again.
+if their scores are within 1e-3. TEST names TEST.en.gz and TEST.de.gz. With ``--tune SRC TGT`` the model, read back
+from its export, is trained further on the first pairs of these files; BLEU on the test is measured before and after,
+each time with the search of the import. What is in DIR is used again.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 from machine import machine
 
+from glassformer.checkpoint import checkpoints, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
 from glassformer.interop.places import read_model
@@ -27,6 +29,7 @@ from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.display import Display
+from glassformer.training.evaluation import score
 from glassformer.training.train import train
 
 SIZES = {
@@ -81,8 +84,8 @@ def fit(run: Path, data: dict[str, Any], init: Path, *settings: str) -> None:
     train(run, request.source, request.config, Display(), init=request.init)
 
 
-def compare(run: Path, exported: Path, texts: list[str]) -> None:
-    """Our outputs beside those of ``generate``."""
+def compare(run: Path, exported: Path, texts: list[str]) -> dict[str, Any]:
+    """How many of our outputs are those of ``generate``, and how many others are ties."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     if not exported.exists():
@@ -99,19 +102,19 @@ def compare(run: Path, exported: Path, texts: list[str]) -> None:
         expected += tgt.batch_decode(model.generate(**batch), skip_special_tokens=True)
     odd = [at for at, (one, other) in enumerate(zip(found, expected, strict=True)) if one != other]
     print(f"{len(texts) - len(odd)} of {len(texts)} translations are the same ({1 - len(odd) / len(texts):.2%})")
+    ties = 0
     for at in odd:
         scores = [translator.scored([texts[at]], [text], options)[0].score for text in (found[at], expected[at])]
-        kind = "tie or rounding" if abs(scores[0] - scores[1]) < 1e-3 else "otherwise"
+        tie = abs(scores[0] - scores[1]) < 1e-3
+        kind, ties = "tie or rounding" if tie else "otherwise", ties + tie
         print(f"  {kind}: {scores[0]:.5f} {found[at]!r} / {scores[1]:.5f} {expected[at]!r}")
+    return {"sentences": len(texts), "equal": len(texts) - len(odd), "ties": ties}
 
 
-def bleu(run: Path, texts: list[str], references: list[str]) -> float:
-    """BLEU of a run on a test set, with the default search."""
-    import sacrebleu
-
-    translator = Translator.load(run, device="cpu")
-    outputs = [one.text for one in translator.translate(texts, DecodeConfig())]
-    return float(sacrebleu.corpus_bleu(outputs, [references]).score)
+def bleu(run: Path, texts: list[str], references: list[str], options: DecodeConfig) -> float:
+    """Cased BLEU (13a) of a run on a test set; CTranslate2 computes, in float32."""
+    with Translator.load(run, device="cpu", engine="ctranslate2", workers=1) as translator:
+        return score([one.text for one in translator.translate(texts, options)], references).bleu
 
 
 def main() -> None:
@@ -123,6 +126,9 @@ def main() -> None:
     parser.add_argument("--test", type=Path, help="a test set; sentences of --train otherwise")
     parser.add_argument("--tune", type=Path, nargs=2, help="texts and translations to fine-tune on")
     parser.add_argument("--pairs", type=int, default=2000, help="of --tune")
+    parser.add_argument("--updates", type=int, default=150, help="of fine-tuning")
+    parser.add_argument("--sentences", type=int, default=1000, help="to compare with generate")
+    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     work = options.work
     print(machine())
@@ -139,24 +145,32 @@ def main() -> None:
     else:
         pairs = [line.split("\t")[:2] for line in read_lines(options.train)][-1000:]
         texts, references = ([pair[side] for pair in pairs] for side in (0, 1))
-    compare(run, work / "exported", texts[:1000])
+    found: dict[str, Any] = {"machine": machine(), "run": run.name}
+    found["generate"] = compare(run, work / "exported", texts[: options.sentences])
     if options.tune:
-        tune(work, options, texts, references)
+        found["fine_tuning"] = tune(work, options, texts, references)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def tune(work: Path, options: argparse.Namespace, texts: list[str], references: list[str]) -> None:
-    """Fine-tune what was exported and imported again; print BLEU before and after."""
+def tune(work: Path, options: argparse.Namespace, texts: list[str], references: list[str]) -> dict[str, Any]:
+    """Fine-tune what was exported and imported again; BLEU before and after."""
     if not (work / "again").exists():
         read_model(str(work / "exported"), print).write(work / "again")
     files = []
     for path, side in zip(options.tune, ("en", "de"), strict=True):
         files.append(work / f"tune.{side}")
         files[-1].write_text("".join(f"{line}\n" for line in read_lines(path)[: options.pairs]), encoding="utf-8")
-    if not RunDirectory(work / "tuned").final.exists():
+    tuned = RunDirectory(work / "tuned")
+    if not tuned.final.exists():
         data = {"src": str(files[0]), "tgt": str(files[1])}
-        fit(work / "tuned", data, work / "again", f"train.max_minutes={options.minutes / 2}")
-    before, after = (bleu(work / name, texts, references) for name in ("again", "tuned"))
+        fit(tuned.path, data, work / "again", f"train.max_updates={options.updates}", "train.precision=bf16")
+    search = RunDirectory(work / "again").read_config()[0].decode
+    before, after = (bleu(work / name, texts, references, search) for name in ("again", "tuned"))
     print(f"BLEU on {len(texts)} sentences: {before:.1f} before, {after:.1f} after {options.pairs} pairs")
+    counters = read_json(checkpoints(tuned.latest)[-1] / "state.json")["counters"]
+    return {"pairs": options.pairs, "updates": counters["update"], "clock_minutes": counters["elapsed_s"] / 60,
+            "sentences": len(texts), "bleu_before": before, "bleu_after": after}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -228,10 +228,10 @@ def _students() -> Iterator[str]:
 
 def _student(name: str, found: dict[str, Any]) -> str:
     """How a student was made."""
+    early = "" if found["ended"] else " Its training was stopped early, before the learning rate came to rest."
     return (
-        f"The student {name} has {found['parameters'] / 1e6:.1f} million weights, of which "
-        f"{found['trained'] / 1e6:.1f} million were trained, in {found['updates']:,} updates on {found['sources']:,} "
-        f"sources, starting from its teacher's."
+        f"The student {name} has {found['parameters'] / 1e6:.1f} million weights and made {found['updates']:,} "
+        f"updates on {found['sources']:,} sources ({found['target_tokens'] / 1e6:.1f} million target tokens).{early}"
     )
 
 

@@ -7,7 +7,7 @@ kinds that cannot spell everything comes from text.
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -209,6 +209,7 @@ def _start_flags(word_ids: Sequence[int | None]) -> list[int]:
     return [int(number != before) for before, number in zip([-1, *word_ids], word_ids, strict=False)]
 
 
+@lru_cache(maxsize=2**16)  # every output of a translation has labels
 def byte_label(entry: str) -> str:
     """The label of a byte-level entry: ▁the for ``Ġthe``, ⟨E3⟩ for a byte that is only a part of a character."""
     raw = bytes(BYTE_VALUES[character] for character in entry)

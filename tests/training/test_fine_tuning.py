@@ -221,3 +221,14 @@ def test_what_is_forgotten_of_the_other_text_is_said(
     assert said[0] != said[1]
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert min(one["update"] for one in records) == 0
+
+
+def test_what_was_frozen_can_be_trained_later(first: Path, new_pairs: Path, tmp_path: Path) -> None:
+    tune(tmp_path / "run", new_pairs, first, "train.freeze=encoder", "train.max_updates=10")
+    frozen = weights(tmp_path / "run")
+    data = {"pairs": str(new_pairs)}
+    request = TrainRequest.make(run=tmp_path / "run", data=data, init=str(first), overrides=SHORT)
+    train(request.run, request.source, request.config, Lines(), init=request.init, force=True)
+    name = "encoder.layers.0.feed_forward.w_1.weight"
+    assert torch.equal(frozen[name], weights(first, "final")[name])
+    assert not torch.equal(frozen[name], weights(tmp_path / "run")[name])
