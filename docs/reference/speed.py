@@ -213,7 +213,9 @@ def _students() -> Iterator[str]:
     yield (
         f"`benchmarks/pareto.py` on {_where(found)}: the bundled model and what `glassformer distill` made of it, on "
         f"{found['sentences']:,} test sentences that none has learned, in one thread, from text to text, by turns "
-        "(sentences a second of processor time). " + " ".join(_student(*each) for each in found["students"].items())
+        "(sentences a second of processor time). "
+        + " ".join(_student(*each) for each in found["students"].items())
+        + f" {found['note']}"
     )
     yield "![BLEU over sentences a second of the teacher and its students by each engine](pareto.png)"
     yield table(
