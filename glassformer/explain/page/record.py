@@ -66,18 +66,19 @@ class Block:
         return b"".join(self._parts)
 
 
-def record_mapping(walk: WalkData, block: Block, chosen: int = 0) -> dict[str, Any]:
-    """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``.
+def record_mapping(walk: WalkData, block: Block, chosen: int = 0, *, most: int | None = None) -> dict[str, Any]:
+    """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``, at most ``most`` of them.
 
     ``chosen`` is the sentence that is kept whole where the trace is too large for one page.
     """
+    most = MOST_NUMBERS if most is None else most
     numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
-    cut = numbers > MOST_NUMBERS
+    cut = numbers > most
     rows = range(len(walk.sentences.sources))
     taps = [
         list(_taps(walk.trace, row, len(rows), whole=not cut or row == chosen, cut_vocabulary=cut)) for row in rows
     ]
-    placed = _place(taps, block, MOST_NUMBERS if cut else math.inf)
+    placed = _place(taps, block, most if cut else math.inf)
     sentences = [{**_sentence(walk, row), "taps": placed[row]} for row in rows]
     addresses = dict.fromkeys(step.address for step in walk.trace)
     return {

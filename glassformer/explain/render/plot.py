@@ -29,8 +29,7 @@ def plot_step(walk: WalkData, address: str, *, head: int | None, sentence: int) 
     step = walk[address]
     values = _of_sentence(walk, step, sentence)
     maps, axes = _maps(step, values, head)
-    labels = _labels(walk, step, sentence)
-    rows, columns = ([labels.get(axis, []) for axis in axes], maps[0][1].shape)
+    rows, columns = _labels(walk, axes, sentence), maps[0][1].shape
     figure = Figure(figsize=_size(rows, columns, len(maps)), layout="constrained")
     for place, (title, value) in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
         drawn = _draw(place, value, step.name in _SHARES)
@@ -65,12 +64,14 @@ def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[
     return flat, axes[-2:] if len(axes) > 1 else ["", *axes]
 
 
-def _labels(walk: WalkData, step: WalkStep, sentence: int) -> dict[str, list[str]]:
+def _labels(walk: WalkData, axes: list[str], sentence: int) -> list[list[str]]:
+    """The labels of rows and columns; a row of the target says what is read and written, a column what is read."""
     sentences = walk.sentences
-    labels = {"src": list(sentences.src_tokens[sentence])}
-    if walk.kind == "forced":
-        labels["tgt"] = reads_and_writes(sentences.tgt_in_tokens[sentence], sentences.tgt_out_tokens[sentence])
-    return labels
+    source, read = list(sentences.src_tokens[sentence]), list(sentences.tgt_in_tokens[sentence])
+    if walk.kind != "forced":
+        return [source if axis == "src" else [] for axis in axes]
+    rows = {"src": source, "tgt": reads_and_writes(read, sentences.tgt_out_tokens[sentence])}
+    return [rows.get(axes[0], []), {"src": source, "tgt": read}.get(axes[1], [])]
 
 
 def _size(labels: list[list[str]], shape: torch.Size, count: int) -> tuple[float, float]:

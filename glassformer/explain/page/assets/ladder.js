@@ -7,6 +7,7 @@ import { element } from "./element.js";
 import { matrixView, numberTable, thumbnail } from "./matrix.js";
 import { numberView } from "./number.js";
 import { exportCsv, exportPng, exportSvg, layout, meanMatrix, sizeAlong, tapMatrix } from "./picture.js";
+import { recordCommand } from "./record.js";
 import { exactNumber } from "./scale.js";
 
 /** What stands in the middle for a place. @param {import("./page.js").App} app @returns {HTMLElement} */
@@ -172,9 +173,8 @@ function maskLever(app, address) {
 
 /** @param {string} title @param {string} address @param {import("./page.js").App} app */
 function leftOut(title, address, app) {
-  const source = app.record.sentence.source;
-  return titled(title, element("p.left-out", {}, "The numbers of this step were left out, to keep this page under 40 MB. One sentence of the page has every step."),
-    element("p", {}, "This command records them: ", element("code", {}, `glassformer trace ${JSON.stringify(source)} --only '${address}' --save DIR`)));
+  return titled(title, element("p.left-out", {}, "The numbers of this step were left out, to keep this page small."),
+    element("p", {}, app.about.run_option === null ? "In Python, this records them: " : "This command records them: ", element("code.record", { tabindex: 0 }, recordCommand(app.about, app.record.sentence, address))));
 }
 
 /** @param {import("./page.js").App} app @param {string} title @param {string} address @param {Record<string, number>} cells */

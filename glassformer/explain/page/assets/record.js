@@ -99,6 +99,14 @@ export function vocabularyRow(tap, row) {
   };
 }
 
+/** The command, or the line of Python, that records a step which this page leaves out.
+ * @param {{run_option: string | null}} about @param {Sentence} sentence @param {string} address */
+export function recordCommand({ run_option: run }, { source, target, forced }, address) {
+  const shell = (/** @type {string} */ text) => `'${text.replaceAll("'", "'\\''")}'`;
+  if (run === null) return `walk(translator, [${JSON.stringify(source)}]${forced ? `, [${JSON.stringify(target)}]` : ""}, only=${JSON.stringify(address)})`;
+  return ["glassformer trace", shell(source), forced ? `--tgt ${shell(target)}` : "", run, `--only ${shell(address)} --save DIR`].filter(Boolean).join(" ");
+}
+
 /** Everything that the page was written with. @param {Document} page */
 export async function readEmbedded(page) {
   const about = JSON.parse(page.getElementById("record")?.textContent ?? "{}");
