@@ -64,7 +64,7 @@ class Walk(WalkData):
     @property
     def is_whole(self) -> bool:
         """Whether this is one pass with a forced target, every step of it: what a page shows."""
-        return self.kind == "forced" and len(self.steps) == len(self.trace.steps)
+        return self.kind == "forced" and self.only == "*" and len(self.steps) == len(self.trace.steps)
 
     def _check_whole(self, what: str) -> None:
         if not self.is_whole:

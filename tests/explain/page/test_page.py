@@ -15,6 +15,7 @@ from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.page import record
 from glassformer.explain.page.mathml import to_mathml
+from glassformer.explain.page.writer import page_html
 from glassformer.explain.tap_entries import ENTRIES
 from glassformer.explain.tap_entries.entry import all_entries
 
@@ -93,10 +94,10 @@ def test_hostile_text_neither_ends_a_script_nor_starts_one(translator):
 
 def test_a_large_trace_keeps_one_sentence_whole_and_says_what_is_left_out(walked, monkeypatch):
     numbers = sum(step.value.numel() for step in walked.trace)
-    monkeypatch.setattr(record, "MOST_NUMBERS", int(0.75 * numbers))
+    most = int(0.45 * numbers)
     monkeypatch.setattr(record, "_MOST_PROBABLE", 3)
-    reader = PageReader(walked.to_page())
-    assert len(reader.numbers) <= 0.75 * numbers
+    reader = PageReader(page_html(walked, most=most))
+    assert len(reader.numbers) <= most
     first, second = ({tap["address"]: tap for tap in one["taps"]} for one in reader.record["sentences"][:2])
     assert all(tap["offset"] is not None for tap in first.values())
     assert second["encoder.layers.0.self_attention.weights"]["offset"] is not None
@@ -107,11 +108,11 @@ def test_a_large_trace_keeps_one_sentence_whole_and_says_what_is_left_out(walked
     assert np.allclose(rows.sum(-1), 1.0, atol=1e-6)
 
 
-def test_what_every_sentence_keeps_comes_before_the_rest_of_the_first(walked, monkeypatch):
+def test_what_every_sentence_keeps_comes_before_the_rest_of_the_first(walked):
     numbers = sum(step.value.numel() for step in walked.trace)
-    monkeypatch.setattr(record, "MOST_NUMBERS", int(0.35 * numbers))
-    reader = PageReader(walked.to_page())
-    assert len(reader.numbers) <= 0.35 * numbers
+    most = int(0.2 * numbers)
+    reader = PageReader(page_html(walked, most=most))
+    assert len(reader.numbers) <= most
     for sentence in reader.record["sentences"]:
         taps = {tap["address"]: tap["offset"] for tap in sentence["taps"]}
         assert taps["decoder.layers.1.cross_attention.weights"] is not None

@@ -10,7 +10,8 @@ import { css, exactNumber, inkOn, shortNumber } from "./scale.js";
  *   was?: ((row: number, column: number) => number) | null}} Matrix
  */
 
-const MOST_SVG_CELLS = 2000;
+const MOST_SVG_CELLS = 2000, ROOM_FOR_WORDS = 480;
+const READS_AND_WRITES = /^reads (.*) → writes (.*)$/s;
 
 /** A small picture without labels. @param {Matrix} matrix @param {number} [most] the greatest width and height, in px */
 export function thumbnail(matrix, most = 88) {
@@ -51,8 +52,10 @@ const cut = (label, most) => ([...label].length > most ? `${[...label].slice(0, 
  */
 export function matrixView(matrix, { width, selected, onpick }) {
   const rowLabels = Array.from({ length: matrix.rows }, (_, row) => printable(matrix.rowLabel(row)));
+  const brief = width <= ROOM_FOR_WORDS && rowLabels.some((label) => READS_AND_WRITES.test(label));
+  const shownLabels = rowLabels.map((label) => (brief ? cut(label.replace(READS_AND_WRITES, "$1 → $2"), 20) : cut(label, 32)));
   const columnLabels = Array.from({ length: matrix.columns }, (_, column) => printable(matrix.columnLabel(column)));
-  const left = labelWidth(rowLabels, 150), named = matrix.columnToken?.(0) != null;
+  const left = labelWidth(shownLabels, 226), named = matrix.columnToken?.(0) != null;
   const top = named ? Math.min(110, 12 + 6 * Math.max(1, ...columnLabels.map((label) => [...label].length))) : 24;
   const room = Math.max(160, width - left - 12);
   const cellWidth = Math.min(64, room / matrix.columns), cellHeight = Math.min(34, Math.max(matrix.rows > 60 ? 8 : 18, Math.min(cellWidth, 34)));
@@ -63,13 +66,13 @@ export function matrixView(matrix, { width, selected, onpick }) {
   });
   picture.append(cells(matrix, left, top, cellWidth, cellHeight));
   if (cellWidth >= 38 && cellHeight >= 16 && matrix.rows * matrix.columns <= 600) picture.append(numbers(matrix, left, top, cellWidth, cellHeight));
-  picture.append(labels(matrix, rowLabels, columnLabels, { left, top, cellWidth, cellHeight, named }));
+  picture.append(labels(matrix, shownLabels, columnLabels, { left, top, cellWidth, cellHeight, named }));
   const cursor = svg("rect.cursor", { width: cellWidth, height: cellHeight, visibility: "hidden" });
   picture.append(changes(matrix, left, top, cellWidth, cellHeight), cursor);
   const readout = element("p.readout", { "aria-live": "polite" }, " ");
   drive(picture, cursor, readout, matrix, { left, top, cellWidth, cellHeight, selected: selected ?? null, onpick, rowLabels, columnLabels });
   return element("figure.matrix-figure", {},
-    element("figcaption.axes", {}, element("span", {}, `rows: ${matrix.rowAxis}`), element("span", {}, `columns: ${matrix.columnAxis}`), legend(matrix.scale)),
+    element("figcaption.axes", {}, element("span", {}, `rows: ${matrix.rowAxis}${brief ? " (reads → writes)" : ""}`), element("span", {}, `columns: ${matrix.columnAxis}`), legend(matrix.scale)),
     element("div.scroll", {}, picture), readout);
 }
 
@@ -130,7 +133,7 @@ function labels(matrix, rows, columns, { left, top, cellWidth, cellHeight, named
   rows.forEach((label, row) => {
     const token = matrix.rowToken?.(row) ?? null;
     if (token) group.append(svg("rect.band", { "data-token": token, x: left, y: top + row * cellHeight, width: cellWidth * matrix.columns, height: cellHeight }));
-    if (row % everyRow === 0) group.append(svg("text", { x: left - 8, y: top + (row + 0.5) * cellHeight + 4, "text-anchor": "end", "data-token": token }, cut(label, 20)));
+    if (row % everyRow === 0) group.append(svg("text", { x: left - 8, y: top + (row + 0.5) * cellHeight + 4, "text-anchor": "end", "data-token": token }, label));
   });
   columns.forEach((label, column) => {
     const token = matrix.columnToken?.(column) ?? null, x = left + (column + 0.5) * cellWidth;

@@ -54,7 +54,7 @@ export function axisWords(app, address, axis) {
   if (axis === "one") return "one";
   const side = sideOf(address, axis);
   const words = { query: "queries", key: "keys", position: "positions", src: "positions", tgt: "positions" }[axis] ?? axis;
-  return side ? `${side === "src" ? "source" : "target"} ${words}${side === "tgt" && axis !== "key" ? " (reads → writes)" : ""}` : words;
+  return side ? `${side === "src" ? "source" : "target"} ${words}` : words;
 }
 
 /** A mean over heads as a matrix. @param {import("./page.js").App} app @param {string} address @returns {import("./matrix.js").Matrix | null} */
