@@ -6,6 +6,7 @@ metrics.jsonl, train.log    what the training logged
 confidence.json             how to estimate the chance that a translation is good
 report.html                 what it came to, on one page
 text/                       the encoded pairs, memory-mapped
+distilled/                  translations of its training text, for students to learn from
 latest/  history/  best/  best-loss/  final/
                             series of checkpoints: to resume; to average; the best so far, by train.metric and by
                             loss; to use
@@ -64,9 +65,11 @@ _MOST_TABLE_BYTES = 2**28
 WEIGHTS = "model"
 MIX = "mix"  # the directory of the other text, in that of the text
 PROBE = ".writable"
+DISTILLED = "distilled"  # the directory of what the model wrote for students to learn, or its teacher
 # What a training writes before config.json, and so may leave without it.
 _WRITTEN_AT_START = {
-    ".lock", PROBE, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json", "tokenizer.tgt.json",
+    ".lock", PROBE, DISTILLED, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json",
+    "tokenizer.tgt.json",
 }  # fmt: skip
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 

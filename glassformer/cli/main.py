@@ -25,7 +25,7 @@ from glassformer.cli.exchange import export, import_model
 from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT
 from glassformer.cli.reproduce import reproduce
-from glassformer.cli.train import diversify, train
+from glassformer.cli.train import distill, diversify, train
 from glassformer.cli.translate import translate
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
 from glassformer.version import __version__
@@ -74,6 +74,7 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 app.command()(train)
 app.command()(diversify)
+app.command()(distill)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(score)

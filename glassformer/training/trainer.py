@@ -136,7 +136,7 @@ class Trainer:
         torch.manual_seed(self.config.train.seed)
         model = Transformer(self.config.model).train()
         if self.init is not None:
-            model.load_state_dict(self.init.run.model.state_dict())
+            self.init.initialise(model)
         return model
 
     def _initialise(self) -> None:

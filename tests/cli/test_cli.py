@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import main
+from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.world import World
 
@@ -81,6 +83,7 @@ def test_every_command_has_help_worth_reading(call: Run) -> None:
     commands = (
         "train",
         "diversify",
+        "distill",
         "translate",
         "evaluate",
         "score",
@@ -558,6 +561,36 @@ def test_diversify_refuses_what_it_cannot_do(
     assert not (tmp_path / "runs").exists()
 
 
+def test_distill_trains_a_student_and_says_how_to_use_it(
+    call: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student = tmp_path / "student"
+    command = ("distill", trained, "--run", student, "--beam", "1", "--max-updates", "2", "--set", "model.d_ff=24")
+    untrained = call(*command)
+    assert "no translation of it is complete, expected a teacher that ends its outputs" in untrained.err
+    shutil.rmtree(trained / "distilled")
+    monkeypatch.setattr("glassformer.training.teacher._complete_text", lambda one: one.source[::-1])
+    done = call(*command)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == f'Use it:  glassformer translate "..." --run {student}'
+    config, data = RunDirectory(student).read_config()
+    assert (config.model.n_decoder_layers, config.model.d_ff) == (1, 24)
+    assert data["teacher"] == str(trained)
+    assert "Resuming after update 2" in call(*command).out
+
+
+def test_distill_refuses_what_it_cannot_do(call: Run, trained: Path, tmp_path: Path) -> None:
+    nowhere = call("distill", trained)
+    assert (nowhere.code, nowhere.err[:28]) == (2, "error: --run: found nothing,")
+    bundled = call("distill", "bundled", "--run", tmp_path / "student")
+    assert (bundled.code, bundled.err.count("\n")) == (RunError.exit_code, 1)
+    assert "does not say which text it was trained on. Name the text to distil with: PAIRS" in bundled.err
+    none = call("distill", tmp_path / "none", "--run", tmp_path / "student")
+    assert "none: is not a run directory" in none.err
+    odd = call("distill", trained, "--run", tmp_path / "student", "--engine", "abacus")
+    assert "engine: found 'abacus', expected one of torch, ctranslate2" in odd.err
+
+
 def test_reproduce_lists_its_recipes_and_says_what_is_missing(
     call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -678,7 +711,7 @@ def test_help_for_a_reader_that_has_left_is_no_error(arguments: list[str]) -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["train", "diversify", "reproduce", "demo"])
+@pytest.mark.parametrize("command", ["train", "diversify", "distill", "reproduce", "demo"])
 def test_an_empty_name_of_a_run_is_not_the_current_directory(
     call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -686,6 +719,7 @@ def test_an_empty_name_of_a_run_is_not_the_current_directory(
     arguments = {
         "train": ["--task", "dates"],
         "diversify": ["pairs.tsv"],
+        "distill": ["bundled", "pairs.tsv"],
         "reproduce": ["multi30k-en-de"],
         "demo": [],
     }
