@@ -462,7 +462,7 @@ class DecodeConfig(Section):
         """Rows that each source has in the decoder: its hypotheses, or its samples."""
         return (self.mbr or self.n_best) if self.sample else self.beam
 
-    def updated(self, changes: Mapping[str, Any]) -> Self:
+    def with_changes(self, changes: Mapping[str, Any]) -> Self:
         """These options with ``changes``, as a command applies its own options to those of a run.
 
         An option that only a search has turns sampling off, and a beam that is not given widens to n_best and

@@ -3,11 +3,13 @@
 import io
 import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -205,7 +207,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("built")
     tree = home / "tree"
     tree.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, tree)
     shutil.copytree(ROOT / "glassformer", tree / "glassformer", ignore=shutil.ignore_patterns("__pycache__"))
     code = "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('..')"
@@ -222,6 +224,31 @@ def test_the_wheel_and_the_source_distribution_hold_the_model(built: Path) -> No
         assert {name for name in archive.namelist() if "/en-de/" in name} == expected
     with tarfile.open(source) as archive:
         assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
+
+
+def test_the_wheel_describes_itself_without_links_that_lead_nowhere(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        described = archive.read(name).decode("utf-8")
+    assert "\n# glassformer\n" in described
+    assert "<!--" not in described
+    assert re.findall(r"\]\((?!https://)", described) == []
+
+
+def test_links_of_the_readme_lead_to_this_version_in_the_repository() -> None:
+    make: Callable[..., str] = runpy.run_path(str(ROOT / "setup.py"))["long_description"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    described = make(readme, "https://example.org/glassformer/", "0.1.0")
+    relative = re.findall(r"\]\((?!https://)([^)]+)\)", readme)
+    assert len(relative) > 20
+    for path in relative:
+        assert (ROOT / path.partition("#")[0]).exists(), path
+        view = "raw" if path.endswith(".png") else "blob"
+        assert f"](https://example.org/glassformer/{view}/v0.1.0/{path})" in described
+    assert make("![a picture](docs/a.png)\n[the docs](docs/a.md#b), [x](https://x.org)", None, "1") == (
+        "\nthe docs, [x](https://x.org)"
+    )
 
 
 @pytest.mark.slow

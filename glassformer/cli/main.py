@@ -5,6 +5,7 @@ Libraries are imported where they are used, so that ``--help`` answers at once.
 
 import errno
 import io
+import logging
 import os
 import secrets
 import sys
@@ -24,7 +25,7 @@ from glassformer.cli.exchange import export, import_model
 from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT
 from glassformer.cli.reproduce import reproduce
-from glassformer.cli.train import diversify, train
+from glassformer.cli.train import distill, diversify, train
 from glassformer.cli.translate import translate
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
 from glassformer.version import __version__
@@ -68,10 +69,12 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
     if version:
         typer.echo(f"glassformer {__version__}")
         raise typer.Exit
+    _print_warnings()
 
 
 app.command()(train)
 app.command()(diversify)
+app.command()(distill)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(score)
@@ -159,6 +162,22 @@ def demo(
     outcome = run_demo(run, max_minutes, Console())
     if outcome.final is None:
         raise opt.exit_after_stop(outcome.reason)
+
+
+class _Warnings(logging.Handler):
+    """Prints the package's warnings to standard error; those of a training are on its display."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        typer.echo(f"warning: {record.getMessage()}", err=True)
+
+
+def _print_warnings() -> None:
+    logger = logging.getLogger("glassformer")
+    if not any(isinstance(handler, _Warnings) for handler in logger.handlers):
+        handler = _Warnings(logging.WARNING)
+        handler.addFilter(lambda record: not record.name.startswith("glassformer.training"))
+        logger.addHandler(handler)
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -158,7 +158,7 @@ def translate(
     lines = [from_shell(text) for text in texts] if texts else read_stdin()
     show = partial(_line, attention=attention, align=align, as_json=as_json, parts=(layer, head))
     with _open_translator(places, engine, device, precision, workers) as (translator, translate_all, world):
-        options = translator.config.updated(decode)
+        options = translator.config.with_changes(decode)
         if world.size > 1 and (stream or is_pattern(input_)):
             raise ConfigError(
                 f"{'--stream' if stream else '--input'}: found with {world.size} processes, expected one. "

@@ -54,6 +54,7 @@ def lively(model: Transformer) -> Transformer:
     return model
 
 
+@pytest.mark.slow
 def test_candidates_are_those_of_python(run_js, small_model, options, packed) -> None:
     models = [lively(small_model(**choices)) for choices in options]
     given = {"models": [packed(model) for model in models], "sources": SOURCES,
