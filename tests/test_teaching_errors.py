@@ -231,7 +231,7 @@ MISTAKES: dict[str, list[Mistake]] = {
     "Command line": [
         Mistake("No run to average", "",
                 "glassformer average --last 3", RunError,
-                "--run:", "found nothing", "expected the directory of a training", "Make one in two minutes with `glassformer demo`"),
+                "--run:", "found nothing", "expected the directory of a training", "Make one with `glassformer demo`"),
         Mistake("Files that are not aligned", "OpenNMT-py #1687",
                 "glassformer train --src a.en --tgt short.de --run runs/a", TextError,
                 "a.en has 3 lines and short.de has 2", "Line 3 of a.en has no partner", "expected the same number in both", "align the files"),

@@ -230,8 +230,8 @@ plt.show()
 # people are loved nor how well they are known. The word is written, read in turn, and all of this happens again
 # until `</s>` is the likeliest.
 #
-# **Guess before you look: the next token.** We write the first word ourselves and the model has to go on from
-# there. How does it finish *Auch ...*, *Ich habe ...* and *Ich mag ...*?
+# **Guess before you look: the next token.** We write the first word ourselves and the model has to continue. How
+# does it finish *Auch ...*, *Ich habe ...* and *Ich mag ...*?
 
 # %% tags=["guess"]
 starts = ["Auch", "Ich habe", "Ich mag"]
@@ -260,5 +260,5 @@ print(translator.tgt_tokenizer.to_text(ids[1:-1]))
 # - `glassformer explore "I love you, too." --open` opens this sentence in a browser: every number, with
 #   the sum that made it.
 # - [Every step](../../steps.md) has its equation and its section in the paper.
-# - [Interpretability](../../interpretability.md) goes on with patching, attribution and gradients.
+# - [Interpretability](../../interpretability.md) continues with patching, attribution and gradients.
 # - [The other lessons](../index.md) check five well-known texts on the Transformer and the paper, number by number.
