@@ -104,7 +104,7 @@ def show_bundled(console: Console, page: Path | None = None) -> None:
     _show_edit(console, translator, strongest)
     if page is not None:
         page.parent.mkdir(parents=True, exist_ok=True)
-        strongest.plain.to_page(page)
+        strongest.plain.to_page(page, run="en-de", run_option="")
         console.print(Text(f"\nAll of it in a browser, offline:  xdg-open {page}"), soft_wrap=True)
 
 

@@ -45,7 +45,7 @@ function createApp({ about, records }, root) {
     set(change) {
       if (change.sentence !== undefined) app.living?.leave();
       Object.assign(app, change);
-      history.replaceState(null, "", writeHash(app, writePlace(app.place.address, app.place.cells)));
+      history.replaceState(null, "", location.href.replace(/#.*/s, "") + writeHash(app, writePlace(app.place.address, app.place.cells)));
       follow(app);
       draw(app);
     },
