@@ -72,7 +72,7 @@ class Rounds(PlainDisplay):
     def on_update(self, progress: TrainProgress, *, due: bool) -> None:
         """Print a short line every ``train.log_every`` updates."""
         if due:
-            times = f"{format_duration(progress.elapsed_s)}, {progress.left or '?'} left"
+            times = f"{format_duration(progress.elapsed_s)}, {progress.time_left or '?'} left"
             super().log(f"update {progress.update:5}   loss {progress.loss:.3f}   {times}")
 
     def on_validation(self, validation: Validation, *, best: bool) -> None:
