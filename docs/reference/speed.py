@@ -21,7 +21,7 @@ def _since(revisions: dict[str, Any]) -> str:
     speeds = [row["median"] for row in revisions["ratios"].values()]
     return (
         "These figures are of the decoder before translating ran the modules' own forward pass, and not yet measured "
-        f"again. Beside that one (commit {revisions['commits']['earlier'][:7]}), taking turns with random weights, "
+        f"again. Compared with it (commit {revisions['commits']['earlier'][:7]}), with random weights and in turns, "
         f"today's is {min(speeds):.2f} to {max(speeds):.2f} times as fast in the {len(speeds)} cells of its two "
         "precisions: [the results](../benchmarks/results/decoding_revisions.json) of "
         "`python benchmarks/decoding_revisions.py`. Updates of `glassformer train` (`tiny`, the task `dates`) are "

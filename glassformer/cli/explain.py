@@ -146,7 +146,7 @@ def explore(
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser")] = False,
     device: opt.Device = "auto",
 ) -> None:
-    """Write one HTML page in which every number of TEXT's way through the model can be looked at; no network.
+    """Write one HTML page that shows every number on TEXT's way through the model; it needs no network.
 
     [bold]glassformer explore "I love you, too." --open[/bold]
     [bold]glassformer explore "A man sleeps." --run runs/first --out first.html[/bold]

@@ -197,7 +197,7 @@ export class Living {
     if (this.passed !== JSON.stringify([sentence.src_ids, sentence.tgt_in_ids, this.app.edits])) await this.pass(sentence, this.app.edits);
   }
 
-  /** What a link carries besides the place. */
+  /** What a link carries in addition to the place. */
   link() {
     /** @type {Record<string, string>} */
     const carried = {};

@@ -243,7 +243,7 @@ export function legend(scale) {
     svg("svg", { width: 96, height: 10, viewBox: "0 0 96 10", "aria-hidden": "true" }, steps.map((fill, at) => svg("rect", { x: 4 * at, width: 4.2, height: 10, fill }))), Number.isInteger(scale.most) ? scale.most : shortNumber(scale.most));
 }
 
-/** The numbers themselves, made when they are asked for. @param {Matrix} matrix */
+/** The numbers themselves, made when they are needed. @param {Matrix} matrix */
 export function numberTable(matrix) {
   const most = { rows: 200, columns: 64 };
   const details = element("details.table", {}, element("summary", {}, "The numbers as a table"));

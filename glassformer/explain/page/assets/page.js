@@ -143,7 +143,7 @@ function draw(app) {
   app.living?.draw(app);
 }
 
-/** Whoever moves through a matrix with the keys stays at the cell when it is drawn anew. @param {App} app @param {SVGElement} held */
+/** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew. @param {App} app @param {SVGElement} held */
 function holdFocus(app, held) {
   const matrix = /** @type {SVGElement | null} */ (app.root.querySelector("#view svg.matrix"));
   if (!matrix) return;

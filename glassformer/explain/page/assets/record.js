@@ -52,7 +52,7 @@ export class PassRecord {
     return side === null ? null : side === "src" ? this.sentence.src_tokens : this.sentence.tgt_in_tokens;
   }
 
-  /** What stands beside a row or a column: a token, `reads <s> → writes Ich` along target queries, or an index.
+  /** The label of a row or a column: a token, `reads <s> → writes Ich` along target queries, or an index.
    * @param {string} address @param {string} axis @param {number} index */
   label(address, axis, index) {
     const tokens = this.tokens(address, axis);
