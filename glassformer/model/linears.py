@@ -134,7 +134,7 @@ def _has_vnni() -> bool:
         return False
 
 
-_LEAST_WITH_VNNI, _LEAST_WITHOUT_VNNI = 2**17, 2**18
+_LEAST_WITH_VNNI, _LEAST_WITHOUT_VNNI = 2**16, 2**18
 _WEIGHT_LIMIT = 63  # two products of a byte and such a weight are at most 2 · 255 · 63 < 2^15
 LINEARS: dict[Precision, type[Float32Linear | Bf16Linear | Int8Linear]] = {
     Precision.FLOAT32: Float32Linear, Precision.BF16: Bf16Linear, Precision.INT8: Int8Linear,

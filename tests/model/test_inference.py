@@ -100,7 +100,7 @@ def test_int8_is_refused_where_there_is_no_kernel(monkeypatch):
         Int8Linear(torch.ones(2, 2), None)
 
 
-@pytest.mark.parametrize(("has_vnni", "least"), [(True, 2**17), (False, 2**18)])
+@pytest.mark.parametrize(("has_vnni", "least"), [(True, 2**16), (False, 2**18)])
 def test_int8_begins_where_it_pays_on_the_processor(has_vnni, least, monkeypatch):
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: has_vnni, raising=False)
     assert least_int8_weights() == least
