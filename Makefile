@@ -15,7 +15,7 @@ $(BIN)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(BIN)/.ready  ## set up, translate, train on dates for two minutes, look inside
+demo: $(BIN)/.ready  ## set up, translate, look inside, train on dates: three minutes
 	$(BIN)/glassformer demo
 
 test: $(BIN)/.ready  ## set up and run the tests

@@ -1,6 +1,7 @@
 """Fine-tune the bundled model on 2,000 pairs of Multi30k beside training on them from nothing, for some minutes each.
 
-    python benchmarks/fine_tuning.py --data DIR [--minutes 5] [--pairs 2000] [--seeds 1] [--jobs 1] [--json FILE]
+    python benchmarks/fine_tuning.py --data DIR [--minutes 5] [--pairs 2000] [--seeds 1] [--jobs 1]
+                                     [--ways "from nothing" "from the bundled model"] [--json FILE]
 
 DIR holds multi30k/{train,test_2016_flickr}.{en,de}.gz and tatoeba/en-de-large.tsv.gz, the text that the bundled model
 learned from; its held-out sentences, which ``examples/bundled/pairs.py`` sets apart, are the second test set, which
@@ -60,6 +61,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--pairs", type=int, default=2000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="those to compare (default all)")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time (default 1)")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     options = parser.parse_args()
@@ -85,7 +87,7 @@ def main() -> None:
 
         before = scores()
         with ThreadPoolExecutor(options.jobs) as pool:
-            for future in [pool.submit(measure, way, seed) for seed in options.seeds for way in WAYS]:
+            for future in [pool.submit(measure, way, seed) for seed in options.seeds for way in options.ways]:
                 future.result()
     report = {"machine": machine(), "minutes": options.minutes, "pairs": options.pairs, "before": before}
     options.json.write_text(json.dumps({**report, "results": results}, indent=1) + "\n", encoding="utf-8")

@@ -9,18 +9,19 @@ in the package, so that it runs with an earlier one.
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from glassformer import DecodeConfig, Translator
 from glassformer.training.train import train
 
 try:
-    from glassformer.training.arguments import TrainRequest
-    from glassformer.training.run_log import Display, TrainProgress
+    arguments, log = (import_module(f"glassformer.training.{name}") for name in ("arguments", "run_log"))
+    Display: Any = log.Display
 except ImportError:  # commits in which these had other names
-    from glassformer.training.progress import Progress as TrainProgress  # type: ignore
-    from glassformer.training.progress import Silence as Display  # type: ignore
-    from glassformer.training.request import TrainRequest  # type: ignore
+    arguments, log = (import_module(f"glassformer.training.{name}") for name in ("request", "progress"))
+    Display = log.Silence
 
 KINDS = ("training", "greedy", "beam 4")
 UPDATES, TEXTS_TIMES = 4, 4  # updates of a turn, repetitions of its eight texts
@@ -44,7 +45,7 @@ def train_by_turns() -> None:
     class Turns(Display):
         """Waits for its turn."""
 
-        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        def on_update(self, progress: Any, *, due: bool) -> None:
             if progress.update % UPDATES == 0:
                 if progress.update > UPDATES:
                     print(time.process_time() - self.start, flush=True)
@@ -56,7 +57,7 @@ def train_by_turns() -> None:
 
     limits = ["train.max_updates=1000000", "train.validate_every=1000000", "train.save_minutes=1000"]
     with tempfile.TemporaryDirectory() as scratch:
-        request = TrainRequest.make(run=Path(scratch, "run"), data={"task": "dates"}, overrides=limits)
+        request = arguments.TrainRequest.make(run=Path(scratch, "run"), data={"task": "dates"}, overrides=limits)
         train(request.run, request.source, request.config, Turns())
 
 

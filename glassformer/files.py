@@ -1,6 +1,6 @@
 """Regular files and durable writes.
 
-A reader refuses a pipe or a device in the place of a file, because it might never end. A writer writes beside the
+A reader refuses a pipe or a device in the place of a file, because it might never end. A writer writes next to the
 file, forces the data to disk and renames, so that a reader finds either the old contents or the new ones, also after
 a power cut. No writer follows a symbolic link: what is written to a run stays in the run.
 """

@@ -6,14 +6,15 @@ metrics.jsonl, train.log    what the training logged
 confidence.json             how to estimate the chance that a translation is good
 report.html                 what it came to, on one page
 text/                       the encoded pairs, memory-mapped
+distilled/                  translations of its training text, for students to learn from
 latest/  history/  best/  best-loss/  final/
                             series of checkpoints: to resume; to average; the best so far, by train.metric and by
                             loss; to use
 """
 
 import json
+import logging
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,13 +59,17 @@ if TYPE_CHECKING:
 
     from glassformer.model.transformer import Transformer
 
+logger = logging.getLogger(__name__)
+
 _MOST_TABLE_BYTES = 2**28
 WEIGHTS = "model"
 MIX = "mix"  # the directory of the other text, in that of the text
 PROBE = ".writable"
+DISTILLED = "distilled"  # the directory of what the model wrote for students to learn, or its teacher
 # What a training writes before config.json, and so may leave without it.
 _WRITTEN_AT_START = {
-    ".lock", PROBE, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json", "tokenizer.tgt.json",
+    ".lock", PROBE, DISTILLED, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json",
+    "tokenizer.tgt.json",
 }  # fmt: skip
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 
@@ -129,7 +134,7 @@ class RunDirectory:
             return
         if self.has_checkpoints:
             raise RunError(
-                f"{self.path}: holds checkpoints but no config.json, without which a training cannot go on. Put a "
+                f"{self.path}: holds checkpoints but no config.json, without which a training cannot continue. Put a "
                 "copy of config.json back, or name another --run."
             )
         foreign = self._foreign_names()
@@ -289,7 +294,7 @@ class RunDirectory:
         config, _ = self.read_config()
         if checkpoint is not None:
             return self._load(config, device, checkpoint)
-        said = _once(warn or warn_on_stderr)
+        said = _once(warn or logger.warning)
         return read_chosen(partial(self.usable_checkpoint, said), partial(self._load, config, device))
 
     def _load(self, config: RunConfig, device: str, checkpoint: Path) -> LoadedRun:
@@ -310,7 +315,7 @@ class RunDirectory:
         return LoadedRun(config, model.to(place).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
-        """The checkpoint that ``load`` takes its weights from; ``warn`` is told if it stands in for a final model."""
+        """The checkpoint that ``load`` takes its weights from; ``warn`` is called if it replaces a final model."""
         preferred, *others = self._series_by_preference()
         found = newest_valid(preferred, warn)
         if found is not None:
@@ -410,8 +415,3 @@ def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
             warn(message)
 
     return tell
-
-
-def warn_on_stderr(message: str) -> None:
-    """Print a warning to standard error."""
-    sys.stderr.write(f"warning: {message}\n")

@@ -93,6 +93,8 @@ def _convert(where: str, value: Any, hint: Any) -> Any:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The nested values of a TOML file, or a ``ConfigError`` that says where it is wrong."""
+    if path.exists() and not path.is_file():  # a device may have no end
+        raise ConfigError(f"{path}: is not a regular file, expected a file of TOML.")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,13 +1,17 @@
 """The model that ships with the package: its files are complete and small, it works without ``--run``, its card is true."""
 
+import inspect
 import io
 import json
+import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -199,13 +203,37 @@ def test_the_demo_shows_the_bundled_model_in_80_columns(translator: Translator) 
     assert f"{moved} of {len(plain.sentences.tgt_out_tokens[0])} next tokens changed" in " ".join(shown.split())
 
 
+def test_the_demo_leaves_time_for_the_rest_of_its_three_minutes() -> None:
+    """A figure of the settings, no measurement: the machine that runs the tests is busy with them."""
+    (command,) = (found for found in app.registered_commands if found.callback and found.callback.__name__ == "demo")
+    assert command.callback is not None
+    assert 60 * inspect.signature(command.callback).parameters["max_minutes"].default <= 90
+
+
+@pytest.mark.slow
+def test_the_demo_shows_the_same_dates_after_each_round_and_wraps_nothing(tmp_path: Path) -> None:
+    """As short as a training with one round can be; its model is poor, which its pictures survive."""
+    done = subprocess.run(
+        [sys.executable, "-m", "glassformer", "demo", "--max-minutes", "1"], cwd=tmp_path, text=True,
+        env={**os.environ, "COLUMNS": "80", "TERM": "dumb"}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line for line in done.stdout.splitlines() if cell_len(line) > 80] == []
+    rounds = re.findall(r"^After \d+ updates .*\n((?:  [✓✗] .*\n)+)", done.stdout, re.M)
+    shown = [re.findall(r"[✓✗] (.*?) -> ", one) for one in rounds]
+    assert len(shown[0]) == 4
+    assert shown.count(shown[0]) == len(shown)
+    assert (tmp_path / "runs" / "demo.html").is_file()
+    assert (tmp_path / "runs" / "demo" / "report.html").is_file()
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the wheel and the source distribution of this tree."""
     home = tmp_path_factory.mktemp("built")
     tree = home / "tree"
     tree.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, tree)
     shutil.copytree(ROOT / "glassformer", tree / "glassformer", ignore=shutil.ignore_patterns("__pycache__"))
     code = "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('..')"
@@ -222,6 +250,31 @@ def test_the_wheel_and_the_source_distribution_hold_the_model(built: Path) -> No
         assert {name for name in archive.namelist() if "/en-de/" in name} == expected
     with tarfile.open(source) as archive:
         assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
+
+
+def test_the_wheel_describes_itself_without_links_that_lead_nowhere(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        described = archive.read(name).decode("utf-8")
+    assert "\n# glassformer\n" in described
+    assert "<!--" not in described
+    assert re.findall(r"\]\((?!https://)", described) == []
+
+
+def test_links_of_the_readme_lead_to_this_version_in_the_repository() -> None:
+    make: Callable[..., str] = runpy.run_path(str(ROOT / "setup.py"))["long_description"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    described = make(readme, "https://example.org/glassformer/", "0.1.0")
+    relative = re.findall(r"\]\((?!https://)([^)]+)\)", readme)
+    assert len(relative) > 20
+    for path in relative:
+        assert (ROOT / path.partition("#")[0]).exists(), path
+        view = "raw" if path.endswith(".png") else "blob"
+        assert f"](https://example.org/glassformer/{view}/v0.1.0/{path})" in described
+    assert make("![a picture](docs/a.png)\n[the docs](docs/a.md#b), [x](https://x.org)", None, "1") == (
+        "\nthe docs, [x](https://x.org)"
+    )
 
 
 @pytest.mark.slow

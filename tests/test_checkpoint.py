@@ -43,6 +43,7 @@ def report() -> dict[str, int]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 def test_whenever_a_process_is_killed_the_old_or_the_new_checkpoint_is_whole(report: dict[str, int]) -> None:
     assert report["kills"] > 10
     assert report["standing_in"] > 0  # one was killed between two renames, and what it had written was adopted

@@ -71,6 +71,7 @@ OTHER_SIZES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_configurations_of_other_sizes_are_refused_without_taking_their_memory(tmp_path: Path) -> None:
     runs = [tmp_path / str(number) for number in range(len(OTHER_SIZES))]
     for run, (settings, _) in zip(runs, OTHER_SIZES, strict=True):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,8 +56,37 @@ def test_a_statement_that_does_not_hold_stops_the_lesson():
     assert [statement.is_slip for statement in lesson.statements] == [False, False, True]
 
 
+def test_the_first_lesson_comes_first_with_seven_pictures_and_a_guess_after_each():
+    page = (render.PAGES / f"{render.FIRST}.md").read_text("utf-8")
+    parts = re.split(r"^## \d\. ", page.partition("\n## All of it")[0], flags=re.M)[1:]
+    assert len(parts) == 7
+    for part in parts:
+        assert re.findall(r"^!\[|^<details>", part, re.M) == ["![", "<details>"], part.splitlines()[0]
+    assert next(iter(render.LESSONS)) == render.FIRST
+    index = (LEARN / "index.md").read_text("utf-8")
+    assert index.index(f"pages/{render.FIRST}.md") < index.index("second door") < index.index("pages/shapes.md")
+
+
+def test_every_picture_of_a_page_says_what_it_is_and_is_there():
+    for page in render.PAGES.glob("*.md"):
+        for words, place in re.findall(r"^!\[([^\]]*)\]\(([^)]+)\)", page.read_text("utf-8"), re.M):
+            assert words not in {"", "png"}, page.name
+            assert (render.PAGES / place).is_file()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", render.LESSONS)
+def test_the_first_lesson_prints_what_its_page_shows(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(LEARN / f"{render.FIRST}.py")], capture_output=True, text=True, check=True, cwd=tmp_path,
+        env={**os.environ, "MPLBACKEND": "agg"},
+    )  # fmt: skip
+    page = re.sub(r"```python.*?```", "", (render.PAGES / f"{render.FIRST}.md").read_text("utf-8"), flags=re.S)
+    shown = re.findall(r"^```text\n(.*?)^```|^    ([^\n]*\n)", page, re.M | re.S)
+    assert "".join(guess or line for guess, line in shown) == done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in render.LESSONS if name != render.FIRST])
 def test_a_lesson_runs_as_plain_python_and_asserts_what_its_page_lists(name, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", RUNNER, str(LEARN / f"{name}.py")],

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from glassformer.run_directory import RunDirectory, pick_device
 from glassformer.training.data import TaskSource
 from glassformer.training.run_log import Display, RunLog
 from glassformer.training.train import train
+
+
+@cache
+def dates() -> TaskSource:
+    """What the trainings that are refused would train on."""
+    return TaskSource.load("dates")
 
 
 @pytest.fixture
@@ -105,7 +112,7 @@ def test_a_directory_that_no_training_wrote_is_refused_before_a_byte_is_written(
         (tmp_path / name).write_text("dear to me")
     before = contents(tmp_path)
     with pytest.raises(RunError, match=said):
-        train(tmp_path, TaskSource.load("dates"), RunConfig(model=ModelConfig.tiny()), Display())
+        train(tmp_path, dates(), RunConfig(model=ModelConfig.tiny()), Display())
     assert contents(tmp_path) == before
 
 
@@ -121,7 +128,7 @@ def test_a_link_in_a_run_is_refused_before_a_byte_is_written(tmp_path: Path, nam
     (run / name).symlink_to(outside if "." not in name else outside / "mine")
     before = contents(tmp_path)
     with pytest.raises(RunError, match=f"run/{name}: is a symbolic link, expected a part of the run itself"):
-        train(run, TaskSource.load("dates"), RunConfig(model=ModelConfig.tiny()), Display())
+        train(run, dates(), RunConfig(model=ModelConfig.tiny()), Display())
     assert contents(tmp_path) == before
 
 

@@ -129,7 +129,7 @@ MISTAKES: dict[str, list[Mistake]] = {
                 "cache:", "holds 5 source positions, memory has 4", "expected as many", "begin each batch with model.new_cache()"),
         Mistake("The cache of another model", "",
                 "model.decode(tgt_in_ids, memory, memory_mask, DecoderCache(6))", InputError,
-                "cache:", "found 6 layers", "expected 2, as many as the decoder has", "Make it with this model's new_cache()."),
+                "cache:", "found 6 layers", "expected 2, the number of decoder layers", "Make it with this model's new_cache()."),
     ],
     "Batches and loss": [
         Mistake("A target that is not shifted", "attention-is-all-you-need-pytorch #19",
@@ -231,7 +231,7 @@ MISTAKES: dict[str, list[Mistake]] = {
     "Command line": [
         Mistake("No run to average", "",
                 "glassformer average --last 3", RunError,
-                "--run:", "found nothing", "expected the directory of a training", "Make one in two minutes with `glassformer demo`"),
+                "--run:", "found nothing", "expected the directory of a training", "Make one with `glassformer demo`"),
         Mistake("Files that are not aligned", "OpenNMT-py #1687",
                 "glassformer train --src a.en --tgt short.de --run runs/a", TextError,
                 "a.en has 3 lines and short.de has 2", "Line 3 of a.en has no partner", "expected the same number in both", "align the files"),
@@ -407,6 +407,7 @@ def test_the_trainer_holds_its_first_batch_to_the_same_rules() -> None:
     assert said.startswith("tgt_in_ids: found the same ids as in tgt_out_ids")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_the_checks_leave_a_compiled_decoder_one_graph_for_all_shapes(small_model: Callable[[], Transformer]) -> None:
     model = small_model()

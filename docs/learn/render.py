@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 import time
@@ -24,7 +25,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 PAGES = HERE / "pages"
 RECORD = PAGES / "statements.json"
+FIRST = "one_sentence"
 LESSONS = {
+    FIRST: "One sentence, seven pictures",
     "shapes": "Every shape, end to end",
     "walkthrough": "The paper from scratch",
     "attention": "Attention with numbers",
@@ -41,6 +44,11 @@ LESSONS = {
     "paper_variations": "Section 6.2 and table 2: sizes and cost",
     "paper_parsing": "Section 6.3: parsing, and what heads look at",
 }
+BEGIN = (
+    f"**Begin here: [{LESSONS[FIRST]}](pages/{FIRST}.md).** Fifteen minutes with one sentence on its way from "
+    "English to German. Each picture shows one idea, and after each there is something to do: mask a word, silence a "
+    "head, guess the next token."
+)
 INTRODUCTION = (
     "Five well-known texts on the Transformer, and the sections of the paper that they leave out, made real: "
     "each lesson recomputes what its source states with the model that this package trains and translates with, "
@@ -63,8 +71,11 @@ SLIPS = (
 )
 _LAST_CELL = """
 import dataclasses, json
-print("\\x00" + json.dumps([dataclasses.asdict(statement) for statement in lesson.statements]))
+found = globals()["lesson"].statements if "lesson" in globals() else []
+print("\\x00" + json.dumps([dataclasses.asdict(statement) for statement in found]))
 """
+_PICTURE = re.compile(r"^!\[png\]", re.M)
+_HEADING = re.compile(r"^#+ (.+)$", re.M)
 
 
 @dataclass(frozen=True)
@@ -98,12 +109,14 @@ def render(name: str) -> Run:
     ).execute()
     seconds = time.monotonic() - started
     statements = _statements(notebook.cells.pop())
+    notebook.cells = [part for cell in notebook.cells for part in _folded(cell)]
     exporter = MarkdownExporter()
     text, resources = exporter.from_notebook_node(
         notebook, resources={"unique_key": name, "output_files_dir": f"{name}_files"}
     )
     _write_page(name, text, resources["outputs"])
-    return Run(LESSONS[name], statements[0]["source"], _machine(), seconds, statements)
+    source = statements[0]["source"] if statements else ""
+    return Run(LESSONS[name], source, _machine(), seconds, statements)
 
 
 def _machine() -> str:
@@ -112,6 +125,18 @@ def _machine() -> str:
     return (
         f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
     )
+
+
+def _folded(cell: Any) -> list[Any]:
+    """The cell, and if it is tagged ``guess`` its output in a fold that a reader opens after guessing."""
+    import nbformat
+
+    if "guess" not in cell.metadata.get("tags", []):
+        return [cell]
+    printed = "".join(output["text"] for output in cell.outputs).rstrip()
+    cell.outputs = []
+    fold = f"<details>\n<summary>Guess first, then open this.</summary>\n\n```text\n{printed}\n```\n\n</details>"
+    return [cell, nbformat.v4.new_markdown_cell(fold)]
 
 
 def _cell(source: str) -> Any:
@@ -133,8 +158,18 @@ def _write_page(name: str, text: str, figures: dict[str, bytes]) -> None:
         (PAGES / path).parent.mkdir(exist_ok=True)
         (PAGES / path).write_bytes(content)
     head = f"<!-- {digest(name)} -->\n<!-- Written by docs/learn/render.py from docs/learn/{name}.py. -->\n\n"
-    body = "\n".join(line.rstrip() for line in text.strip().splitlines())
+    body = describe_pictures("\n".join(line.rstrip() for line in text.strip().splitlines()))
     (PAGES / f"{name}.md").write_text(head + body + "\n", encoding="utf-8", newline="\n")
+
+
+def describe_pictures(page: str) -> str:
+    """The page with the heading above each picture as its description, for those who do not see it."""
+
+    def describe(picture: re.Match[str]) -> str:
+        above = re.sub(r"^```.*?^```", "", page[: picture.start()], flags=re.M | re.S)
+        return f"![{_HEADING.findall(above)[-1]}]"
+
+    return _PICTURE.sub(describe, page)
 
 
 def index_page(runs: dict[str, dict[str, Any]]) -> str:
@@ -143,13 +178,15 @@ def index_page(runs: dict[str, dict[str, Any]]) -> str:
         f"| [{run['title']}](pages/{name}.md) | {run['source']} | {len(run['statements'])} | {len(slips(run))} "
         f"| {run['seconds']:.0f} s |"
         for name, run in runs.items()
+        if name != FIRST
     ]
     total = sum(len(run["statements"]) for run in runs.values())
     slipped = sum(len(slips(run)) for run in runs.values())
-    seconds = sum(run["seconds"] for run in runs.values())
+    seconds = sum(run["seconds"] for name, run in runs.items() if name != FIRST)
     machines = "; ".join(sorted({run["machine"] for run in runs.values()}))
     lines = [
-        "# Lessons", "", INTRODUCTION, "", TEXTS, "", HOW_TO, "",
+        "# Lessons", "", BEGIN, "", "## The second door: other texts, checked", "",
+        INTRODUCTION, "", TEXTS, "", HOW_TO, "",
         "| lesson | source | statements | slips | time |", "| --- | --- | ---: | ---: | ---: |", *rows,
         f"| all | | {total} | {slipped} | {seconds:.0f} s |", "",
         f"Times of one run each, notebook start included: {machines}.", "",

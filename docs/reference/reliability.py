@@ -148,6 +148,8 @@ def reliability_page() -> str:
         *_torture(),
         "## Memory",
         *_memory(),
+        "## What it costs",
+        *_cost(),
         "## What once went wrong, and its tests",
         table(["what", "tests"], ((what, ", ".join(map(_named, tests))) for what, tests in HOLES)),
     )
@@ -170,12 +172,11 @@ def _torture() -> Iterator[str]:
     faults = [row for rows in found["faults"].values() for row in rows]
     minutes = " and ".join(f"{run['minutes']:.0f}" for run in found["runs"])
     yield (
-        f"On {found['date']}, {_machine(found['machine'])}: {minutes} minutes, beside some twenty other programs "
-        "that took most of the processor, so that only some cases of each fault were tried. "
-        "Random choices follow from a seed, which each run prints. A fault is survived if the command gives "
-        "the right result, or says what is wrong and ends with another status than 0; if nothing there is lost; "
-        "and if the same command repeated leads a training to the very same weights. It is silent if the result is "
-        "wrong or something is lost without a word, and a hang if it takes minutes or three gigabytes."
+        f"On {found['date']}, {_machine(found['machine'])}: {minutes} minutes, two faults at once. Random choices "
+        "follow from a seed, which each run prints. A fault is survived if the command gives the right result, or "
+        "says what is wrong and ends with another status than 0; if nothing there is lost; and if the same command "
+        "repeated leads a training to the very same weights. It is silent if the result is wrong or something is "
+        "lost without a word, and a hang if it takes minutes or three gigabytes."
     )
     columns = ("injections", "survived", "silent", "tracebacks", "hangs")
     rows = [
@@ -185,8 +186,8 @@ def _torture() -> Iterator[str]:
     total = ["**all**", *(f"**{sum(row[key] for row in faults):,}**" for key in columns)]
     yield table(["fault", *columns], [*(row + [""] * (6 - len(row)) for row in rows), total])
     yield (
-        "A traceback among the signals while a command starts is Python's own: Ctrl-C before Python has loaded its "
-        "module `site`, and so before any program can act. Later runs leave such moments out."
+        "Ctrl-C before Python has loaded its module `site`, and so before any program can act, is left out: the "
+        "traceback is Python's own."
     )
     yield "`make torture MINUTES=5` is the form that `.ci/run` calls; the exit status is 1 unless all is survived."
 
@@ -209,6 +210,22 @@ def _memory() -> Iterator[str]:
         "`small`:"
     )
     yield table(["", "first", "last", "most", "slope"], [_translating("int8", growth["long_input"])])
+
+
+def _cost() -> Iterator[str]:
+    found = _read("reliability_revisions.json")
+    yield (
+        "Training `tiny` on the task `dates` and translating with the model bundled then, compared with the last "
+        f"commit before these checks ({found['commits']['earlier'][:7]}); the two take turns, "
+        f"{len(found['seconds']['today']['training'])} of each: by "
+        "[decoding_revisions.py](../benchmarks/decoding_revisions.py), in processor time of one thread, "
+        f"{_machine(found['machine'])}. Medians, with 95 % intervals."
+    )
+    rows = (
+        [kind, f"{row['median']:.2f}", f"{row['low']:.2f} to {row['high']:.2f}"]
+        for kind, row in found["ratios"].items()
+    )
+    yield table(["", "times as fast", "95 %"], rows)
 
 
 def _translating(what: str, row: dict[str, Any]) -> list[str]:

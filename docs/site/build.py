@@ -20,7 +20,7 @@ GROUPS = {
     "Learn": ["docs/learn/index", "docs/learn/pages/*", "docs/learn/slips"],
     "Use": [
         "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/exchange", "docs/scaling",
-        "docs/errors",
+        "docs/errors", "examples/README",
     ],
     "Look inside": ["docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences"],
     "Measured": ["docs/measured", "docs/results", "docs/speed", "docs/training_cost", "docs/reliability"],
@@ -40,6 +40,8 @@ def prepare() -> None:
     )
     for name in TOP:
         shutil.copy(ROOT / name, SOURCE / name)
+    (SOURCE / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / "README.md", SOURCE / "examples" / "README.md")
     for name in ("conf.py", "scorer.js"):
         shutil.copy(SITE / name, SOURCE / name)
     _write_notebooks(SOURCE / "docs" / "learn" / "notebooks")

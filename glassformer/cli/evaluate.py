@@ -59,7 +59,7 @@ def evaluate(
             raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
         at = world.device(device)
         with Translator.load(places, device=at, engine=engine, precision=precision, workers=workers) as translator:
-            options = replace(translator.config, n_best=1).updated(decode)
+            options = replace(translator.config, n_best=1).with_changes(decode)
             scores, outputs = translate_and_score(translator, test, options, world)
     if world.is_first:
         if ref is None and ".csv" in place.suffixes:
@@ -101,7 +101,7 @@ def score(
     from glassformer.text.corpus import read_pairs
 
     translator = Translator.load(places, device=device)
-    options = translator.config.updated(decode)
+    options = translator.config.with_changes(decode)
     pairs, number = iter(read_pairs(src, tgt)), 0
     while chunk := list(islice(pairs, _CHUNK)):
         sources, targets = [pair.src for pair in chunk], [pair.tgt for pair in chunk]

@@ -5,6 +5,7 @@ Libraries are imported where they are used, so that ``--help`` answers at once.
 
 import errno
 import io
+import logging
 import os
 import secrets
 import sys
@@ -24,7 +25,7 @@ from glassformer.cli.exchange import export, import_model
 from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT
 from glassformer.cli.reproduce import reproduce
-from glassformer.cli.train import diversify, train
+from glassformer.cli.train import distill, diversify, train
 from glassformer.cli.translate import translate
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
 from glassformer.version import __version__
@@ -68,10 +69,12 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
     if version:
         typer.echo(f"glassformer {__version__}")
         raise typer.Exit
+    _print_warnings()
 
 
 app.command()(train)
 app.command()(diversify)
+app.command()(distill)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(score)
@@ -146,12 +149,13 @@ def demo(
     run: Annotated[Path, typer.Option(metavar="DIR", help="Where to train", parser=opt.new_directory)] = Path(
         "runs/demo"
     ),
-    max_minutes: Annotated[float, typer.Option(help="Longest training")] = 1.8,
+    max_minutes: Annotated[float, typer.Option(help="Longest training")] = 1.5,
 ) -> None:
     """See all of it in three minutes: the bundled English-German model, then one that is trained on dates here.
 
-    First the bundled model translates a few sentences; of one you see where it looks, what happens at one step, and
-    what changes without one of its heads. Then a model trains on dates in 20 languages and translates unseen ones.
+    First the bundled model translates. Of one sentence you see where it looks,
+    what happens at one step, and what changes without one of its heads. Then a
+    model trains on dates in 20 languages and translates unseen ones.
     """
     from glassformer.cli.demo import demo as run_demo
     from glassformer.cli.streams import Console
@@ -159,6 +163,22 @@ def demo(
     outcome = run_demo(run, max_minutes, Console())
     if outcome.final is None:
         raise opt.exit_after_stop(outcome.reason)
+
+
+class _Warnings(logging.Handler):
+    """Prints the package's warnings to standard error; those of a training are on its display."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        typer.echo(f"warning: {record.getMessage()}", err=True)
+
+
+def _print_warnings() -> None:
+    logger = logging.getLogger("glassformer")
+    if not any(isinstance(handler, _Warnings) for handler in logger.handlers):
+        handler = _Warnings(logging.WARNING)
+        handler.addFilter(lambda record: not record.name.startswith("glassformer.training"))
+        logger.addHandler(handler)
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -224,7 +244,7 @@ def _report_faults(run: Callable[[], None]) -> None:
 def _share_the_machine() -> None:
     """No more threads than cores for this process, and threads that soon sleep while they wait for one another.
 
-    By default PyTorch's threads keep a core busy while they wait. Beside other programs they then wait for cores that
+    By default PyTorch's threads keep a core busy while they wait. If other programs run, they wait for cores that
     they themselves take up: a command took ten times as long. This has to be said before PyTorch is loaded.
     """
     from glassformer.text.workers import available_cores

@@ -1,4 +1,4 @@
-"""The commands that train a model, or the teachers that make more pairs of a text. ``cli`` gives them their place."""
+"""The commands that train: a model, teachers that make more pairs, a student. ``cli`` gives them a place."""
 
 import shlex
 from pathlib import Path
@@ -48,7 +48,7 @@ def train(
     mix: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Other pairs, a train.mix of what is trained on, so that less is forgotten"
+            metavar="FILE", help="Other pairs to mix in, so that less is forgotten; train.mix is their share"
         ),
     ] = None,
     max_updates: MaxUpdates = None,
@@ -57,7 +57,7 @@ def train(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Continue a run with other settings or other text; what is another is kept in its log"
+            "--force", help="Continue a run with other settings or other text; its log records what changed"
         ),
     ] = False,
 ) -> None:
@@ -147,6 +147,67 @@ def diversify(
     settings = [("--config", config), ("--model", model), *(("--set", one) for one in set_ or ())]
     given = [(option, value) for option, value in settings if value is not None]
     _print_pairs(found, [*given, ("--run", request.run / "model")])
+
+
+def distill(
+    teacher: Annotated[
+        str, typer.Argument(metavar="RUN", help="The teacher's run directory, or the bundled model: bundled")
+    ],
+    pairs: Pairs = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    valid: Valid = None,
+    valid_src: ValidSrc = None,
+    valid_tgt: ValidTgt = None,
+    run: opt.NewRun = None,
+    decoder_layers: Annotated[int, typer.Option(min=1, help="Decoder layers of the student")] = 1,
+    encoder_layers: Annotated[
+        int | None, typer.Option(min=1, help="Its encoder layers; by default the teacher's number")
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="The teacher's beam as it writes; by default its decode.beam")
+    ] = None,
+    engine: opt.Engine = "torch",
+    precision: opt.Precision = None,
+    max_updates: MaxUpdates = None,
+    max_minutes: MaxMinutes = None,
+    set_: opt.Set = None,
+    force: Annotated[bool, typer.Option("--force", help="Continue a run with other settings or other text")] = False,
+) -> None:
+    """Train a small, fast student on what a trained run writes. The same command continues after a stop.
+
+    The teacher translates the sources that it was trained on, or those of the
+    text that is named. The student has the teacher's tokenizers and starts from
+    those of its weights that fit.
+
+    [bold]glassformer distill runs/first --decoder-layers 1 --run runs/student[/bold]
+    [bold]glassformer distill bundled pairs.tsv --run runs/student --engine ctranslate2 --precision int8[/bold]
+    """
+    from glassformer.bundled import BUNDLED
+    from glassformer.cli.streams import Console
+    from glassformer.training.arguments import make_source, require_directory
+    from glassformer.training.display import open_display
+    from glassformer.training.distill import Student
+    from glassformer.training.distill import distill as distill_run
+    from glassformer.training.teacher import Teacher
+    from glassformer.world import join_world
+
+    overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
+    data = {name: path for name, path in _paths(pairs, src, tgt, valid, valid_src, valid_tgt).items() if path}
+    with join_world() as world:
+        place, text = require_directory(run), make_source(data) if data else None
+        student = Student.load(teacher)
+        config = student.config(decoder_layers=decoder_layers, encoder_layers=encoder_layers, overrides=overrides)
+        options = student.run.config.decode.with_changes({} if beam is None else {"beam": beam})
+        writer = Teacher(
+            BUNDLED if teacher == "bundled" else Path(teacher), options, config.train.device, engine, precision
+        )
+        with open_display(Console(quiet=not world.is_first)) as display:
+            outcome = distill_run(place, writer, student, config, display, world=world, text=text, force=force)
+    if world.is_first:
+        _print_outcome(outcome)
+    if outcome.final is None:
+        raise opt.exit_after_stop(outcome.reason)
 
 
 def _paths(*places: Path | None) -> dict[str, str | None]:

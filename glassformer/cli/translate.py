@@ -87,11 +87,11 @@ def translate(
     ] = None,
     must: Annotated[
         list[str] | None,
-        typer.Option(help="A phrase that must occur; may be repeated", rich_help_panel=_CONSTRAINTS),
+        typer.Option(help="A phrase that must occur; repeat for several", rich_help_panel=_CONSTRAINTS),
     ] = None,
     ban: Annotated[
         list[str] | None,
-        typer.Option(help="A phrase that must not occur; may be repeated", rich_help_panel=_CONSTRAINTS),
+        typer.Option(help="A phrase that must not occur; repeat for several", rich_help_panel=_CONSTRAINTS),
     ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Print each token as soon as it is certain", rich_help_panel=_SHOWN)
@@ -104,7 +104,7 @@ def translate(
         bool,
         typer.Option(
             "--align",
-            help="Add ||| and for each token the source token with the greatest attention: 0-0 1-2",
+            help="Add ||| and for each token the source token with most attention: 0-0 1-2",
             rich_help_panel=_SHOWN,
         ),
     ] = False,
@@ -158,7 +158,7 @@ def translate(
     lines = [from_shell(text) for text in texts] if texts else read_stdin()
     show = partial(_line, attention=attention, align=align, as_json=as_json, parts=(layer, head))
     with _open_translator(places, engine, device, precision, workers) as (translator, translate_all, world):
-        options = translator.config.updated(decode)
+        options = translator.config.with_changes(decode)
         if world.size > 1 and (stream or is_pattern(input_)):
             raise ConfigError(
                 f"{'--stream' if stream else '--input'}: found with {world.size} processes, expected one. "

@@ -23,7 +23,7 @@ from glassformer.decoding.request import Constraints
 from glassformer.errors import ConfigError, InputError
 from glassformer.interop.ctranslate2 import NEEDED, check_supported, vocabulary
 from glassformer.interop.export_cache import cached_export
-from glassformer.run_directory import RunDirectory, warn_on_stderr
+from glassformer.run_directory import RunDirectory, logger
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.workers import available_cores
 
@@ -193,7 +193,7 @@ class CTranslate2Engine:
     def _call(self, job: SearchJob, rows: list[int], limit: int) -> _Call:
         translator = self._translator
         if job.options.sample:
-            translator = self._seeded(job, rows)
+            translator = self._sampler(job, rows)
         prefixes = [self._prefix(job, row) for row in rows]
         results = translator.translate_batch(
             [self._tokens(job.sources[row]) for row in rows], prefixes if any(prefixes) else None,
@@ -201,7 +201,7 @@ class CTranslate2Engine:
         )  # fmt: skip
         return _Call(job, rows, limit, results)
 
-    def _seeded(self, job: SearchJob, rows: list[int]) -> Any:
+    def _sampler(self, job: SearchJob, rows: list[int]) -> Any:
         """A translator whose one thread begins the random numbers of these rows."""
         import ctranslate2
 
@@ -240,7 +240,7 @@ class CTranslate2Engine:
                 ):
                     again.setdefault((limit, _constraints_of(job, row).banned), []).append(row)
                 else:
-                    found[row] = self._rank(job, row, self._rescored(job, row, outputs))
+                    found[row] = self._rank(job, row, self._rescore(job, row, outputs))
         if again:
             others = self._finish(job, [self._call(job, rows, limit) for (limit, _), rows in again.items()])
             found = [mine or other for mine, other in zip(found, others, strict=True)]
@@ -254,7 +254,7 @@ class CTranslate2Engine:
             for tokens, score in zip(result.hypotheses, result.scores, strict=True)
         ]
 
-    def _rescored(
+    def _rescore(
         self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]
     ) -> list[tuple[list[int], float]]:
         """The same with the model's own log-probabilities, where CTranslate2 has others."""
@@ -311,7 +311,7 @@ def load_engine(
     run, kind = RunDirectory(runs[0]), check_precision(precision)
     config, _ = run.read_config()
     check_supported(config.model)
-    directory = cached_export(run, COMPUTE_TYPES[kind], warn_on_stderr)
+    directory = cached_export(run, COMPUTE_TYPES[kind], logger.warning)
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)
     engine = CTranslate2Engine(directory, config.model, tokenizers, precision=precision, workers=workers)

@@ -65,7 +65,7 @@ class Mark:
     end: int
     closing: Code | None = None
     spaced: bool = False
-    """Whether white space stands beside it."""
+    """Whether there is white space next to it."""
 
 
 @dataclass
@@ -102,7 +102,7 @@ def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) ->
         parts = mark_codes(parts, _NUMBER, lambda match: Code(match[0], is_text=True))
     plain = join_parts(part for part in parts if isinstance(part, str))
     draft, open_tags = Draft(""), list[tuple[Code, int]]()
-    names, counts = (_unused(words, plain, attempt) for words in (_WORDS_TO_KEEP, _NUMBERS_TO_KEEP))
+    names, counts = (_free_words(words, plain, attempt) for words in (_WORDS_TO_KEEP, _NUMBERS_TO_KEEP))
     for part in parts:
         if isinstance(part, str):
             draft.text += part
@@ -123,7 +123,7 @@ def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) ->
     return draft
 
 
-def _unused(words: Sequence[str], text: str, attempt: int) -> list[str]:
+def _free_words(words: Sequence[str], text: str, attempt: int) -> list[str]:
     """The words that the text does not hold, those of later attempts in another order."""
     start = 2 * attempt % len(words)
     return [word for word in (*words[start:], *words[:start]) if not _find_word(word, text)]
@@ -137,7 +137,7 @@ def _word_for(code: Code, attempt: int, names: list[str], counts: list[str]) -> 
 
 
 def _find_word(word: str, text: str) -> list[re.Match[str]]:
-    """Where a text has ``word``, with no letter or digit beside it."""
+    """Where a text has ``word``, with no letter or digit next to it."""
     return list(re.finditer(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text))
 
 
@@ -208,7 +208,7 @@ def _place(mark: Mark, draft: Draft, translation: Translation, ends: TokenEnds) 
     if mark.closing is None:
         place = alignment.after(mark.start)
         return place, place, False
-    enclosed = alignment.enclosed(mark.start, mark.end)
+    enclosed = alignment.target_span(mark.start, mark.end)
     return (0, len(text), False) if enclosed is None else (*enclosed, True)
 
 
@@ -240,7 +240,7 @@ class Alignment:
         reached = (self._tgt_ends[target] for source, target in self._links if self._src_ends[source] <= position)
         return self._word_end(max(reached, default=0))
 
-    def enclosed(self, start: int, end: int) -> tuple[int, int] | None:
+    def target_span(self, start: int, end: int) -> tuple[int, int] | None:
         """The words that are linked with these characters of the source; None if they do not stand side by side."""
         starts = [0, *self._src_ends[:-1]]
         inside = {index for index, to in enumerate(self._src_ends) if to > start and starts[index] < end}

@@ -110,7 +110,7 @@ FORMATS: dict[str, Finder] = {
     ".htm": lambda text, path, _: html_segments(text, path),
     ".md": lambda text, path, _: markdown_segments(text, path),
 }
-# Formats whose files keep the source beside the translation: a filled file has nothing left to fill.
+# Formats whose files keep the source next to the translation: a filled file has nothing left to fill.
 _BILINGUAL = {".po", ".pot", ".tmx", ".xlf", ".xliff", ".csv", ".tsv", ".jsonl"}
 
 

@@ -52,20 +52,20 @@ class _Backwards:
         value = float(self.direction @ vector.detach().double())
         self.parts.append(LogitPart(address, head, value))
 
-    def recorded(self, address: str) -> Tensor:
+    def tap_value(self, address: str) -> Tensor:
         return self._trace[address][self._at].double()
 
     def through_norm(self, norm: LayerNorm) -> None:
         path = self._paths[id(norm)]
         self.add(f"{path}.bias", norm.bias)
-        scaled = self.direction * norm.gain.detach().double() / (self.recorded(f"{path}.variance") + norm.eps).sqrt()
+        scaled = self.direction * norm.gain.detach().double() / (self.tap_value(f"{path}.variance") + norm.eps).sqrt()
         self.direction = scaled - scaled.mean()
 
     def attention(self, attention: MultiHeadAttention) -> None:
         path = self._paths[id(attention)]
         if attention.w_o.bias is not None:
             self.add(f"{path}.w_o.bias", attention.w_o.bias)
-        heads = self.recorded(f"{path}.heads_by_position")
+        heads = self.tap_value(f"{path}.heads_by_position")
         weights = attention.w_o.weight.detach().double().reshape(-1, *heads.shape)
         for head in reversed(range(len(heads))):
             self.add(path, weights[:, head] @ heads[head], head)
@@ -74,7 +74,7 @@ class _Backwards:
         path, w_2 = self._paths[id(layer)], layer.w_2
         assert isinstance(w_2, torch.nn.Linear)
         self.add(f"{path}.w_2.bias", w_2.bias)
-        self.add(path, w_2.weight.detach().double() @ self.recorded(f"{path}.activated"))
+        self.add(path, w_2.weight.detach().double() @ self.tap_value(f"{path}.activated"))
 
 
 def direct_logit_attribution(
@@ -97,7 +97,7 @@ def direct_logit_attribution(
             (back.feed_forward if sublayer == "feed_forward" else back.attention)(module)
     if "tgt_embedding.position_vectors" in trace:
         back.add("tgt_embedding.position_vectors", trace["tgt_embedding.position_vectors"][position])
-    back.add("tgt_embedding.scaled", back.recorded("tgt_embedding.scaled"))
+    back.add("tgt_embedding.scaled", back.tap_value("tgt_embedding.scaled"))
     return back.parts[::-1]
 
 

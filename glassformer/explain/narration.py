@@ -15,7 +15,7 @@ def narrate_step(walk: WalkData, position: int, *, sentence: int = 0) -> list[tu
     """What happened while the decoder chose the token at ``position``, from 0: pairs of a place and a sentence.
 
     ``walk`` is a whole forced walk, as ``glassformer.explain.walk`` makes it. Of the decoder's layers the first and
-    the last are told, three lines each: twelve lines in all, nine for a decoder of one layer.
+    the last are described, three lines each: twelve lines in all, nine for a decoder of one layer.
     """
     layers = sorted({0, walk.config.n_decoder_layers - 1})
     told = [_encoder(walk, sentence), *_embedding(walk, sentence, position)]

@@ -214,7 +214,7 @@ class WalkRequest:
         return MadeWalk(walk_through(translator, plain.sentences, edits=edits), translator, plain)
 
     def _generation(self, translator: Translator) -> Walk:
-        options = translator.config.updated(self.options)
+        options = translator.config.with_changes(self.options)
         return walk_generation(translator, self.sources, options, only=self.only)
 
     def _training(self, translator: Translator, config: RunConfig) -> Walk:

@@ -6,7 +6,7 @@ model whose targets start with another token, such as its padding, gets an <s> w
 the vocabulary has an output bias so low that its probability is exactly 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,14 @@ from torch import Tensor
 
 from glassformer.checkpoint import save_checkpoint
 from glassformer.config import ModelConfig, RunConfig
-from glassformer.errors import CheckpointError, RunError
+from glassformer.errors import CheckpointError, ConfigError, RunError
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.sentencepiece import UNREACHABLE, SentencePieceModel
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
 from glassformer.version import __version__
 
-NEVER = -100.0  # the output bias of an added entry: e^-100 is lost beside any probability in float32
+NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
 OUT_BIAS = "output_projection.linear.bias"
 # The axis of d_model of each kind of weight, by the end of its name; other weights have none.
@@ -35,15 +35,15 @@ _WIDTH_AXES = {
 
 def interleave(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights of a model with sines before cosines, for one with both interleaved; names are ours."""
-    return {name: _permuted(name, value, inverse=False) for name, value in weights.items()}
+    return {name: _permute_width(name, value, inverse=False) for name, value in weights.items()}
 
 
 def separate(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The inverse of ``interleave``."""
-    return {name: _permuted(name, value, inverse=True) for name, value in weights.items()}
+    return {name: _permute_width(name, value, inverse=True) for name, value in weights.items()}
 
 
-def _permuted(name: str, value: Tensor, *, inverse: bool) -> Tensor:
+def _permute_width(name: str, value: Tensor, *, inverse: bool) -> Tensor:
     axis = next((axis for end, axis in _WIDTH_AXES.items() if name.endswith(end)), None)
     if axis is None:
         return value
@@ -86,7 +86,7 @@ class Vocabulary:
         rest = [*rest[: len(rest) - len(self.extra)], *self.extra]
         return [*CONTROL_TOKENS, *(UNREACHABLE + entry if entry in CONTROL_TOKENS else entry for entry in rest)]
 
-    def added(self) -> list[int]:
+    def barred(self) -> list[int]:
         """The ids of ours that no output of the other program may have."""
         rows = self.rows()
         return [
@@ -138,6 +138,27 @@ class ImportedModel:
         run.write_config(self.config, {"imported": self.source, "glassformer": __version__})
 
 
+def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: str, kind: str) -> dict[str, Any]:
+    """Another program's ``settings`` under our names; ``names`` has theirs of each of ours.
+
+    Raises ``ConfigError`` for the first that is missing, which settings of that ``kind`` of model have.
+    """
+    missing = [theirs for theirs in names.values() if theirs not in settings]
+    if missing:
+        raise ConfigError(f"{where}: has no {missing[0]!r}, expected the settings of a {kind}.")
+    return {ours: settings[theirs] for ours, theirs in names.items()}
+
+
+def check_choices(config: ModelConfig, choices: Mapping[str, Collection[Any]], program: str, advice: str) -> None:
+    """Raise ``ConfigError`` for the first setting with another value than the ``choices`` that ``program`` has."""
+    for name, values in choices.items():
+        if getattr(config, name) not in values:
+            raise ConfigError(
+                f"model.{name}: found {getattr(config, name)!r}, but {program} has only "
+                f"{' or '.join(map(repr, values))}. {advice}"
+            )
+
+
 def order_weights(
     weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, tie: str, where: str
 ) -> dict[str, Tensor]:
@@ -153,7 +174,7 @@ def order_weights(
         bias = found.get(OUT_BIAS, torch.zeros(len(tgt.entries)))[tgt.rows()]
     except (KeyError, IndexError, RuntimeError) as error:
         raise CheckpointError(f"{where}: the weights do not fit the settings: {error}.") from error
-    bias[tgt.added()] = NEVER
+    bias[tgt.barred()] = NEVER
     found[OUT_BIAS] = bias
     if not bias.any():
         del found[OUT_BIAS]

@@ -28,6 +28,7 @@ from glassformer.interop.imported_model import (
     Vocabulary,
     check_weights,
     order_weights,
+    read_settings,
 )
 from glassformer.interop.transformers import order_entries
 from glassformer.model.transformer import Transformer
@@ -42,6 +43,11 @@ LARGEST_TEXT = 64 * 2**20  # bytes of a vocabulary or of settings
 BLOCKS = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
 NORMS = {"self_attention": "self_Wo", "cross_attention": "context_Wo", "feed_forward": "ffn_ffn"}
 _ACTIVATIONS = {"relu": "relu", "swish": "swish"}
+# Our names of sizes, and theirs.
+_SIZES = {
+    "d_model": "dim-emb", "n_heads": "transformer-heads", "d_ff": "transformer-dim-ffn",
+    "n_encoder_layers": "enc-depth", "n_decoder_layers": "dec-depth",
+}  # fmt: skip
 EXPECTED = {
     "type": "transformer", "transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False,
     "transformer-train-position-embeddings": False, "transformer-ffn-depth": 2, "lemma-dim-emb": 0,
@@ -146,7 +152,7 @@ def _files(decoder: Mapping[str, Any], key: str, directory: Path, place: Path) -
 def _spm(directory: Path, side: str, place: Path) -> Path:
     path = directory / f"{side}.spm"
     if not path.is_file():
-        raise RunError(f"{place}: has no {path.name}, expected source.spm and target.spm beside {DECODER}.")
+        raise RunError(f"{place}: has no {path.name}, expected source.spm and target.spm next to {DECODER}.")
     return path
 
 
@@ -158,7 +164,7 @@ def read_vocabulary(path: Path) -> list[str]:
         if not line.strip():
             continue
         try:
-            name = json.loads(entry) if entry.startswith('"') else _plain(entry)
+            name = json.loads(entry) if entry.startswith('"') else _read_plain(entry)
             if not colon or name in found:
                 raise ValueError("an entry is there twice" if colon else "found no colon")
             found[name] = int(digits)
@@ -167,7 +173,7 @@ def read_vocabulary(path: Path) -> list[str]:
     return order_entries(found, str(path))
 
 
-def _plain(entry: str) -> str:
+def _read_plain(entry: str) -> str:
     return entry[1:-1].replace("''", "'") if entry.startswith("'") and entry.endswith("'") else entry
 
 
@@ -203,16 +209,11 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
         raise ConfigError(
             f"{where}: transformer-ffn-activation: found {activation!r}, expected one of {', '.join(_ACTIVATIONS)}."
         )
-    try:
-        return {
-            "d_model": settings["dim-emb"], "n_heads": settings["transformer-heads"],
-            "d_ff": settings["transformer-dim-ffn"], "n_encoder_layers": settings["enc-depth"],
-            "n_decoder_layers": settings["dec-depth"], "max_length": MAX_LENGTH, "norm": norm,
-            "activation": activation, "attention_bias": True, "output_bias": True,
-            "dropout": settings.get("transformer-dropout", 0.1),
-        }  # fmt: skip
-    except KeyError as error:
-        raise ConfigError(f"{where}: has no {error}, expected the settings of a transformer.") from error
+    return {
+        **read_settings(settings, _SIZES, where, "transformer"), "max_length": MAX_LENGTH, "norm": norm,
+        "activation": activation, "attention_bias": True, "output_bias": True,
+        "dropout": settings.get("transformer-dropout", 0.1),
+    }  # fmt: skip
 
 
 def their_name(ours: str, *, pre: bool) -> str:
@@ -243,13 +244,13 @@ def _by_our_names(arrays: Mapping[str, Any], config: ModelConfig, where: str) ->
     embeddings = [arrays.get(f"{side}_Wemb", arrays.get("Wemb")) for side in ("encoder", "decoder")]
     if any(matrix is None for matrix in embeddings):
         raise CheckpointError(f"{where}: has no Wemb, expected the embeddings.")
-    src, tgt = (_row_added(_tensor(matrix)) for matrix in embeddings)
+    src, tgt = (_add_row(_tensor(matrix)) for matrix in embeddings)
     out = arrays.get("decoder_ff_logit_out_Wt")
     if out is None and "decoder_ff_logit_out_W" in arrays:
         out = arrays["decoder_ff_logit_out_W"].T
     bias = arrays.get("decoder_ff_logit_out_b")
     tie = "none" if out is not None else "all" if "Wemb" in arrays else "target"
-    named = {SRC: src, TGT: tgt, OUT: tgt if out is None else _row_added(_tensor(out))}
+    named = {SRC: src, TGT: tgt, OUT: tgt if out is None else _add_row(_tensor(out))}
     named[OUT_BIAS] = torch.zeros(len(tgt)) if bias is None else torch.cat([_tensor(bias).flatten(), torch.zeros(1)])
     for ours in parameter_names(config):
         theirs = their_name(ours, pre=config.norm == "pre")
@@ -264,7 +265,7 @@ def _tensor(array: Any) -> Tensor:
     return torch.from_numpy(np.array(array, dtype=np.float32))
 
 
-def _row_added(matrix: Tensor) -> Tensor:
+def _add_row(matrix: Tensor) -> Tensor:
     return torch.cat([matrix, torch.zeros(1, matrix.shape[1])])
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.checkpoint import weights_of
 from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError, RunError, StorageError
-from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, separate
+from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, check_choices, separate
 from glassformer.interop.marian import DECODER, EOS, EXPECTED, PLACES_OF_NORMS, SETTINGS, UNKNOWN, their_name
 from glassformer.run_directory import LoadedRun
 from glassformer.text.sentencepiece import UNREACHABLE
@@ -56,12 +56,7 @@ def _check_exportable(run: LoadedRun) -> None:
         "positions": ("sinusoidal",), "activation": ("relu", "swish"), "d_k": (width,), "d_v": (width,),
         "scale_embedding": (True,), "norm_eps": (1e-5,),
     }  # fmt: skip
-    for name, values in known.items():
-        if getattr(config, name) not in values:
-            raise ConfigError(
-                f"model.{name}: found {getattr(config, name)!r}, but Marian has only "
-                f"{' or '.join(map(repr, values))}. It cannot be exported to marian."
-            )
+    check_choices(config, known, "Marian", "It cannot be exported to marian.")
     if bool(run.model.tgt_embedding.tokens.weight[config.bos_id].any()):
         raise ConfigError(
             "model.bos_id: the row of <s> is not zero, but Marian starts a target from zeros. Use --to transformers "
@@ -75,7 +70,7 @@ def _arrays(run: LoadedRun) -> dict[str, Any]:
     src = ours.pop(SRC)
     tgt, out = ours.pop(TGT, src), ours.pop(OUT, None)
     bias = ours.pop(OUT_BIAS, torch.zeros(config.tgt_vocab))
-    arrays = {their_name(name, pre=config.norm == "pre"): _turned(name, value) for name, value in ours.items()}
+    arrays = {their_name(name, pre=config.norm == "pre"): _marian_array(name, value) for name, value in ours.items()}
     for name in [name for name in arrays if name[-2:] in {"Wq", "Wk", "Wv", "Wo"}]:
         arrays.setdefault(f"{name[:-2]}b{name[-1]}", np.zeros((1, arrays[name].shape[1]), dtype=np.float32))
     arrays["decoder_ff_logit_out_b"] = bias[None, _FIRST:].numpy()
@@ -90,7 +85,7 @@ def _arrays(run: LoadedRun) -> dict[str, Any]:
     return arrays
 
 
-def _turned(name: str, value: Tensor) -> Any:
+def _marian_array(name: str, value: Tensor) -> Any:
     """Marian's matrices are (into, out), its vectors rows."""
     return (value.t() if value.ndim == 2 else value[None]).contiguous().numpy()
 
@@ -118,7 +113,7 @@ def _vocabulary(tokenizer: Tokenizer) -> str:
     """The entries from </s> on with their ids, as Marian writes them."""
     library = tokenizer.entries()
     names = [EOS, UNKNOWN, *(_entry(entry) for entry in library[len(CONTROL_TOKENS) :])]
-    return "".join(f"{_quoted(name)}: {number}\n" for number, name in enumerate(names))
+    return "".join(f"{_quote(name)}: {number}\n" for number, name in enumerate(names))
 
 
 def _entry(entry: str) -> str:
@@ -126,7 +121,7 @@ def _entry(entry: str) -> str:
     return name[1:] if name.startswith("▁>>") and name.endswith("<<") else name
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -26,6 +26,7 @@ from glassformer.interop.imported_model import (
     Vocabulary,
     check_weights,
     order_weights,
+    read_settings,
     read_vocabularies,
 )
 from glassformer.text.sentencepiece import SentencePieceModel
@@ -35,6 +36,12 @@ from glassformer.text.tokenizer_shapes import LARGEST_FILE
 NORM_OF = {"MarianMTModel": "post", "PegasusForConditionalGeneration": "pre"}
 ARCHITECTURE_OF = {norm: name for name, norm in NORM_OF.items()}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
+# Our names of sizes, and theirs.
+_SIZES = {
+    "d_model": "d_model", "n_heads": "encoder_attention_heads", "d_ff": "encoder_ffn_dim",
+    "n_encoder_layers": "encoder_layers", "n_decoder_layers": "decoder_layers",
+    "max_length": "max_position_embeddings",
+}  # fmt: skip
 WEIGHTS_FILE, PICKLED_FILE = "model.safetensors", "pytorch_model.bin"
 _END = {
     "type": "TemplateProcessing",
@@ -122,16 +129,11 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
         raise ConfigError(
             f"{where}: activation_function: found {activation!r}, expected one of {', '.join(ACTIVATIONS)}."
         )
-    try:
-        return {
-            "d_model": settings["d_model"], "n_heads": settings["encoder_attention_heads"],
-            "d_ff": settings["encoder_ffn_dim"], "n_encoder_layers": settings["encoder_layers"],
-            "n_decoder_layers": settings["decoder_layers"], "max_length": settings["max_position_embeddings"],
-            "norm": NORM_OF[architecture], "activation": ACTIVATIONS[activation],
-            "scale_embedding": bool(settings.get("scale_embedding", False)), "dropout": settings.get("dropout", 0.1),
-        }  # fmt: skip
-    except KeyError as error:
-        raise ConfigError(f"{where}: has no {error}, expected the settings of a {architecture}.") from error
+    return {
+        **read_settings(settings, _SIZES, where, architecture),
+        "norm": NORM_OF[architecture], "activation": ACTIVATIONS[activation],
+        "scale_embedding": bool(settings.get("scale_embedding", False)), "dropout": settings.get("dropout", 0.1),
+    }  # fmt: skip
 
 
 def _check_pairs(settings: Mapping[str, Any], where: str) -> None:
@@ -171,7 +173,7 @@ def _without_safetensors(place: Path) -> str:
 
 
 def conversion_command(place: Path) -> str:
-    """The command that writes safetensors beside a pickled file."""
+    """The command that writes safetensors next to a pickled file."""
     from shlex import quote
 
     code = (

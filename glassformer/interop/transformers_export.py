@@ -17,8 +17,8 @@ from torch import Tensor
 
 from glassformer.checkpoint import weights_of
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.errors import ConfigError, RunError, StorageError
-from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, separate
+from glassformer.errors import RunError, StorageError
+from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, check_choices, separate
 from glassformer.interop.transformers import ARCHITECTURE_OF, WEIGHTS_FILE, their_name, with_end
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import LoadedRun
@@ -57,12 +57,7 @@ def check_exportable(config: ModelConfig) -> None:
         "tie_embeddings": ("all", "target", "none") if config.norm == "post" else ("all",),
         "d_model": (config.n_heads * width,), "pad_id": (0,), "bos_id": (1,), "eos_id": (2,),
     }  # fmt: skip
-    for name, values in known.items():
-        if getattr(config, name) not in values:
-            raise ConfigError(
-                f"model.{name}: found {getattr(config, name)!r}, but {target}, which it would become, has only "
-                f"{' or '.join(map(repr, values))}. It cannot be exported to transformers."
-            )
+    check_choices(config, known, f"{target}, which it would become,", "It cannot be exported to transformers.")
 
 
 def export_weights(model: Transformer) -> dict[str, Tensor]:

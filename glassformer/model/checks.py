@@ -120,7 +120,7 @@ def check_cache(cache: DecoderCache | None, n_layers: int) -> None:
         )
     if len(cache.layers) != n_layers:
         raise InputError(
-            f"cache: found {len(cache.layers)} layers, expected {n_layers}, as many as the decoder has. "
+            f"cache: found {len(cache.layers)} layers, expected {n_layers}, the number of decoder layers. "
             "Make it with this model's new_cache()."
         )
 

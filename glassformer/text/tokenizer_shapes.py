@@ -40,7 +40,7 @@ def check_shape(text: str) -> str:
     lowercase = isinstance(normalizer, dict) and lower in (normalizer.get("normalizers") or ())
     expected = _imported_parts(parts) if _is_sentencepiece(parts) else _expected_parts(kind, lowercase)
     for name in expected.keys() - parts.keys():
-        raise TokenizerError(f"has no {name}, expected {_shown(expected[name])}.")
+        raise TokenizerError(f"has no {name}, expected {_quote(expected[name])}.")
     _compare({**parts, "model": _without_contents(parts["model"])}, expected, "")
     _check_contents(kind, parts["model"])
     return kind
@@ -74,7 +74,7 @@ def _kind(parts: dict[str, Any]) -> str:
         if found == [expected[name]["type"] for name in _PARTS]:
             return kind
     raise TokenizerError(
-        f"is a {_shown(found[0])} model with a {_shown(found[1])} pre-tokenizer, expected one of {', '.join(KINDS)}."
+        f"is a {_quote(found[0])} model with a {_quote(found[1])} pre-tokenizer, expected one of {', '.join(KINDS)}."
     )
 
 
@@ -133,13 +133,13 @@ def _compare(found: Any, expected: Any, where: str) -> None:
         for name, value in found.items():
             place = f"{where}.{name}" if where else name
             if name not in expected:
-                raise TokenizerError(f"{_shown(place)}: found {_shown(value)}, expected no such option.")
+                raise TokenizerError(f"{_quote(place)}: found {_quote(value)}, expected no such option.")
             _compare(value, expected[name], place)
     elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
         for number, (one, other) in enumerate(zip(found, expected, strict=True)):
             _compare(one, other, f"{where}[{number}]")
     elif (type(found) is not type(expected) or found != expected) and not _is_imported(where, found):
-        raise TokenizerError(f"{where}: found {_shown(found)}, expected {_shown(expected)}.")
+        raise TokenizerError(f"{where}: found {_quote(found)}, expected {_quote(expected)}.")
 
 
 def _is_imported(where: str, value: Any) -> bool:
@@ -151,7 +151,7 @@ def _check_contents(kind: str, model: dict[str, Any]) -> None:
     entries = _unigram_entries(vocab) if kind == "unigram" else _numbered_entries(vocab)
     if tuple(entries[: len(CONTROL_TOKENS)]) != CONTROL_TOKENS:
         raise TokenizerError(
-            f"model.vocab: found {_shown(entries[:4])} as its first ids, expected {', '.join(CONTROL_TOKENS)}."
+            f"model.vocab: found {_quote(entries[:4])} as its first ids, expected {', '.join(CONTROL_TOKENS)}."
         )
     longest = max(map(len, entries))
     if longest > LONGEST_ENTRY:
@@ -189,7 +189,7 @@ def _check_merges(merges: object, entries: frozenset[str]) -> None:
     """Every entry must be spelled in the letters that stand for bytes, and every merge must join entries to one."""
     foreign = next((entry for entry in entries if not (entry and BYTE_VALUES.keys() >= set(entry))), None)
     if foreign is not None:
-        raise TokenizerError(f"model.vocab: found {_shown(foreign)}, expected the letters of byte-level BPE.")
+        raise TokenizerError(f"model.vocab: found {_quote(foreign)}, expected the letters of byte-level BPE.")
     missing = BYTE_VALUES.keys() - entries
     if missing:
         raise TokenizerError(f"model.vocab: found no entry {min(missing)!r}, expected one for each of 256 bytes.")
@@ -205,7 +205,7 @@ def _joins(merge: object, entries: frozenset[str]) -> bool:
     return entries.issuperset((*merge, "".join(merge)))
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     """The value, cut after a few words."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True)
     return shown if len(shown) <= 80 else f"{shown[:80]}…"

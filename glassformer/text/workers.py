@@ -31,7 +31,7 @@ def available_cores() -> int:
 
 
 def most_workers() -> int:
-    """The most processes that may be asked for: more of them would only take memory from one another."""
+    """The highest number of processes allowed: more would only take memory from one another."""
     return max(16, available_cores())
 
 

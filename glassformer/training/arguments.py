@@ -53,14 +53,11 @@ class TrainRequest:
         run, init = run or file_run, init or file_init
         names = {key: value for key, value in (data or {}).items() if value is not None} or file_data
         mix = names.pop("mix", None)
-        source = _make_source(names)
+        source = make_source(names)
         changes: dict[str, dict[str, Any]] = {}
         apply_overrides(changes, overrides)
         model = changes.get("model", {}).pop("name", model)
-        if run is None:
-            raise ConfigError(
-                "--run: found nothing, expected the directory to train in, for example --run runs/first."
-            )
+        run = require_directory(run)
         task_settings = source.task.settings if isinstance(source, TaskSource) else {}
         initial = None if init is None else InitialModel.load(init)
         if initial is None:
@@ -68,7 +65,7 @@ class TrainRequest:
         else:
             if model is not None:
                 raise ConfigError(
-                    f"--model: found {model!r} beside --init {init}, expected one of them: a training that starts "
+                    f"--model: found {model!r} with --init {init}, expected one of them: a training that starts "
                     "from a model keeps its shape."
                 )
             config = RunConfig.from_mapping(_merge_settings([initial.settings, values], None, changes))
@@ -84,6 +81,13 @@ class TrainRequest:
                 "exact_match: it is a percentage. Set train.metric too, or leave train.stop_at out."
             )
         return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)))
+
+
+def require_directory(run: Path | None) -> Path:
+    """The directory to train in; raises ``ConfigError`` if none is named."""
+    if run is None:
+        raise ConfigError("--run: found nothing, expected the directory to train in, for example --run runs/first.")
+    return run
 
 
 def _merge_settings(
@@ -122,7 +126,8 @@ def _read_config_file(path: Path) -> dict[str, Any]:
     return values
 
 
-def _make_source(data: Mapping[str, Any]) -> Source:
+def make_source(data: Mapping[str, Any]) -> Source:
+    """The source that ``data`` names by the options' names. Raises ``ConfigError``."""
     for key in data:
         if key not in DATA_KEYS:
             raise ConfigError(

@@ -122,7 +122,7 @@ def _foreign_texts(pairs: Sequence[Pair], table: NgramTable) -> list[str]:
 
 
 def _translate(translator: Translator, texts: Sequence[str], until: float) -> Iterator[Translation]:
-    """The translations of the texts, as many as are done until then; at least those of the first chunk."""
+    """The translations that are ready by then, at least those of the first chunk."""
     for start in range(0, len(texts), _CHUNK):
         if start and time.monotonic() >= until:
             return

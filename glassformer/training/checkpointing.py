@@ -3,7 +3,7 @@
 ``latest`` holds weights, Adam's moments, random state and counters; ``history``, ``best`` and ``final`` hold weights.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType
@@ -30,6 +30,7 @@ from glassformer.errors import CheckpointError, TokenizerError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.prepare import PreparedText
 from glassformer.training.distributed import ParallelStrategy
+from glassformer.training.run_log import Display
 from glassformer.world import ALONE, World
 
 OPTIMIZER, RANDOM = "optimizer", "random"  # the names of the files
@@ -151,10 +152,10 @@ class CheckpointManager:
         run: RunDirectory,
         config: RunConfig,
         text: PreparedText,
-        log: Callable[[str], None],
+        display: Display,
         strategy: ParallelStrategy,
     ) -> None:
-        self._run, self._config, self._log, self._strategy = run, config, log, strategy
+        self._run, self._config, self._display, self._strategy = run, config, display, strategy
         self._world = strategy.world
         self._digests = {"src_tokenizer": text.src_tokenizer.digest, "tgt_tokenizer": text.tgt_tokenizer.digest}
 
@@ -183,12 +184,12 @@ class CheckpointManager:
             self._strategy.load(read_tensors(newest, WEIGHTS), newest)
             restore_optimizer(self._strategy, optimizer, newest)
             restore_rng(newest, self._world)
-            self._log(f"Resuming after update {state.update}, from {newest}.")
+            self._display.log(f"Resuming after update {state.update}, from {newest}.")
             self._log_differences(newest)
         return state
 
     def _newest_valid(self) -> Path | None:
-        newest = newest_valid(self._run.latest, self._log)
+        newest = newest_valid(self._run.latest, self._display.warn)
         if newest is None and checkpoints(self._run.latest):
             raise CheckpointError(
                 f"{self._run.latest}: none of its checkpoints is valid, so the training cannot resume. Nothing was "
@@ -227,8 +228,8 @@ class CheckpointManager:
         saved = read_json(checkpoint / "state.json")
         threads, processes = saved.get("threads"), saved.get("processes", 1)
         if threads != torch.get_num_threads():
-            self._log(
+            self._display.log(
                 f"Saved with {threads} threads, now {torch.get_num_threads()}: results may differ in the last bits."
             )
         if processes != self._world.size:
-            self._log(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")
+            self._display.log(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")

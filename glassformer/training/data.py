@@ -88,7 +88,8 @@ class FileSource:
 
     def to_mapping(self) -> dict[str, Any]:
         """The absolute paths of the files, which do not depend on the working directory."""
-        return {"files": [str(real_path(path)) for path in self._files()]}
+        places = {name: getattr(self, name) for name in ("src", "tgt", "valid_src", "valid_tgt")}
+        return {"files": {name: str(real_path(path)) for name, path in places.items() if path is not None}}
 
     def describe(self) -> str | None:
         """The delimiter and the columns of a CSV file."""

@@ -90,7 +90,7 @@ def _length(one: Example) -> float:
     return len(one.output.split()) / max(1, len(one.reference.split()))
 
 
-def _shared(one: Example) -> float:
+def _word_overlap(one: Example) -> float:
     reference = _words(one.reference)
     return len(reference & _words(one.output)) / max(1, len(reference))
 
@@ -110,7 +110,7 @@ _ERRORS: dict[str, Callable[[Example], bool]] = {
     "words are repeated": _repeats,
     "the end or a part is missing": lambda one: _length(one) < TOO_SHORT,
     "something is added": lambda one: _length(one) > TOO_LONG,
-    "it says something else": lambda one: _shared(one) < SOMETHING_ELSE,
+    "it says something else": lambda one: _word_overlap(one) < SOMETHING_ELSE,
     "words are left untranslated": _copies,
     "single words are wrong or in another order": lambda _: True,
 }

@@ -1,6 +1,6 @@
 """Displays of a training: a live panel in a terminal, plain lines anywhere else.
 
-A reader of the plain lines may leave, as ``head -1`` does: the training goes on, and train.log has it all.
+A reader of the plain lines may leave, as ``head -1`` does: the training continues, and train.log has every line.
 """
 
 import os
@@ -119,7 +119,7 @@ def _numbers(progress: TrainProgress) -> Table:
         "tokens/s": f"{progress.tokens_per_s:,.0f}",
         "rate": f"{progress.learning_rate:.2e}",
         "elapsed": format_duration(progress.elapsed_s),
-        "left": progress.left or "?",
+        "left": progress.time_left or "?",
     }
     table = Table.grid(expand=True)
     for name in values:

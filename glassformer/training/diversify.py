@@ -2,7 +2,8 @@
 
 "Data Diversification" of Nguyen et al. 2020, arXiv 1911.01986, with one teacher in each direction and one round. With
 only a forward teacher it is sequence-level distillation (Kim and Rush 2016, arXiv 1606.07947) plus the text itself;
-with only a backward one, back-translation (Sennrich et al. 2016, arXiv 1511.06709) of the text's own targets.
+with only a backward one, back-translation (Sennrich et al. 2016, arXiv 1511.06709) of the text's own targets. For
+students that are smaller than their teacher there is ``distill.py``.
 
     DIR/forward/          the run of the teacher from source to target, with its translations of all sources
     DIR/backward/         the same from target to source
@@ -14,30 +15,25 @@ with only a backward one, back-translation (Sennrich et al. 2016, arXiv 1511.067
 The text is held in memory.
 """
 
-import hashlib
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint import MANIFEST, read_json
-from glassformer.config import DecodeConfig, RunConfig, TextConfig
-from glassformer.decoding.translation import Translation
-from glassformer.decoding.translator import Translator
-from glassformer.errors import ConfigError, RunError, StorageError
-from glassformer.files import is_unfinished, open_to_append, remove_unfinished
-from glassformer.run_directory import WEIGHTS, RunDirectory
+from glassformer.config import RunConfig, TextConfig
+from glassformer.errors import ConfigError, RunError
+from glassformer.files import is_unfinished, remove_unfinished
+from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus import Pair, is_validation, to_line, write_pairs, write_texts
 from glassformer.text.filtering import CorpusStats, count_chunk
-from glassformer.text.prepare import SECONDS_BETWEEN_LINES, PrepareProgress, chunks
+from glassformer.text.prepare import chunks
 from glassformer.training.data import FileSource, Source
 from glassformer.training.run_log import Display
+from glassformer.training.teacher import Teacher
 from glassformer.training.train import Outcome, train
 
 SOURCE_SIDE = {"forward": 0, "backward": 1}  # the side of a pair that a teacher reads; it writes the other one
-_TEXTS_PER_CHUNK = 1000
 
 
 @dataclass(frozen=True)
@@ -122,13 +118,18 @@ def _split_validation(source: FileSource, config: TextConfig, place: Path) -> Fi
     if not split:
         return source
     place = place / "pairs"
-    pairs = list(source.pairs())
+    own, valid = split_pairs(list(source.pairs()), config)
+    files = _write_pairs(place, "own", own, source)
+    return FileSource(*files, *_write_pairs(place, "valid", valid, source))
+
+
+def split_pairs(pairs: Sequence[Pair], config: TextConfig) -> tuple[list[Pair], list[Pair]]:
+    """The pairs to train on and those to validate with, each once, as a training of all of them divides them."""
     stats = CorpusStats.from_chunks(map(count_chunk, chunks(pairs)), config, split=True)
     sides: dict[bool, list[Pair]] = {False: [], True: []}
     for pair in pairs:
         sides[is_validation(pair, stats.valid_share)].append(pair)
-    files = _write_pairs(place, "own", sides[False], source)
-    return FileSource(*files, *_write_pairs(place, "valid", list(dict.fromkeys(sides[True])), source))
+    return sides[False], list(dict.fromkeys(sides[True]))
 
 
 def _claim_directory(place: Path, made: dict[str, Any]) -> None:
@@ -158,68 +159,13 @@ def _write_pairs(place: Path, name: str, pairs: Sequence[Pair], like: FileSource
 
 def _translate(run: Path, pairs: Sequence[Pair], side: int, config: RunConfig, display: Display) -> list[Pair]:
     """Each pair with its ``side`` and the teacher's translation of it; what the run has translated is reused."""
+    teacher = Teacher(run, config.decode, config.train.device)
     texts = list(dict.fromkeys(pair[side] for pair in pairs))
-    file = run / f"translations-{_translations_key(run, config.decode, display)}.jsonl"
-    done = _read_texts(file)[: len(texts)]
-    left = texts[len(done) :]
-    if left:
-        display.log(f"It translates its side of {len(left):,} pairs.")
-        with Translator.load(run, device=config.train.device) as translator:
-            stream = translator.translate_stream(left, config.decode, chunk=_TEXTS_PER_CHUNK, start=len(done))
-            _append_texts(file, done, map(_complete_text, _report_progress(stream, len(left), display)))
-        done = _read_texts(file)
+    done = teacher.translate(texts, run / f"translations-{teacher.key()}.jsonl", display)
     translations = dict(zip(texts, done, strict=True))
     if side == 0:
         return [Pair(pair.src, translations[pair.src]) for pair in pairs]
     return [Pair(translations[pair.tgt], pair.tgt) for pair in pairs]
-
-
-def _translations_key(run: Path, options: DecodeConfig, display: Display) -> str:
-    """Changes with the teacher's weights and the search options, on which its translations depend."""
-    manifest = read_json(RunDirectory(run).usable_checkpoint(display.log) / MANIFEST)
-    weights = manifest["files"][f"{WEIGHTS}.safetensors"]["sha256"]
-    key = json.dumps([weights, options.to_mapping()], sort_keys=True)
-    return hashlib.sha256(key.encode()).hexdigest()[:12]
-
-
-def _report_progress(translations: Iterator[Translation], total: int, display: Display) -> Iterator[Translation]:
-    """Pass the translations on, and show the progress after each chunk, in which they arrive together."""
-    began = shown = time.monotonic()
-    for done, translation in enumerate(translations, 1):
-        if done % _TEXTS_PER_CHUNK == 0:
-            now = time.monotonic()
-            due = now - shown >= SECONDS_BETWEEN_LINES
-            display.on_prepare(PrepareProgress("translated", done, total, now - began), due=due)
-            shown = now if due else shown
-        yield translation
-
-
-def _read_texts(path: Path) -> list[str]:
-    """The complete lines of a file that may have been cut short; none of a missing or damaged one."""
-    try:
-        lines = path.read_text(encoding="ascii").split("\n")[:-1]
-        texts = [str(json.loads(line)) for line in lines]
-    except (OSError, ValueError, RecursionError):
-        return []
-    return texts if list(map(json.dumps, texts)) == lines else []
-
-
-def _append_texts(path: Path, done: Sequence[str], more: Iterator[str]) -> None:
-    """Write ``more`` behind the lines of ``done``, which stay; what follows them was cut short and is dropped."""
-    try:
-        with open_to_append(path) as stream:
-            stream.truncate(sum(len(json.dumps(text)) + 1 for text in done))
-            stream.writelines(f"{json.dumps(text)}\n" for text in more)
-    except OSError as error:
-        raise StorageError(
-            f"{path}: cannot be written: {error.strerror or error}. Free some space; the same command resumes."
-        ) from error
-
-
-def _complete_text(translation: Translation) -> str:
-    """Its text; empty if the source or the output was truncated, or if the output is not text."""
-    truncated = translation.source_truncated or translation.hypotheses[0].truncated
-    return "" if truncated or "\0" in translation.text else translation.text
 
 
 def _filter_new(translated: Sequence[Pair], original: Sequence[Pair], text: FileSource) -> Iterator[Pair]:

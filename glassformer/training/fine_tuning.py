@@ -17,6 +17,7 @@ from glassformer.checkpoint import MANIFEST, read_json
 from glassformer.config import RunConfig
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import real_path
+from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, LoadedRun, load_run
 from glassformer.text.tokenizer import Tokenizer, one_if_equal
 
@@ -60,6 +61,10 @@ class InitialModel:
             "checkpoint": str(real_path(self.run.checkpoint)),
             "sha256": files[f"{WEIGHTS}.safetensors"]["sha256"],
         }
+
+    def initialise(self, model: Transformer) -> None:
+        """Give ``model`` the first weights."""
+        model.load_state_dict(self.run.model.state_dict())
 
     def check(self, config: RunConfig) -> None:
         """Raise ``ConfigError`` if a setting contradicts the model."""

@@ -106,7 +106,7 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _curve(points: Sequence[tuple[float, float]], color: str, name: str) -> str:
-    """A line through the points, with the least and the greatest value beside it."""
+    """A line through the points, with its minimum and maximum as labels."""
     (left, right), values = (points[0][0], points[-1][0]), [value for _, value in points]
     low, high = min(values), max(values)
     across, up = max(right - left, 1e-9), max(high - low, 1e-9)

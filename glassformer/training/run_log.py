@@ -1,6 +1,7 @@
 """What a training reports: lines for train.log and a display, numbers for metrics.jsonl and TensorBoard."""
 
 import json
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,6 +15,9 @@ from glassformer.files import open_to_append
 from glassformer.run_directory import FREE_SPACE, RunDirectory
 from glassformer.text.prepare import PrepareProgress
 from glassformer.training.evaluation import Validation
+
+logger = logging.getLogger("glassformer.training")
+logger.addHandler(logging.NullHandler())  # its lines are in train.log, and warnings among them on the display
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class TrainProgress:
     may_end_early: bool = False
 
     @property
-    def left(self) -> str:
+    def time_left(self) -> str:
         """The time that is left, in words; empty if it is not known."""
         if self.left_s is None:
             return ""
@@ -46,9 +50,10 @@ class TrainProgress:
 
     def line(self) -> str:
         """One line for a log; ``LEGEND`` says what the words mean."""
+        times = _times(self.elapsed_s, self.time_left)
         return (
             f"update {self.update}  epoch {self.epoch}  loss {self.loss:.3f}  ppl {self.perplexity:.2f}  "
-            f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  {_times(self.elapsed_s, self.left)}"
+            f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  {times}"
         )
 
 
@@ -104,6 +109,10 @@ class Display:
     def log(self, line: str) -> None:
         """Show a line of text that stays."""
 
+    def warn(self, line: str) -> None:
+        """Show a line that says what is wrong, or likely to go wrong; like any other unless this is overridden."""
+        self.log(line)
+
     def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
         """Called a few times a second while text is prepared; ``due`` is True every ten seconds."""
 
@@ -115,7 +124,7 @@ class Display:
 
 
 class RunLog(Display):
-    """Writes what is reported to the run directory, and passes it on to ``display``."""
+    """Writes what is reported to the run directory and the logger, and passes it on to ``display``."""
 
     def __init__(self, run: RunDirectory, display: Display, *, tensorboard: bool) -> None:
         self._display, self._path = display, run.path
@@ -140,6 +149,11 @@ class RunLog(Display):
         """Write and show a line of text."""
         self._write_line(line)
         self._display.log(line)
+
+    def warn(self, line: str) -> None:
+        """Write and show a line of text that is a warning."""
+        self._write_line(line, logging.WARNING)
+        self._display.warn(line)
 
     def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
         """Show how far the preparation of the text has come; write it when ``due``."""
@@ -177,7 +191,8 @@ class RunLog(Display):
             },
         )  # fmt: skip
 
-    def _write_line(self, line: str) -> None:
+    def _write_line(self, line: str, level: int = logging.INFO) -> None:
+        logger.log(level, line)
         with self._storage_errors():
             self._lines.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
             self._lines.flush()

@@ -74,7 +74,7 @@ def train(
     A stopped run is resumed. ``init`` is a model to start from, ``mix`` other pairs, of which ``train.mix`` says how
     many join each epoch. All processes of ``world`` call this together, with one ``run_path`` that all of them can
     read. Raises ``RunError`` if the directory holds a run with other settings or other text, unless ``force`` is True
-    and its weights can be trained on with them; the log keeps what is another from then on.
+    and its weights can be trained on with them; the log records what changed.
     """
     run = RunDirectory(run_path)
     with _open_log(run, config, display, world) as log:
@@ -160,7 +160,7 @@ def _is_readable(run: RunDirectory, log: Display) -> bool:
     try:
         run.read_config()
     except CheckpointError as error:
-        log.log(f"{error} Nothing has been learned yet: the training begins anew.")
+        log.warn(f"{error} Nothing has been learned yet: the training begins anew.")
         return False
     return True
 
@@ -210,14 +210,14 @@ def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
 
 
 def _check_same_run(run: RunDirectory, config: RunConfig, data: dict[str, Any], *, force: bool) -> list[str]:
-    """Refuse other settings and other text, since one configuration must describe a run; forced, what is another."""
+    """Refuse other settings and text, since one configuration must describe a run; if forced, return the changes."""
     saved, saved_data = run.read_config()
     config = replace(
         config, model=replace(config.model, src_vocab=saved.model.src_vocab, tgt_vocab=saved.model.tgt_vocab)
     )
     fixed, others = _list_changes(saved, config, saved_data, data)
     if fixed or (others and not force):
-        advice = " Or go on with them: --force, which keeps a note of them in the log." if not fixed else ""
+        advice = " Or continue with them: --force, which records them in the log." if not fixed else ""
         raise RunError(
             f"{run.path}: holds a run with other settings ({'; '.join([*fixed, *others])}). "
             f"Repeat its command to resume it, or name another --run.{advice}"
@@ -251,7 +251,7 @@ def _list_changes(
 
 
 def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
-    """Refuse to go on with a run that has ended while no new limit is named: it might go on for hours unasked."""
+    """Refuse to continue a run that has ended unless a new limit is named: it might train for hours unexpectedly."""
     final, latest = checkpoints(run.final), checkpoints(run.latest)
     if not final or not latest or update_number(final[-1]) != update_number(latest[-1]):
         return
@@ -266,7 +266,7 @@ def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
     if all(value in (getattr(before, name), getattr(default, name)) for name, value in now.items()):
         raise RunError(
             f"{run.path}: this run has ended, after {state.update:,} updates and {state.elapsed_s / 60:.0f} minutes; "
-            "expected a new limit to go on. Name one that counts what was done, such as --max-minutes "
+            "expected a new limit to continue. Name one that counts what was done, such as --max-minutes "
             f"{state.elapsed_s / 30 + 1:.0f}, or another --run."
         )
 
@@ -279,7 +279,7 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init
             f"text, expected at least {_LEAST_PAIRS}, and better thousands. Collect more."
         )
     if pairs < _FEW_PAIRS and settings.metric != "exact_match" and not init:
-        log.log(
+        log.warn(
             f"Warning: {pairs:,} pairs are few. A model that learns from these alone will hardly translate a "
             f"sentence that it has not seen; from some {_FEW_PAIRS:,} on it begins to be of use for one kind of "
             "text. With --init it starts from a model that exists, and learns more from few pairs."
@@ -311,7 +311,7 @@ def _log_start(trainer: Trainer) -> None:
     )
     trainer.display.log(describe_settings(trainer.config, len(trainer.text.train)))
     if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
-        trainer.display.log(warning)
+        trainer.display.warn(warning)
     if trainer.device.type == "cpu" and trainer.world.size == 1:
         _log_thread_advice(trainer)
     trainer.display.log(LEGEND)

@@ -121,7 +121,7 @@ class Trainer:
             freeze(self.model, config.train.freeze, display.log)
         self.strategy = make_strategy(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
-        self.checkpoints = CheckpointManager(run, config, text, display.log, self.strategy)
+        self.checkpoints = CheckpointManager(run, config, text, display, self.strategy)
         self.state = self.checkpoints.resume(self.optimizer)
         self._cancel_stale_cooldown()
         self.stream = self._open_stream()
@@ -136,7 +136,7 @@ class Trainer:
         torch.manual_seed(self.config.train.seed)
         model = Transformer(self.config.model).train()
         if self.init is not None:
-            model.load_state_dict(self.init.run.model.state_dict())
+            self.init.initialise(model)
         return model
 
     def _initialise(self) -> None:
@@ -186,7 +186,7 @@ class Trainer:
         restarts = self.state.restarts + 1
         if self.config.train.on_divergence == "stop" or restarts > MOST_RESTARTS:
             raise error
-        self.display.log(f"{error} train.on_divergence = restart: restart {restarts} of at most {MOST_RESTARTS}.")
+        self.display.warn(f"{error} train.on_divergence = restart: restart {restarts} of at most {MOST_RESTARTS}.")
         self.optimizer = new_optimizer(self.model, self.config.train)
         if self._saved_update == 0:
             self._initialise()
@@ -200,11 +200,11 @@ class Trainer:
         """Save the final model: of the candidates, the one that is best on the validation text."""
         settings = self.config.train
         candidates = self.world.broadcast(
-            lambda: list_candidates(self.run, self.state, settings.metric, settings.average_last, self.display.log)
+            lambda: list_candidates(self.run, self.state, settings.metric, settings.average_last, self.display.warn)
         )
         if not candidates:  # every checkpoint is damaged: the weights of the last update are still here
             validation = self._measure()
-            self.display.log(f"The last update is kept: validation loss {validation.loss:.3f}.")
+            self.display.warn(f"The last update is kept: validation loss {validation.loss:.3f}.")
             self.checkpoints.save_weights(self.state, self.run.final, keep=1)
             self._fit_confidence()
             return validation
@@ -330,7 +330,7 @@ class Trainer:
     def _warn_of_collapse(self, collapse: float) -> None:
         """Warn once, after warm-up, if the encoder does not distinguish positions."""
         if collapse > COLLAPSE_THRESHOLD and self.state.update >= self.config.train.warmup and not self._warned:
-            self.display.log(collapse_warning(self.state.update, collapse))
+            self.display.warn(collapse_warning(self.state.update, collapse))
             self._warned = True
 
     def _measure_mix(self) -> None:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import main
+from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.world import World
 
@@ -81,6 +83,7 @@ def test_every_command_has_help_worth_reading(call: Run) -> None:
     commands = (
         "train",
         "diversify",
+        "distill",
         "translate",
         "evaluate",
         "score",
@@ -107,7 +110,15 @@ def test_as_many_lines_come_out_as_went_in_whatever_they_hold(call: Run, trained
         b"ab\r",
         b"x" * 3000,
     ]
-    result = call("translate", "--run", trained, "--beam", "1", "--max-length-b", "5", stdin=b"\n".join(lines))
+    result = call(
+        "translate",
+        "--run",
+        trained,
+        "--beam",
+        "1",
+        *("--max-length-a", "0", "--max-length-b", "5"),
+        stdin=b"\n".join(lines),
+    )
     assert result.code == 0
     assert result.out.count("\n") == len(lines)
     assert result.out.split("\n")[1:3] == ["", ""]
@@ -206,6 +217,7 @@ def test_score_prints_a_line_for_each_pair(call: Run, trained: Path, files: tupl
         assert len(document["tokens"]) == len(document["token_log_probs"])
 
 
+@pytest.mark.slow
 def test_a_bar_on_standard_error_counts_a_file(trained: Path, tmp_path: Path) -> None:
     """Only where it is a terminal, and the translations go elsewhere."""
     source, out = tmp_path / "in.txt", tmp_path / "out.txt"
@@ -264,6 +276,7 @@ def test_average_makes_a_final_model(call: Run, trained: Path) -> None:
     assert "update-00000004" in result.out
 
 
+@pytest.mark.slow
 def test_a_precision_and_workers_change_nothing_that_float32_says(call: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "few").write_text("ab ba\ncd dc\nef fe\ngh hg\nab cd\n")
     in_batches = ("translate", "--input", tmp_path / "few", "--run", trained, "--batch-tokens", "20", "--beam", "2")
@@ -414,6 +427,7 @@ def test_a_place_that_may_not_be_read_is_named(call: Run, monkeypatch: pytest.Mo
     assert found.err.startswith("error: private/config.json: Permission denied. Correct that, or name another place")
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough_is_no_error(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "many").write_text("ab\n" * 3000)
     command = (
@@ -433,6 +447,7 @@ def test_a_reader_that_is_gone_is_no_error(call: Run, trained: Path, monkeypatch
     assert (result.code, result.out, result.err) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirected", "code", "err"),
     [
@@ -546,6 +561,36 @@ def test_diversify_refuses_what_it_cannot_do(
     assert not (tmp_path / "runs").exists()
 
 
+def test_distill_trains_a_student_and_says_how_to_use_it(
+    call: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student = tmp_path / "student"
+    command = ("distill", trained, "--run", student, "--beam", "1", "--max-updates", "2", "--set", "model.d_ff=24")
+    untrained = call(*command)
+    assert "no translation of it is complete, expected a teacher that ends its outputs" in untrained.err
+    shutil.rmtree(trained / "distilled")
+    monkeypatch.setattr("glassformer.training.teacher._complete_text", lambda one: one.source[::-1])
+    done = call(*command)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == f'Use it:  glassformer translate "..." --run {student}'
+    config, data = RunDirectory(student).read_config()
+    assert (config.model.n_decoder_layers, config.model.d_ff) == (1, 24)
+    assert data["teacher"] == str(trained)
+    assert "Resuming after update 2" in call(*command).out
+
+
+def test_distill_refuses_what_it_cannot_do(call: Run, trained: Path, tmp_path: Path) -> None:
+    nowhere = call("distill", trained)
+    assert (nowhere.code, nowhere.err[:28]) == (2, "error: --run: found nothing,")
+    bundled = call("distill", "bundled", "--run", tmp_path / "student")
+    assert (bundled.code, bundled.err.count("\n")) == (RunError.exit_code, 1)
+    assert "does not say which text it was trained on. Name the text to distil with: PAIRS" in bundled.err
+    none = call("distill", tmp_path / "none", "--run", tmp_path / "student")
+    assert "none: is not a run directory" in none.err
+    odd = call("distill", trained, "--run", tmp_path / "student", "--engine", "abacus")
+    assert "engine: found 'abacus', expected one of torch, ctranslate2" in odd.err
+
+
 def test_reproduce_lists_its_recipes_and_says_what_is_missing(
     call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -561,6 +606,7 @@ def test_reproduce_lists_its_recipes_and_says_what_is_missing(
         assert call("reproduce", "multi30k-en-de", "--seeds", odd).code == 2
 
 
+@pytest.mark.slow
 def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
     src, tgt = files
     recipe = tmp_path / "letters.toml"
@@ -594,6 +640,7 @@ def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[
     assert found == ["report.json", "seed-5.metrics.jsonl", "seed-6.metrics.jsonl"]
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_when_the_reader_of_its_lines_leaves(files: tuple[Path, Path], tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-m", "glassformer", "train", "--src", files[0], "--tgt", files[1], "--run", run]
@@ -631,6 +678,7 @@ def test_what_nobody_foresaw_is_said_to_be_our_fault_with_the_details_in_a_file(
     report.unlink()
 
 
+@pytest.mark.slow
 def test_a_second_signal_of_the_other_kind_ends_a_training_at_once(files: tuple[Path, Path], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "glassformer", "train", "--src", files[0], "--tgt", files[1]]
     for first, second in ((signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)):
@@ -650,6 +698,7 @@ def test_a_second_signal_of_the_other_kind_ends_a_training_at_once(files: tuple[
         assert process.returncode != 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["translate", "--help"], ["--version"], ["summary", "tiny"]], ids=str
 )
@@ -662,7 +711,7 @@ def test_help_for_a_reader_that_has_left_is_no_error(arguments: list[str]) -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["train", "diversify", "reproduce", "demo"])
+@pytest.mark.parametrize("command", ["train", "diversify", "distill", "reproduce", "demo"])
 def test_an_empty_name_of_a_run_is_not_the_current_directory(
     call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -670,6 +719,7 @@ def test_an_empty_name_of_a_run_is_not_the_current_directory(
     arguments = {
         "train": ["--task", "dates"],
         "diversify": ["pairs.tsv"],
+        "distill": ["bundled", "pairs.tsv"],
         "reproduce": ["multi30k-en-de"],
         "demo": [],
     }

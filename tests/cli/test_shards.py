@@ -101,6 +101,7 @@ def test_a_shard_in_the_hands_of_another_process_is_left_to_it(shards, tmp_path,
     assert lines_of(out / "a.txt") == ["eno", "owt", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="kills by signal")
 def test_killed_processes_that_are_started_again_translate_each_line_once(tmp_path):
     (tmp_path / "in").mkdir()

@@ -193,6 +193,7 @@ def test_it_is_exported_once_and_again_when_the_weights_change(run):
     assert not {*files()} >= {*written}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["model.bin", MANIFEST])
 def test_a_damaged_export_is_written_again(run, name):
     def translate() -> str:

@@ -136,5 +136,5 @@ def test_limits_of_the_knobs_are_told():
         DecodeConfig(repetition_penalty=0.5)
     with pytest.raises(ConfigError, match=r"expected a divisor of beam = 4, .* Set beam to 6"):
         DecodeConfig(beam_groups=3)
-    assert DecodeConfig().updated({"beam_groups": 3}).beam == 6
-    assert DecodeConfig().updated({"beam_groups": 3, "n_best": 7}).beam == 9
+    assert DecodeConfig().with_changes({"beam_groups": 3}).beam == 6
+    assert DecodeConfig().with_changes({"beam_groups": 3, "n_best": 7}).beam == 9

@@ -218,6 +218,12 @@ def test_the_header_of_a_filled_template_is_right() -> None:
     assert fill("po", header + 'msgid "a"\nmsgstr ""\n')[0].startswith(PO_HEADER)
 
 
+def test_markdown_keeps_white_space_that_the_parser_keeps() -> None:
+    text = "- a *b* `c`\n\x0b\n  d\n"
+    (segment,) = FORMATS[".md"](text, Path("a.md"), FormatOptions())
+    assert segment.parts[-1] == " \x0b d"
+
+
 @pytest.mark.parametrize(
     "page", sorted((Path(__file__).parents[2] / "docs").glob("*.md")), ids=lambda path: path.name
 )

@@ -100,8 +100,8 @@ def test_tags_that_cannot_be_placed_go_round_the_whole_text_flagged() -> None:
 def test_tags_follow_links_that_stand_side_by_side() -> None:
     # I love you -> Ich liebe dich, tokens are words
     links, src, tgt = [(0, 0), (1, 1), (2, 2)], [1, 6, 10], [3, 9, 14]
-    assert Alignment(links, src, tgt, "Ich liebe dich").enclosed(2, 6) == (4, 9)
-    assert Alignment([(0, 0), (1, 0), (1, 2)], src, tgt, "Ich liebe dich").enclosed(2, 6) is None
+    assert Alignment(links, src, tgt, "Ich liebe dich").target_span(2, 6) == (4, 9)
+    assert Alignment([(0, 0), (1, 0), (1, 2)], src, tgt, "Ich liebe dich").target_span(2, 6) is None
     assert Alignment(links, src, tgt, "Ich liebe dich").after(6) == 9
 
 

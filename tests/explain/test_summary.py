@@ -1,5 +1,6 @@
 from collections import Counter
 from io import StringIO
+from itertools import cycle
 
 import pytest
 import torch
@@ -110,9 +111,10 @@ def test_symbols_tell_source_from_target(walkthrough):
     assert rows[""].symbols == ("nbatches", "n_seq_tgt", "vocab")
 
 
-@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
-@pytest.mark.parametrize("tied", ["all", "target", "none"])
-@pytest.mark.parametrize("norm", ModelConfig.choices("norm"))
+POSITIONS, TIED, NORMS = (ModelConfig.choices(name) for name in ("positions", "tie_embeddings", "norm"))
+
+
+@pytest.mark.parametrize(("positions", "tied", "norm"), list(zip(cycle(POSITIONS), cycle(TIED), [*NORMS] * 8)))
 def test_the_rows_add_up_to_the_models_parameters(positions, tied, norm):
     model = meta_model("tiny", positions=positions, tie_embeddings=tied, norm=norm, max_length=5)
     rows = summary_rows(model)

@@ -84,7 +84,8 @@ def test_every_step_follows_over_the_whole_product_of_options_tokenizers_and_sea
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: f"{search.beam}-{search.sample}-{search.cache}")
 def test_a_generation_follows_step_by_step(build, search):
-    for positions in ModelConfig.choices("positions"):
+    every_choice = ModelConfig.choices("positions")
+    for positions in every_choice if search == SEARCHES[0] else every_choice[:1]:
         translator = build("words", positions=positions)
         verification = verify_walk(walk_generation(translator, SOURCES, search), translator.model)
         assert verification.holds, (positions, verification.off)

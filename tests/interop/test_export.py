@@ -150,7 +150,7 @@ def test_ctranslate2_reads_the_release_and_scores_as_we_do(tmp_path):
     names = [name.removeprefix(" ") for name in src.entries()]
     sources = [[names[number] for number in src.to_ids(text)] for text in TEXTS]
     found = theirs.translate_batch(sources, beam_size=1, max_decoding_length=20)
-    greedy = translator.config.updated({"beam": 1, "max_length_a": 0.0, "max_length_b": 20})
+    greedy = translator.config.with_changes({"beam": 1, "max_length_a": 0.0, "max_length_b": 20})
     for one, other in zip(found, translator.translate(TEXTS, greedy), strict=True):
         expected = [token for token in other.hypotheses[0].tokens if token != "</s>"]
         assert [token.removeprefix(" ") for token in one.hypotheses[0]] == expected
@@ -176,7 +176,7 @@ def test_ctranslate2s_own_converter_reads_what_we_import_and_export(kind, tmp_pa
     sources = [[*(names[number] for number in src.to_ids(text)), "</s>"] for text in TEXTS]
     banned = [["<s>"], ["<pad>"]] if kind == "pre-norm" else None
     found = theirs.translate_batch(sources, beam_size=1, max_decoding_length=20, suppress_sequences=banned)
-    greedy = translator.config.updated({"beam": 1, "max_length_a": 0.0, "max_length_b": 20})
+    greedy = translator.config.with_changes({"beam": 1, "max_length_a": 0.0, "max_length_b": 20})
     for one, other in zip(found, translator.translate(TEXTS, greedy), strict=True):
         ids = [number for number in other.hypotheses[0].ids if number != 2]
         assert one.hypotheses[0] == [translator.tgt_tokenizer.entry(number).removeprefix(" ") for number in ids]

@@ -188,6 +188,7 @@ def test_the_translations_are_those_of_generate(tmp_path):
         assert sum(same) >= len(texts) - 1
 
 
+@pytest.mark.slow
 def test_pickled_weights_are_refused_with_the_command_that_converts_them(tmp_path):
     model = write_marian(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")

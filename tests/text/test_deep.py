@@ -51,6 +51,7 @@ def read(path: Path) -> Iterator[object]:
         yield from FORMATS[kind](path.read_text(), path, FormatOptions())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_nested_without_end_is_read_or_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -272,6 +272,7 @@ def test_texts_that_often_cause_errors(tokenizers, kind, text):
     assert tokenizer.derive(text).ids == tokenizer.to_ids(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "word", ["a", " ", "<", "banana", "日本", "".join(random.Random(7).choices("abnfox", k=20_000))]

@@ -15,7 +15,7 @@ import pytest
 from glassformer.cli.streams import read_stdin
 from glassformer.config import RunConfig
 from glassformer.errors import ConfigError, TextError
-from glassformer.settings import Section
+from glassformer.settings import Section, read_toml
 from glassformer.text import Tokenizer, read_lines
 from glassformer.text.corpus import fingerprint, read_pairs
 from glassformer.text.lines import LONGEST_LINE, read_whole
@@ -100,6 +100,8 @@ def test_a_pipe_or_a_device_is_refused_at_once(endless: Path, tmp_path: Path) ->
     for read in (lambda path: list(read_lines(path)), read_whole, lambda path: fingerprint([path])):
         with pytest.raises(TextError, match="is a pipe or a device, not a regular file"):
             read(endless)
+    with pytest.raises(ConfigError, match="is not a regular file, expected a file of TOML"):
+        read_toml(endless)
     for ending in ENDINGS:
         if ending == ".xlsx":
             pytest.importorskip("openpyxl")
@@ -109,6 +111,7 @@ def test_a_pipe_or_a_device_is_refused_at_once(endless: Path, tmp_path: Path) ->
             list(read_pairs(link))
 
 
+@pytest.mark.slow
 def test_text_of_a_process_substitution_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(gzip.compress(b"one\n" * 10))
     train = f"'{sys.executable}' -m glassformer train --src <(zcat < a) --tgt <(zcat < a) --run run"

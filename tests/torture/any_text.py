@@ -72,7 +72,7 @@ class Checks:
     def __init__(self, laboratory: Laboratory, home: Path) -> None:
         self.home, self.run = home, laboratory.run
         self.translator = Translator.load(self.run, device="cpu")
-        self.options = self.translator.config.updated(LIMIT)
+        self.options = self.translator.config.with_changes(LIMIT)
         lines = laboratory.src.read_text().splitlines()
         self.tokenizers = {kind: Tokenizer.train(kind, lines * 3, 300) for kind in KINDS}
 
@@ -134,7 +134,7 @@ class Checks:
         (found,) = self.translator.translate([text], self.options)
         found.text.encode()
         json.dumps(found.to_mapping())
-        self.translator.translate([text, "abc"], self.options.updated({"split_sentences": True}))
+        self.translator.translate([text, "abc"], self.options.with_changes({"split_sentences": True}))
 
 
 def try_any_text(laboratory: Laboratory, clock: Clock, examples: int) -> list[Tally]:

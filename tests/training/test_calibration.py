@@ -54,6 +54,7 @@ def chances(translator: Translator, confidence: Confidence, texts: list[str]) ->
     return [confidence.estimate(one.source, one.source_tokens, one.hypotheses[0]) for one in translations]
 
 
+@pytest.mark.slow
 def test_it_trusts_what_the_model_knows_and_doubts_other_languages_and_nonsense(
     translator: Translator, phrases: PreparedText, fitted: Confidence
 ) -> None:

@@ -29,6 +29,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float]], None]:
     return takes
 
 
+@pytest.mark.slow
 def test_the_fastest_number_of_threads_is_recommended(
     work: Callable[[dict[int, float]], None],
 ) -> None:
@@ -41,6 +42,7 @@ def test_the_fastest_number_of_threads_is_recommended(
     assert advice.speedup > 2
 
 
+@pytest.mark.slow
 def test_nothing_is_recommended_if_more_threads_are_faster(work: Callable[[dict[int, float]], None]) -> None:
     work({4: 0.001, 3: 0.03, 2: 0.03, 1: 0.03})
     with use_threads(4):

@@ -174,6 +174,7 @@ def test_settings_that_contradict_the_model_are_refused(first: Path, new_pairs: 
     assert config.model.dropout == 0.4
 
 
+@pytest.mark.slow
 def test_the_bundled_model_can_be_fine_tuned(new_pairs: Path, tmp_path: Path) -> None:
     outcome, lines = tune(tmp_path / "run", new_pairs, "bundled", "train.max_updates=2", "train.validate_every=2")
     assert outcome.updates == 2

@@ -168,13 +168,11 @@ def test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted(
     assert any(line.startswith("Resuming after update 20") for line in lines.lines)
 
 
-def test_a_model_that_stands_in_for_a_lost_final_one_is_told(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_stands_in_for_a_lost_final_one_is_told(trained: Path, caplog: pytest.LogCaptureFixture) -> None:
     shutil.rmtree(trained / "final")
     Translator.load(trained)
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith(f"warning: {trained}/final: holds no model that can be used")
+    (said,) = caplog.messages
+    assert said.startswith(f"{trained}/final: holds no model that can be used")
     assert said.endswith(f"The newest of {trained}/best stands in for it.")
 
 

@@ -138,7 +138,7 @@ def diff_exchange(
     gap, place, why = _gap(a, b, sources, given)
     if not findings and why:
         findings = (Finding(_WEIGHTS, why),)
-    parted = tuple(_parted(sources, outputs, findings[0].what if findings else _ROUNDING))
+    parted = tuple(_output_differences(sources, outputs, findings[0].what if findings else _ROUNDING))
     return ExchangeDifference((a.name, b.name), findings, gap, place, parted, len(sources))
 
 
@@ -317,7 +317,9 @@ def _gap(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> tu
     return largest, place, why
 
 
-def _parted(sources: Sequence[str], outputs: Sequence[Sequence[Sequence[str]]], why: str) -> Iterator[Output]:
+def _output_differences(
+    sources: Sequence[str], outputs: Sequence[Sequence[Sequence[str]]], why: str
+) -> Iterator[Output]:
     for text, one, other in zip(sources, outputs[0], outputs[1], strict=True):
         pairs = enumerate(zip_longest(one, other, fillvalue="(end)"))
         step = next((at for at, (mine, theirs) in pairs if mine != theirs), None)

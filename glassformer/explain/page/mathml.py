@@ -58,7 +58,7 @@ class _Parser:
                 done += [*_without_space(product), f"<mo>{escape(text)}</mo>"]
                 product = []
             else:
-                product.append(self._scripted())
+                product.append(self._base_with_scripts())
         if token is not None:
             self._take()
         return f"<mrow>{''.join([*done, *_without_space(product)])}</mrow>"
@@ -66,9 +66,9 @@ class _Parser:
     def _denominator(self) -> str:
         while (token := self._peek()) is not None and token[0] == "space":
             self._take()
-        return _unwrap(self._scripted())
+        return _unwrap(self._base_with_scripts())
 
-    def _scripted(self) -> str:
+    def _base_with_scripts(self) -> str:
         """An atom with what stands below and above it."""
         base, below, above = self._atom(), "", ""
         while (token := self._peek()) is not None:
@@ -91,7 +91,7 @@ class _Parser:
             return "<mrow></mrow>"
         kind, text = self._take()
         if text == "√":
-            return f"<msqrt>{_unwrap(self._scripted())}</msqrt>"
+            return f"<msqrt>{_unwrap(self._base_with_scripts())}</msqrt>"
         if text in ("−", "-"):
             return f"<mrow><mo>−</mo>{self._atom()}</mrow>"
         if text in _CLOSES:

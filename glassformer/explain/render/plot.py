@@ -3,6 +3,7 @@
 matplotlib comes with the extra ``plot``.
 """
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,23 +23,34 @@ _INCHES = 0.34
 
 def plot_step(walk: WalkData, address: str, *, head: int | None, sentence: int) -> "Figure":
     """A figure of one step: of one head, or of all heads side by side where the step has heads and none is named."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise TraceError("plot: matplotlib is not installed. pip install 'glassformer[plot]'") from None
     step = walk[address]
     values = _of_sentence(walk, step, sentence)
     maps, axes = _maps(step, values, head)
-    labels = _labels(walk, step, sentence)
-    rows, columns = ([labels.get(axis, []) for axis in axes], maps[0][1].shape)
-    figure = Figure(figsize=_size(rows, columns, len(maps)), layout="constrained")
+    labels = _labels(walk, axes, sentence)
+    figure = _new_figure(figsize=_size(labels, maps[0][1].shape, len(maps)))
     for place, (title, value) in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
         drawn = _draw(place, value, step.name in _SHARES)
-        _label(place, axes, rows, first=place is figure.axes[0])
+        _label(place, axes, labels, first=place is figure.axes[0])
         place.set_title(title, fontsize=9)
     figure.colorbar(drawn, ax=figure.axes, shrink=0.7)
     figure.suptitle(f"{step.story.title}\n{address}", fontsize=10)
     return figure
+
+
+def _new_figure(figsize: tuple[float, float]) -> "Figure":
+    """A figure that a notebook shows, though pyplot knows nothing of it."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise TraceError("plot: matplotlib is not installed. pip install 'glassformer[plot]'") from None
+
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            content = BytesIO()
+            self.savefig(content, format="png", bbox_inches="tight")
+            return content.getvalue()
+
+    return NotebookFigure(figsize=figsize, layout="constrained")
 
 
 def _of_sentence(walk: WalkData, step: WalkStep, sentence: int) -> Tensor:
@@ -56,7 +68,7 @@ def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[
         if head is not None and not 0 <= head < values.shape[place]:
             raise TraceError(f"head: found {head}, expected 0 to {values.shape[place] - 1}.")
         axes.pop(place)
-        maps = [(f"head {at + 1}", values.select(place, at)) for at in heads]
+        maps = [(f"head {at}", values.select(place, at)) for at in heads]
     elif head is not None:
         raise TraceError(f"head: {step.address} has no heads. Leave it out.")
     else:
@@ -65,12 +77,14 @@ def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[
     return flat, axes[-2:] if len(axes) > 1 else ["", *axes]
 
 
-def _labels(walk: WalkData, step: WalkStep, sentence: int) -> dict[str, list[str]]:
+def _labels(walk: WalkData, axes: list[str], sentence: int) -> list[list[str]]:
+    """The tokens of the rows, which say what is read and written at a target position, and of the columns."""
     sentences = walk.sentences
-    labels = {"src": list(sentences.src_tokens[sentence])}
+    src, rows, columns = list(sentences.src_tokens[sentence]), [], []
     if walk.kind == "forced":
-        labels["tgt"] = reads_and_writes(sentences.tgt_in_tokens[sentence], sentences.tgt_out_tokens[sentence])
-    return labels
+        columns = list(sentences.tgt_in_tokens[sentence])
+        rows = reads_and_writes(columns, sentences.tgt_out_tokens[sentence])
+    return [{"src": src, "tgt": rows}.get(axes[0], []), {"src": src, "tgt": columns}.get(axes[1], [])]
 
 
 def _size(labels: list[list[str]], shape: torch.Size, count: int) -> tuple[float, float]:

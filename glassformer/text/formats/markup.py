@@ -248,7 +248,7 @@ def _inline_parts(token: Any) -> tuple[Part, ...]:
         if child.type == "softbreak":
             add_code(raw.index("\n", position))
             parts.append(" ")
-            position = len(raw) - len(raw[position:].lstrip())
+            position = len(raw) - len(raw[position:].lstrip(" \t\n"))  # what the parser drops there
         elif child.type == "text":
             place = raw.index(child.content, position)
             add_code(place)

@@ -301,7 +301,7 @@ def _lacks_target(text: str, unit: Node) -> bool:
 
 
 def _unit_segment(text: str, unit: Node, others: list[Edit]) -> Segment:
-    """The segment of a unit; ``others`` are edits that the file needs besides."""
+    """The segment of a unit; ``others`` are further edits that the file needs."""
     source, target = unit.child("source"), unit.child("target")
     assert source is not None
     prefix = text[source.start + 1 :].partition("source")[0]  # of a namespace

@@ -1,11 +1,7 @@
 """The page in a headless Chromium, opened from disk with the network blocked: what a person sees and does."""
 
 import re
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +9,7 @@ import torch
 pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwright's Python client")
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from browsing import living, opened, until
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
@@ -25,68 +21,6 @@ pytestmark = pytest.mark.browser
 
 OTHER = "She reads a book."
 TEXT, TARGET = "I love you, too.", "Ich liebe dich auch."
-CHROMIUM = Path("/usr/bin/chromium")
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM.exists(), f"{CHROMIUM}: not there. `make browser` installs it."
-    with sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
-def bundled() -> Walk:
-    return walk(Translator.load(), [TEXT])
-
-
-@pytest.fixture(scope="module")
-def bundled_file(bundled, tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("pages") / "bundled.html"
-    bundled.to_page(path, run="en-de")
-    return path
-
-
-@contextmanager
-def opened(browser: Browser, path: Path, place: str = "", **options: Any) -> Iterator[Page]:
-    """The page at a place; it fails when anything is logged, thrown or fetched."""
-    context = browser.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **options})
-    page, troubles = context.new_page(), []
-    page.set_default_timeout(60_000)
-    page.on("console", lambda message: troubles.append(message.text))
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("request", lambda request: troubles.append(request.url) if request.url.startswith("http") else None)
-    page.goto(f"{path.as_uri()}{place}")
-    page.wait_for_selector("#view .view")
-    yield page
-    context.close()
-    assert not troubles, troubles
-
-
-def until(page: Page, expression: str, timeout_s: float = 60.0) -> None:
-    """Wait until it is true. Playwright's own waiting needs eval, which the page's security policy forbids."""
-    end = time.monotonic() + timeout_s
-    while not page.evaluate(expression):
-        assert time.monotonic() < end, expression
-        page.wait_for_timeout(20)
-
-
-def number_of(text: str) -> float:
-    return float(text.replace("−", "-").replace("∞", "inf"))
-
-
-def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bundled, bundled_file):
-    with opened(browser, bundled_file) as page:
-        band = page.inner_text("#band")
-        for token in (*bundled.sentences.src_tokens[0], *bundled.sentences.tgt_out_tokens[0]):
-            assert token in band
-        figure, config = page.inner_html("svg.figure"), Translator.load().model.config
-        assert f"7 × {config.d_model}" in figure
-        assert f"6 × {config.tgt_vocab:,}" in figure
-        assert "click any box or cell" in page.inner_text("#view")
 
 
 @pytest.fixture(scope="module", params=["pre", "post"])
@@ -103,6 +37,21 @@ def small(request, tmp_path_factory) -> tuple[Walk, Path]:
     path = tmp_path_factory.mktemp("small") / f"{request.param}.html"
     walked.to_page(path)
     return walked, path
+
+
+def number_of(text: str) -> float:
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bundled, bundled_file):
+    with opened(browser, bundled_file) as page:
+        band = page.inner_text("#band")
+        for token in (*bundled.sentences.src_tokens[0], *bundled.sentences.tgt_out_tokens[0]):
+            assert token in band
+        figure, config = page.inner_html("svg.figure"), Translator.load().model.config
+        assert f"7 × {config.d_model}" in figure
+        assert f"6 × {config.tgt_vocab:,}" in figure
+        assert "click any box or cell" in page.inner_text("#view")
 
 
 def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
@@ -257,10 +206,6 @@ def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
             with page.expect_download() as started:
                 page.click(f".exports >> text={kind}")
             assert Path(started.value.path()).stat().st_size > 1000
-
-
-def living(page: Page) -> None:
-    until(page, "window.glassformer.living?.ready")
 
 
 def test_a_typed_sentence_is_translated_and_traced_as_in_pytorch(browser, bundled, bundled_file):

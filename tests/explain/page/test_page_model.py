@@ -28,6 +28,7 @@ def assert_same_taps(found: dict[str, Any], expected: Trace) -> None:
         torch.testing.assert_close(value, step.value.float(), **TOLERANCE, msg=lambda m, s=step: f"{s.address}: {m}")
 
 
+@pytest.mark.slow
 def test_every_choice_of_the_config_gives_pytorchs_taps(run_js, small_model, every_option, packed) -> None:
     models = [small_model(**options) for options in every_option]
     found = run_js(

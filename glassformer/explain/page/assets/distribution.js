@@ -1,7 +1,7 @@
 // @ts-check
 /** The next-token distribution of one step, with temperature, top-k and top-p, computed from the recorded logits. */
 import { element, printable, token } from "./element.js";
-import { vocabularyRow } from "./record.js";
+import { recordCommand, vocabularyRow } from "./record.js";
 import { percent, shortNumber } from "./scale.js";
 
 /** @typedef {{temperature: number, topK: number, topP: number}} Levers */
@@ -60,7 +60,7 @@ export function distributionView(app, { most, levers = true }) {
   return element("section.distribution", {},
     element("p.prefix", {}, "After ", element("bdi", {}, printable(so_far)), `, the model gives its ${app.config.tgt_vocab.toLocaleString("en")} tokens these shares:`),
     levers ? leverRow(app) : null, bars,
-    found.cut ? element("p.note", {}, `Only the ${found.entries.length} most probable tokens are in this page; the rest have ${percent(found.rest)} together. `, element("code", {}, "glassformer trace TEXT --json FILE --values"), " records all.") : null);
+    found.cut ? element("p.note", {}, `Only the ${found.entries.length} most probable tokens are in this page; the rest have ${percent(found.rest)} together. `, element("code.record", {}, recordCommand(app.about, app.record.sentence, "output_projection.*")), " records all.") : null);
 }
 
 /** @param {import("./page.js").App} app @param {Entry} entry @param {number} top @param {boolean} written @param {number} [was] */

@@ -6,7 +6,8 @@ import { distributionView } from "./distribution.js";
 import { element } from "./element.js";
 import { matrixView, numberTable, thumbnail } from "./matrix.js";
 import { numberView } from "./number.js";
-import { exportCsv, exportPng, exportSvg, layout, meanMatrix, sizeAlong, tapMatrix } from "./picture.js";
+import { exportCsv, exportPng, exportSvg, layout, matrixSize, meanMatrix, sizeAlong, tapMatrix } from "./picture.js";
+import { recordCommand } from "./record.js";
 import { exactNumber } from "./scale.js";
 
 /** What stands in the middle for a place. @param {import("./page.js").App} app @returns {HTMLElement} */
@@ -72,12 +73,11 @@ function headButtons(app, address, size, chosen = null) {
   if (!tap) return [element("span.left-out", {}, "left out")];
   const { many } = layout(tap);
   return Array.from({ length: many ? sizeAlong(tap, many) : 1 }, (_, at) => {
-    const matrix = tapMatrix(app, address, at);
     const label = many === "heads" ? `head ${at + 1}` : `${many} ${at}`;
     const silent = app.edits.some((edit) => edit.address === silenced(address) && edit.index?.heads === at);
     return element(`span.head-cell${silent ? ".silent" : ""}`, {}, element(`a.head${at === chosen ? ".lit" : ""}`, {
       href: `#${writePlace(address, many ? { [many]: at } : {})}`, "aria-label": `${crumbs(moduleOf(address)).slice(1).map((one) => one.label).join(", ")}, ${nameOf(address)}, ${label}`, title: label, "aria-current": at === chosen ? "true" : null,
-    }, matrix ? thumbnail(matrix, size) : null, size > 60 ? element("small", {}, label) : null), size > 60 ? headSwitch(app, address, at, silent) : null);
+    }, thumbnail(matrixSize(tap), () => tapMatrix(app, address, at), size), size > 60 ? element("small", {}, label) : null), size > 60 ? headSwitch(app, address, at, silent) : null);
   });
 }
 
@@ -133,10 +133,9 @@ function landmarks(members, few) {
 /** @param {import("./page.js").App} app @param {string} address */
 function stepCard(app, address) {
   const tap = /** @type {import("./record.js").Tap} */ (app.record.taps.get(address)), story = app.about.stories[address];
-  const matrix = tap.data ? tapMatrix(app, address) : null;
   const vocabulary = tap.axes.includes("vocab");
   return element("a.step", { href: `#${address}` },
-    element("span.picture", {}, matrix && !vocabulary ? thumbnail(matrix, 64) : element("span.left-out", {}, vocabulary ? "bars" : "left out")),
+    element("span.picture", {}, tap.data && !vocabulary ? thumbnail(matrixSize(tap), () => tapMatrix(app, address), 64) : element("span.left-out", {}, vocabulary ? "bars" : "left out")),
     element("span.words", {}, element("b", {}, story?.title ?? nameOf(address)), element("code", {}, nameOf(address)), element("small", {}, tap.axes.filter((axis) => axis !== "batch" && axis !== "one").map((axis) => `${axis} ${sizeAlong(tap, axis)}`).join(" × "))));
 }
 
@@ -172,9 +171,8 @@ function maskLever(app, address) {
 
 /** @param {string} title @param {string} address @param {import("./page.js").App} app */
 function leftOut(title, address, app) {
-  const source = app.record.sentence.source;
-  return titled(title, element("p.left-out", {}, "The numbers of this step were left out, to keep this page under 40 MB. One sentence of the page has every step."),
-    element("p", {}, "This command records them: ", element("code", {}, `glassformer trace ${JSON.stringify(source)} --only '${address}' --save DIR`)));
+  return titled(title, element("p.left-out", {}, "The numbers of this step were left out, to keep this page small."),
+    element("p", {}, app.about.run_option === null ? "In Python, this records them: " : "This command records them: ", element("code.record", { tabindex: 0 }, recordCommand(app.about, app.record.sentence, address))));
 }
 
 /** @param {import("./page.js").App} app @param {string} title @param {string} address @param {Record<string, number>} cells */

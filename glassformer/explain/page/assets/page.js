@@ -45,7 +45,7 @@ function createApp({ about, records }, root) {
     set(change) {
       if (change.sentence !== undefined) app.living?.leave();
       Object.assign(app, change);
-      history.replaceState(null, "", writeHash(app, writePlace(app.place.address, app.place.cells)));
+      history.replaceState(null, "", location.href.replace(/#.*/s, "") + writeHash(app, writePlace(app.place.address, app.place.cells)));
       follow(app);
       draw(app);
     },
@@ -135,7 +135,7 @@ function draw(app) {
   app.living?.draw(app);
 }
 
-/** Whoever moves through a matrix with the keys stays at the cell when it is drawn anew. @param {App} app @param {SVGElement} held */
+/** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew. @param {App} app @param {SVGElement} held */
 function holdFocus(app, held) {
   const matrix = /** @type {SVGElement | null} */ (app.root.querySelector("#view svg.matrix"));
   if (!matrix) return;

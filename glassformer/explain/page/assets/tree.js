@@ -8,9 +8,9 @@ const COLUMN = 132, ROW = 30, TOP = 26;
 /** @param {import("./page.js").App} app */
 export function treeView(app) {
   const settings = app.living.search();
-  const view = element("section.beam", {}, element("p.lead", {}, `At each step the ${2 * settings.beam} best continuations of all hypotheses are considered and ${settings.beam} stay. Grey ones were dropped; a box with a bold border ended with </s>.`), element("p.note", { role: "status" }, "searching …"));
+  const view = element("section.beam", {}, element("p.lead", {}, `At each step the ${2 * settings.beam} best continuations of all hypotheses are considered and ${settings.beam} stay. Grey ones were dropped; a box with a bold border ended with </s>.`), app.living.ignoredNote(), element("p.note", { role: "status" }, "searching …"));
   app.living.call("beam", app.record.sentence.src_ids, { ...settings, n_best: settings.beam, edits: app.edits }).then(
-    async (/** @type {any} */ found) => view.replaceChildren(/** @type {Node} */ (view.firstChild), await outcome(app, found), element("div.scroll", { tabindex: 0, role: "region", "aria-label": "beam search" }, drawTree(app, found, settings))),
+    async (/** @type {any} */ found) => view.replaceChildren(/** @type {Node} */ (view.firstChild), ...[app.living.ignoredNote()].filter(Boolean), await outcome(app, found), element("div.scroll", { tabindex: 0, role: "region", "aria-label": "beam search" }, drawTree(app, found, settings))),
     (/** @type {Error} */ error) => view.append(element("p.left-out", {}, error.message)));
   return view;
 }
