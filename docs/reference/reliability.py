@@ -151,7 +151,7 @@ def reliability_page() -> str:
         "## What it costs",
         *_cost(),
         "## What once went wrong, and its tests",
-        table(["what", "tests"], ((what, ", ".join(map(_named, tests))) for what, tests in HOLES)),
+        table(["what", "tests"], ((what, ", ".join(map(_test_link, tests))) for what, tests in HOLES)),
     )
 
 
@@ -159,7 +159,7 @@ def _points(points: tuple[str, ...]) -> Iterator[str]:
     yield "\n".join(f"- {point}" for point in points)
 
 
-def _named(test: tuple[str, str]) -> str:
+def _test_link(test: tuple[str, str]) -> str:
     """A test by its name, with a link to its file."""
     file, name = test
     if f"def {name}(" not in (ROOT / file).read_text(encoding="utf-8"):
