@@ -169,8 +169,8 @@ def _kernel_beside_ctranslate2(cells: dict[str, Any]) -> str:
     singles = [share for cell, share in shares.items() if cell.endswith("single")]
     return (
         f"In batches the int8 kernel alone, which is PyTorch's, takes {min(batches):.2f} to {max(batches):.2f} of "
-        f"all the time that CTranslate2 takes, and one by one {min(singles):.2f} to {max(singles):.2f}: there each call "
-        "prepares a product of one row, as each of the many small operations around it prepares its own."
+        f"all the time that CTranslate2 takes, and one by one {min(singles):.2f} to {max(singles):.2f}: there each "
+        "call prepares a product of one row, as each of the many small operations around it prepares its own."
     )
 
 
