@@ -212,7 +212,7 @@ class TextConfig(Section):
     )
     bpe_dropout: float = knob(
         0.0,
-        "probability of leaving out a merge when training text is cut into tokens, anew in each epoch (Provilkov et "
+        "probability of leaving out a merge when training text is cut into tokens, again in each epoch (Provilkov et "
         "al. 2020; there 0.1); 0 means the same tokens in all epochs",
         symbol="p", low=0.0, high=1.0,
     )  # fmt: skip
@@ -275,7 +275,7 @@ class TrainConfig(Section):
     )
     mix: float = knob(
         0.0,
-        "share of the training pairs that come from the file of --mix, drawn anew in each epoch; 0 means half",
+        "share of the training pairs that come from the file of --mix, drawn again in each epoch; 0 means half",
         low=0.0, high=0.99,
     )  # fmt: skip
     r_drop: float = knob(

@@ -33,7 +33,7 @@ PROMISED = (
 NOT_PROMISED = (
     "That a disk keeps what it has confirmed. A disk that loses synced data can lose a run; it is noticed, not "
     "undone.",
-    "Secrecy or authorship. The sums find accidents: who can write to a run can also seal it anew, and so change "
+    "Secrecy or authorship. The sums find accidents: who can write to a run can also seal it again, and so change "
     "what it translates. Only take models from people whom you trust with your translations.",
     "The section `decode` of `config.json` may be edited by hand; a flipped bit there that leaves a valid option is "
     "such an edit.",

@@ -94,9 +94,8 @@ def api_page() -> str:
     import glassformer
 
     lines = ["# API reference", "", (
-        "These names are public, and so is what `glassformer.explain` and `glassformer.decoding` list in `__all__`. "
-        "Until 1.0 a minor version may change them, and the changelog says so; a patch version does not. "
-        "All else is internal."
+        "These names are public: [what is public, and what 0.x promises]"
+        "(docs/index.md#what-is-public-and-what-0x-promises)."
     ), ""]  # fmt: skip
     names = [f"glassformer.{name}" for name in glassformer.__all__ if name != "__version__"]
     for name in [*names, *(f"glassformer.explain.{name}" for name in EXPLAIN)]:

@@ -192,7 +192,7 @@ def _show_edit(console: Console, translator: Translator, strongest: _Silenced) -
     print_effect(strongest.changes, plain, console)
     with tracing(translator.model, edits=parse_edits([edit], plain, translator), only="", shown=False):
         (edited,) = translator.translate([source])
-    console.print(Text(f"\nTranslated anew without it:  {edited.text}"))
+    console.print(Text(f"\nTranslated again without it:  {edited.text}"))
 
 
 def _show_dates(console: Console, translator: Translator, task: Task) -> None:

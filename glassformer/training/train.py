@@ -160,7 +160,7 @@ def _is_readable(run: RunDirectory, log: Display) -> bool:
     try:
         run.read_config()
     except CheckpointError as error:
-        log.warn(f"{error} Nothing has been learned yet: the training begins anew.")
+        log.warn(f"{error} Nothing has been learned yet: the training starts from scratch.")
         return False
     return True
 
