@@ -298,7 +298,7 @@ def _encode(
     if src_ids.device.type != "cpu" or len(src_ids) <= at_once or is_tracing():
         return model.encode(src_ids)
     lengths = (src_ids != model.config.pad_id).sum(dim=1)
-    parts = zip(src_ids.split(at_once), lengths.split(at_once), strict=True)
+    parts = zip(torch.split(src_ids, at_once), torch.split(lengths, at_once), strict=True)
     encoded = [model.encode(ids[:, : max(1, int(longest.max()))]) for ids, longest in parts]
     memories, masks = zip(*encoded, strict=True)
     return (
