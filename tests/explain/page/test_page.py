@@ -1,9 +1,11 @@
 """The page as a file: every number of the trace exactly, nothing from a network, and no text that becomes markup."""
 
+import json
 import re
 import shlex
 from html.parser import HTMLParser
 from importlib.resources import files
+from pathlib import Path
 from xml.dom import minidom
 
 import numpy as np
@@ -175,6 +177,29 @@ def test_the_command_for_what_is_left_out_records_it(run_js, tmp_path, forced):
     walked = eval(python, {"walk": walk, "translator": Translator.load()})
     assert torch.equal(walked["encoder.memory"].value, memory)
     assert not forced or walked.sentences.targets == (sentence["target"],)
+
+
+def test_the_figures_of_the_documentation_are_those_that_were_measured():
+    root = Path(__file__).parents[3]
+    page = (root / "docs" / "page.md").read_text(encoding="utf-8")
+    idle, busy, steps = (
+        json.loads((root / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("page_idle_machine", "page", "page_steps")
+    )
+    for name, digits in (("first_paint_ms", 0), ("step_ms", 1), ("typed_sentence_ms", 0), ("edit_ms", 0)):
+        cells = (quartiles(report["bundled"][name], digits) for report in (idle, busy))
+        assert f"| {' | '.join(cells)} |" in page, name
+    assert f"| {idle['bundled']['size_mb']:.2f} | {busy['bundled']['size_mb']:.2f} |" in page
+    assert f"| {busy['base_8_sentences']['size_mb']:.1f} |" in page
+    for report in (busy["bundled"], busy["base_8_sentences"]):
+        assert f"| {report['scrolling']['longest_task_ms']['most']:.1f} |" in page
+    errors = max(one["logits"] for one in steps["errors"]["grid"]), steps["errors"]["bundled"]["logits"]
+    assert all(f"| {error:.1e} |".replace("e-0", "e-") in page for error in errors)
+
+
+def quartiles(of: dict[str, float], digits: int) -> str:
+    median, low, high = (f"{of[name]:.{digits}f}" for name in ("median", "lower_quartile", "upper_quartile"))
+    return f"{median} ({low} to {high})"
 
 
 def test_each_module_says_what_it_is_and_is_typed():

@@ -1,6 +1,8 @@
 """The page in a headless Chromium, opened from disk with the network blocked: what a person sees and does."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import torch
 pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwright's Python client")
 
 from axe_playwright_python.sync_playwright import Axe
-from browsing import living, opened, until
+from browsing import living, longest_task_ms, opened, until
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
@@ -177,22 +179,92 @@ def test_temperature_and_top_k_change_the_shares_as_the_model_would(browser, bun
         assert shown == pytest.approx(expected.tolist(), abs=0.06)
 
 
-@pytest.mark.parametrize("text", ["</script><b>x</b> & <!-- y", "שלום עולם", "👩‍👩‍👧 ok", "word " * 200, "\u202eevil"])  # fmt: skip
+MIXED = "</script><b>x</b> שלום עולם 👩‍👩‍👧 \u202eevil "
+
+
+@pytest.mark.parametrize("text", ["</script><b>x</b> & <!-- y", "שלום עולם", "👩‍👩‍👧 ok", "\u202eevil", (MIXED * 60)[:2000]])  # fmt: skip
 def test_hostile_sentences_are_shown_as_text(browser, tmp_path, text):
     tokenizer = Tokenizer.train("bpe", [TEXT, TARGET], 300)
     torch.manual_seed(3)
     config = ModelConfig(
         src_vocab=tokenizer.size, tgt_vocab=tokenizer.size, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1,
-        n_decoder_layers=1, max_length=2048,
+        n_decoder_layers=1, max_length=4096,
     )  # fmt: skip
     translator = Translator(Transformer(config), tokenizer, tokenizer, DecodeConfig())
     path = tmp_path / "hostile.html"
     walk(translator, [text], ["Ich"]).to_page(path)
-    with opened(browser, path, "#text") as page:
+    places = ["", "encoder.layers.0.self_attention.weights", "attention", "next", "encoder", "text"]
+    with opened(browser, path) as page:
+        for place in places:
+            page.evaluate("place => { location.hash = place }", place)
+            until(page, f"window.glassformer.drawn === '{place}'")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+            assert page.locator("#app b:text-is('x')").count() == 0
         assert page.evaluate("document.querySelector('blockquote').textContent") == text
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.evaluate("location.hash = 'encoder.layers.0.self_attention.weights'")
-        page.wait_for_selector("svg.matrix")
+        assert page.evaluate("document.querySelector('blockquote').dir") == "auto"
+
+
+@pytest.mark.parametrize("text", ["</script><b>x</b>", "שלום 👩‍👩‍👧", "\u202eevil"])
+def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file, text):
+    expected = walk(Translator.load(), [text])
+    with opened(browser, bundled_file, "#text") as page:
+        living(page)
+        page.fill("#text", text)
+        until(page, f"window.glassformer.record.sentence.source === {json.dumps(text)}")
+        assert page.evaluate("document.querySelector('blockquote').textContent") == text
+        assert page.evaluate("window.glassformer.record.sentence.src_ids") == [
+            *expected.translator.src_tokenizer.to_ids(text),
+            expected.config.eos_id,
+        ]
+        assert page.locator("#app b:text-is('x')").count() == 0
+
+
+def test_a_text_beyond_the_models_length_is_typed_and_said_in_words(browser, bundled, bundled_file):
+    text = (MIXED * 60)[:2000]
+    tokens, longest = len(Translator.load().src_tokenizer.to_ids(text)) + 1, bundled.config.max_length
+    assert tokens > longest
+    with opened(browser, bundled_file) as page:
+        living(page)
+        times = longest_task_ms(browser, page, lambda: type_and_wait(page, text, f"has {tokens} tokens"))
+        assert times < 1000, "the page must not freeze"
+        said = page.inner_text("#edits .left-out")
+        assert said == f"The text has {tokens} tokens, and this model takes {longest}. Shorten it."
+        page.fill("#text", OTHER)
+        until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
+        assert page.inner_text("#edits") == ""
+
+
+def type_and_wait(page, text: str, said: str) -> None:
+    page.fill("#text", text)
+    until(page, f"document.querySelector('#edits').textContent.includes('{said}')")
+
+
+def test_rows_of_cross_attention_say_what_is_read_and_what_is_written(browser, bundled_file):
+    place = "#decoder.layers.1.cross_attention.weights[heads=1,query=0,key=0]"
+    with opened(browser, bundled_file, place) as page:
+        rows = page.locator("svg.matrix .labels text").all_text_contents()
+        assert rows[:2] == ["reads <s> → writes Ich", "reads Ich → writes ▁liebe"]
+        assert "reads <s> → writes Ich" in page.inner_text("#crumbs")
+        assert "reads <s> → writes Ich" in page.inner_text(".value")
+    with opened(browser, bundled_file, place, viewport={"width": 390, "height": 844}) as page:
+        assert page.locator("svg.matrix .labels text").first.text_content() == "<s> → Ich"
+        assert "(reads → writes)" in page.inner_text(".axes")
+
+
+def test_settings_that_the_pages_search_leaves_out_are_named_where_it_is_shown(browser, tmp_path):
+    translator = Translator.load()
+    translator.config = replace(translator.config, no_repeat_ngram=2, repetition_penalty=1.2)
+    path = tmp_path / "settings.html"
+    walk(translator, [TEXT]).to_page(path)
+    named = "repetition_penalty = 1.2, no_repeat_ngram = 2"
+    with opened(browser, path, "#beam") as page:
+        living(page)
+        page.wait_for_selector("svg.tree")
+        assert named in page.inner_text("#view .ignored")
+        assert page.locator("#edits .ignored").count() == 0, "the recorded translation has them"
+        page.fill("#text", OTHER)
+        until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
+        assert named in page.inner_text("#edits .ignored")
 
 
 def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
@@ -206,6 +278,49 @@ def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
             with page.expect_download() as started:
                 page.click(f".exports >> text={kind}")
             assert Path(started.value.path()).stat().st_size > 1000
+
+
+def test_every_picture_can_be_saved(browser, bundled, bundled_file):
+    with opened(browser, bundled_file) as page:
+        living(page)
+        saved(page, ".figure-column", "SVG", "6 × 8,000")
+        saved(page, "#view", "SVG", "Ich → ▁liebe")
+        page.evaluate("location.hash = 'next'")
+        page.wait_for_selector("#view .levers")
+        saved(page, "#view", "SVG", "Ich")
+        text = saved(page, "#view", "CSV", "id,token,logit,probability,with_levers")
+        probability = float(text.splitlines()[1].split(",")[3])
+        assert torch.tensor(probability) == bundled["output_projection.probabilities"].value[0, 0].max()
+        page.evaluate("location.hash = 'beam'")
+        page.wait_for_selector("svg.tree")
+        saved(page, "#view", "SVG", "step 1")
+        assert saved(page, "#view", "CSV", "node,parent,step").count("\n") > 20
+        for place in (".figure-column", "#view"):
+            with page.expect_download() as started:
+                page.click(f"{place} .exports >> text=PNG")
+            assert Path(started.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+def saved(page, place: str, kind: str, holds: str) -> str:
+    with page.expect_download() as started:
+        page.click(f"{place} .exports >> text={kind}")
+    text = Path(started.value.path()).read_text(encoding="utf-8")
+    assert holds in text
+    return text
+
+
+def test_an_address_is_found_by_a_part_of_it_and_a_wrong_one_is_named(browser, bundled_file):
+    with opened(browser, bundled_file) as page:
+        for typed, found in (
+            ("encoder.memory", "encoder.memory"),
+            ("cross_attention.scores", "decoder.layers.0.cross_attention.scores"),
+            ("encoder.layers.1[heads=2]", "encoder.layers.1"),
+            ("no.such.step", "no.such.step"),
+        ):
+            page.fill("input[type=search]", typed)
+            page.press("input[type=search]", "Enter")
+            until(page, f"window.glassformer.place.address === '{found}'")
+        assert "No step has the address no.such.step" in page.inner_text("#view")
 
 
 def test_a_typed_sentence_is_translated_and_traced_as_in_pytorch(browser, bundled, bundled_file):

@@ -6,7 +6,7 @@ import { distributionView } from "./distribution.js";
 import { element } from "./element.js";
 import { matrixView, numberTable, thumbnail } from "./matrix.js";
 import { numberView } from "./number.js";
-import { exportCsv, exportPng, exportSvg, layout, matrixSize, meanMatrix, sizeAlong, tapMatrix } from "./picture.js";
+import { csvText, exportButtons, layout, matrixSize, meanMatrix, sizeAlong, tapMatrix } from "./picture.js";
 import { recordCommand } from "./record.js";
 import { exactNumber } from "./scale.js";
 
@@ -39,7 +39,8 @@ function architectureView(app) {
     element("p.lead", {}, "Point at a word to see what it touches; click any box or cell to see what is inside, down to the sum that made a single number."),
     element("div.pair", {},
       element("div", {}, element("h2", {}, "Where each word looks in the source"), alignment ?? element("p.left-out", {}, "Cross-attention was left out of this page."),
-        element("p.note", {}, `Cross-attention of decoder layer ${layer + 1}, mean of its heads. Each row sums to 1.`)),
+        element("p.note", {}, `Cross-attention of decoder layer ${layer + 1}, mean of its heads. Each row sums to 1.`),
+        mean ? exportButtons(`${address}.mean`, () => alignment?.querySelector("svg.matrix") ?? null, () => csvText(mean, exactNumber)) : null),
       element("div", {}, element("h2", {}, `Next token, step ${app.step + 1} of ${sentence.tgt_out_tokens.length}`), distributionView(app, { most: 8, levers: false }), element("p", {}, element("a", { href: "#next" }, "Temperature, top-k, top-p"), app.panels.why ? [" · ", element("a", { href: "#why" }, "Why this word?"), " · ", element("a", { href: "#beam" }, "Beam search")] : null))),
     element("h2", {}, "All heads at a glance"), headsOverview(app, false));
 }
@@ -152,13 +153,11 @@ function tapView(app, tap, address, cells) {
   const figure = matrixView(matrix, { width: app.width, selected, onpick: (r, c) => app.go(writePlace(address, matrix.cells(r, c))) });
   const file = `${address}${many ? `.${many}-${chosen}` : ""}`;
   return element("section.view", {}, element("h2", {}, title, many === "heads" ? element("span.of", {}, ` head ${chosen + 1} of ${sizeAlong(tap, many)}`) : null),
-    many ? element("div.multiples", {}, headButtons(app, address, 72, chosen)) : null,
+    many ? element("div.multiples", {}, headButtons(app, address, Math.min(72, Math.max(61, app.width / 4 - 22)), chosen)) : null,
     matrix.rows < sizeAlong(tap, row) ? element("p.note", {}, `Rows ${matrix.first} to ${matrix.first + matrix.rows - 1} of ${sizeAlong(tap, row)}.`) : null,
     figure, maskLever(app, address),
     picked ? numberView(app, address, Object.fromEntries(Object.entries(cells).filter(([axis]) => tap.axes.includes(axis)))) : element("p.note.hint", {}, `${matrix.rows * matrix.columns === 1 ? "Click it" : "Click a cell, or move with the arrow keys and press Enter,"} to see the sum that made the number.`),
-    element("div.exports", {}, element("button", { type: "button", onclick: () => exportSvg(/** @type {Element} */ (figure.querySelector("svg.matrix")), file) }, "SVG"),
-      element("button", { type: "button", onclick: () => exportPng(/** @type {Element} */ (figure.querySelector("svg.matrix")), file) }, "PNG"),
-      element("button", { type: "button", onclick: () => exportCsv(matrix, file, exactNumber) }, "CSV")),
+    exportButtons(file, () => figure.querySelector("svg.matrix"), () => csvText(matrix, exactNumber)),
     numberTable(matrix));
 }
 

@@ -18,7 +18,7 @@ const AT_ONCE_MS = 12, AT_A_TIME_MS = 8, ANOTHER_DRAW_MS = 200;
 /** Pictures that are painted when they come near the screen, a few at a time. @type {WeakMap<Element, () => void>} */
 const unpainted = new WeakMap();
 /** @type {Element[]} */
-let queue = [];
+const queue = [];
 let drawStart = 0, spent = 0;
 
 const watcher = new IntersectionObserver((entries) => {
@@ -102,7 +102,7 @@ export function matrixView(matrix, { width, selected, onpick }) {
   const brief = width <= ROOM_FOR_WORDS && rowLabels.some((label) => READS_AND_WRITES.test(label));
   const shownLabels = rowLabels.map((label) => (brief ? cut(label.replace(READS_AND_WRITES, "$1 → $2"), 20) : cut(label, 32)));
   const columnLabels = Array.from({ length: matrix.columns }, (_, column) => printable(matrix.columnLabel(column)));
-  const left = labelWidth(shownLabels, 226), named = matrix.columnToken?.(0) != null;
+  const left = labelWidth(shownLabels, 226), named = (matrix.columnToken?.(0) ?? null) !== null;
   const top = named ? Math.min(110, 12 + 6 * Math.max(1, ...columnLabels.map((label) => [...label].length))) : 24;
   const room = Math.max(160, width - left - 12);
   const cellWidth = Math.min(64, room / matrix.columns), cellHeight = Math.min(34, Math.max(matrix.rows > 60 ? 8 : 18, Math.min(cellWidth, 34)));
@@ -178,11 +178,11 @@ function labels(matrix, rows, columns, { left, top, cellWidth, cellHeight, named
     if (token) group.append(svg("rect.band", { "data-token": token, x: left, y: top + row * cellHeight, width: cellWidth * matrix.columns, height: cellHeight }));
     if (row % everyRow === 0) group.append(svg("text", { x: left - 8, y: top + (row + 0.5) * cellHeight + 4, "text-anchor": "end", "data-token": token }, label));
   });
+  const turned = named && columns.some((label, column) => column % everyColumn === 0 && cellWidth < 7 * Math.min([...label].length, 9));
   columns.forEach((label, column) => {
     const token = matrix.columnToken?.(column) ?? null, x = left + (column + 0.5) * cellWidth;
     if (token) group.append(svg("rect.band", { "data-token": token, x: left + column * cellWidth, y: top, width: cellWidth, height: cellHeight * matrix.rows }));
     if (column % everyColumn) return;
-    const turned = named && cellWidth < 7 * Math.min([...label].length, 9);
     group.append(svg("text", turned
       ? { x: 0, y: 0, transform: `translate(${x + 4} ${top - 7}) rotate(-50)`, "data-token": token }
       : { x, y: top - 8, "text-anchor": "middle", "data-token": token }, cut(label, 16)));
@@ -240,7 +240,7 @@ export function legend(scale) {
   const low = scale.kind === "share" ? 0 : -scale.most;
   const steps = Array.from({ length: 24 }, (_, at) => css(scale.colour(low + ((scale.most - low) * at) / 23)));
   return element("span.legend", {}, shortNumber(low),
-    svg("svg", { width: 96, height: 10, viewBox: "0 0 96 10", "aria-hidden": "true" }, steps.map((fill, at) => svg("rect", { x: 4 * at, width: 4.2, height: 10, fill }))), shortNumber(scale.most));
+    svg("svg", { width: 96, height: 10, viewBox: "0 0 96 10", "aria-hidden": "true" }, steps.map((fill, at) => svg("rect", { x: 4 * at, width: 4.2, height: 10, fill }))), Number.isInteger(scale.most) ? scale.most : shortNumber(scale.most));
 }
 
 /** The numbers themselves, made when they are needed. @param {Matrix} matrix */

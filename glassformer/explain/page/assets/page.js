@@ -7,6 +7,7 @@ import { explanationOf } from "./explanation.js";
 import { figureChips, figureOne } from "./figure.js";
 import { viewOf } from "./ladder.js";
 import { Living } from "./living.js";
+import { exportButtons } from "./picture.js";
 import { originOf } from "./origin.js";
 import { readEmbedded } from "./record.js";
 import { sentenceBand } from "./sentence.js";
@@ -97,10 +98,17 @@ function follow(app) {
   app.step = Math.max(0, Math.min(app.step, app.record.sentence.tgt_out_tokens.length - 1));
 }
 
+/** An address as it is, or the first that contains what was typed. @param {App} app @param {string} text */
+function findAddress(app, text) {
+  const address = text.replace(/\[.*/s, ""), all = [...app.record.taps.keys()];
+  const known = app.record.at(address) || all.some((one) => one === address || one.startsWith(`${address}.`));
+  return known ? text : all.find((one) => one.includes(address)) ?? text;
+}
+
 /** @param {App} app */
 function frame(app) {
   const run = app.about.run ? `run: ${app.about.run}` : "";
-  const search = /** @type {HTMLInputElement} */ (element("input", { type: "search", list: "addresses", placeholder: "find an address", "aria-label": "Find an address", onchange: (/** @type {any} */ event) => { if (app.record.has(event.target.value.replace(/\[.*/, ""))) app.go(event.target.value); } }));
+  const search = /** @type {HTMLInputElement} */ (element("input", { type: "search", list: "addresses", placeholder: "find an address", "aria-label": "Find an address", onchange: (/** @type {any} */ event) => { if (event.target.value.trim()) app.go(findAddress(app, event.target.value.trim())); } }));
   const theme = element("button.theme", { type: "button", "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) }, "◐");
   const tour = element("button.tour-start", { type: "button", onclick: () => goTour(app, 1) }, "Tour");
   const sentences = app.records.length > 1 ? element("select", { "aria-label": "Sentence", onchange: (/** @type {any} */ event) => app.set({ sentence: Number(event.target.value), step: 0 }) }, app.records.map((/** @type {any} */ record, /** @type {number} */ at) => element("option", { value: at }, record.sentence.source.slice(0, 60)))) : null;
@@ -123,7 +131,7 @@ function draw(app) {
   if (app.place.address === "") app.width = innerWidth > 1180 ? (app.width - 24) * 0.56 : app.width;
   put(app, "band", sentenceBand(app));
   const options = { config: app.config, record: app.record, layers: app.layers, place: app.place.address, step: app.step, go: app.go, onlayer: (/** @type {"encoder" | "decoder"} */ stack, /** @type {number} */ layer) => app.go(`${stack}.layers.${layer}`) };
-  put(app, "figure", figureOne(options), figureChips(app.place.address, app.layers, app.go));
+  put(app, "figure", figureOne(options), figureChips(app.place.address, app.layers, app.go), exportButtons("figure-1", () => app.root.querySelector("svg.figure")));
   const held = app.root.querySelector("#view svg.matrix:focus"), address = held ? app.drawn : null;
   put(app, "view", viewOf(app));
   if (held && address === app.place.address) holdFocus(app, /** @type {SVGElement} */ (held));

@@ -96,6 +96,10 @@ function save(blob, name) {
 
 /** A picture's markup that stands alone: styles written into it. @param {Element} picture */
 export function svgText(picture) {
+  if (!picture.isConnected) { // made for the file, with its styles in it
+    picture.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    return new XMLSerializer().serializeToString(picture);
+  }
   const copy = /** @type {SVGElement} */ (picture.cloneNode(true));
   copy.querySelectorAll(".cursor, .band").forEach((one) => one.remove());
   const from = [picture, ...picture.querySelectorAll("*")].filter((one) => !one.matches(".cursor, .band"));
@@ -108,6 +112,14 @@ export function svgText(picture) {
   return new XMLSerializer().serializeToString(copy);
 }
 
+/** Buttons that save a picture, which `picture` finds when it is asked for, and a table as CSV where there is one.
+ * @param {string} name of the files @param {() => Element | null} picture @param {(() => string) | null} [csv] */
+export function exportButtons(name, picture, csv = null) {
+  const saved = (/** @type {(shown: Element, name: string) => void} */ write) => () => { const shown = picture(); if (shown) write(shown, name); };
+  return element("div.exports", {}, element("button", { type: "button", onclick: saved(exportSvg) }, "SVG"), element("button", { type: "button", onclick: saved(exportPng) }, "PNG"),
+    csv ? element("button", { type: "button", onclick: () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), `${name}.csv`) }, "CSV") : null);
+}
+
 /** @param {Element} picture @param {string} name */
 export function exportSvg(picture, name) {
   save(new Blob([svgText(picture)], { type: "image/svg+xml" }), `${name}.svg`);
@@ -115,7 +127,8 @@ export function exportSvg(picture, name) {
 
 /** @param {Element} picture @param {string} name */
 export async function exportPng(picture, name) {
-  const image = new Image(), box = picture.getBoundingClientRect();
+  const image = new Image(), shown = picture.getBoundingClientRect();
+  const box = shown.width ? shown : { width: Number(picture.getAttribute("width")), height: Number(picture.getAttribute("height")) };
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(picture))}`;
   await image.decode();
   const canvas = document.createElement("canvas");
@@ -128,10 +141,12 @@ export async function exportPng(picture, name) {
   canvas.toBlob((blob) => blob && save(blob, `${name}.png`));
 }
 
+/** A text as a cell of CSV that no spreadsheet takes for a formula. @param {string} text */
+export const quote = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+
 /** A matrix as CSV: a head row of column labels, a label before each row, numbers that are exactly the float32.
  * @param {import("./matrix.js").Matrix} matrix @param {(value: number) => string} number */
 export function csvText(matrix, number) {
-  const quote = (/** @type {string} */ text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
   const lines = [["", ...Array.from({ length: matrix.columns }, (_, column) => quote(matrix.columnLabel(column)))].join(",")];
   for (let row = 0; row < matrix.rows; row += 1) {
     const values = Array.from({ length: matrix.columns }, (_, column) => number(matrix.value(row, column)));
@@ -139,9 +154,3 @@ export function csvText(matrix, number) {
   }
   return `${lines.join("\n")}\n`;
 }
-
-/** @param {import("./matrix.js").Matrix} matrix @param {string} name @param {(value: number) => string} number */
-export function exportCsv(matrix, name, number) {
-  save(new Blob([csvText(matrix, number)], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
-}
-

@@ -30,7 +30,7 @@ export function sentenceBand(app) {
   const rows = element("div.rows", {}, element("div.row", {}, element("span.side", {}, "source"), src), lines, element("div.row", {}, element("span.side", {}, sentence.forced ? "forced target" : "translation"), tgt));
   const where = shown ? `Lines: cross-attention of decoder layer ${shown.layer + 1}, ${shown.head === null ? "mean of heads" : `head ${shown.head + 1}`}` : "This page holds no cross-attention weights.";
   const band = element("div.sentence", {}, stepSlider(app), element("div.scroll", { tabindex: 0, role: "region", "aria-label": "Tokens" }, rows), element("p.note", {}, where,
-    shown ? element("a", { href: `#decoder.layers.${shown.layer}.cross_attention.weights` }, " open them") : null));
+    shown ? [" · ", element("a", { href: `#decoder.layers.${shown.layer}.cross_attention.weights` }, "open them")] : null));
   if (shown) {
     const draw = () => drawLines(lines, rows, src, tgt, shown.value, app.step);
     requestAnimationFrame(draw);
