@@ -78,9 +78,8 @@ class Rounds(PlainDisplay):
     def on_validation(self, validation: Validation, *, best: bool) -> None:
         """Print how many dates of the validation text are right, and the sample translations."""
         scores = validation.scores
-        super().log(
-            f"\nAfter {validation.update} updates {scores.exact_match:.0f} % of {scores.sentences} other dates:"
-        )
+        right = f"{scores.exact_match:.0f} % of {scores.sentences} other dates are right:"
+        super().log(f"\nAfter {validation.update} updates {right}")
         for line in [*sample_lines(validation, width=self._console.width), ""]:
             super().log(line)
 
