@@ -62,7 +62,7 @@ export function distributionView(app, { most, levers = true }) {
     element("p.prefix", {}, "After ", element("bdi", {}, printable(so_far)), `, the model gives its ${app.config.tgt_vocab.toLocaleString("en")} tokens these shares:`),
     levers ? leverRow(app) : null, bars,
     levers ? exportButtons(`next-token-${app.step + 1}`, () => barPicture(app, shown, top), () => csv(app, found.entries)) : null,
-    found.cut ? element("p.note", {}, `Only the ${found.entries.length} most probable tokens are in this page; the rest have ${percent(found.rest)} together. `, element("code.record", {}, recordCommand(app.about, app.record.sentence, "output_projection.*")), " records all.") : null);
+    found.cut ? element("p.note", {}, `Only the ${found.entries.length} most probable tokens are in this page; the rest have ${percent(found.rest)} together.`, levers ? [" This records all: ", element("code.record", {}, recordCommand(app.about, app.record.sentence, "output_projection.*"))] : null) : null);
 }
 
 /** The bars as one picture. @param {import("./page.js").App} app @param {Entry[]} entries @param {number} top */

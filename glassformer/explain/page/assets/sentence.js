@@ -73,11 +73,12 @@ function drawLines(lines, rows, src, tgt, value, step) {
   lines.replaceChildren();
   const middle = (/** @type {HTMLElement} */ one) => { const own = one.getBoundingClientRect(); return own.left - box.left + own.width / 2; };
   const xs = src.map(middle), xt = tgt.map(middle), many = src.length * tgt.length > 1600;
+  const least = src.length > 12 ? Math.max(0.04, 1.5 / src.length) : 0.04; // a head that looks at all alike has no line
   tgt.forEach((_, query) => {
     if (many && query !== step) return;
     src.forEach((__, key) => {
       const weight = value(query, key);
-      if (weight < 0.04) return;
+      if (weight < least) return;
       lines.append(svg("path", {
         d: `M ${xs[key]} 1 C ${xs[key]} ${height / 2}, ${xt[query]} ${height / 2}, ${xt[query]} ${height - 1}`, class: query === step ? "line chosen" : "line", "data-token": `tgt:${query}`,
         style: { "stroke-width": `${0.6 + 3.4 * weight}`, opacity: `${query === step ? 0.25 + 0.75 * weight : 0.1 + 0.5 * weight}` },
