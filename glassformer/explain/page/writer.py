@@ -41,9 +41,10 @@ def page_html(
     nothing for the bundled one; with None the page tells how to record in Python. ``most`` limits the numbers.
     """
     block = Block(most)
-    record = {**record_mapping(walk, block), "run": run, "run_option": run_option}
+    still = _still(translator)
+    record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
     scripts = [_json_script("record", record), _script("values", "application/base64", compress(block.to_bytes()))]
-    if translator is not None and count_parameters(translator.model) <= MOST_PARAMETERS:
+    if translator is not None and not still:
         living = pack_model(translator.model, translator.src_tokenizer, translator.tgt_tokenizer, translator.config)
         scripts.append(_json_script("living", {**living, "weights": compress(living["weights"])}))
         scripts.append(_script("worker-source", "text/plain", escape_script(_worker_source())))
@@ -54,6 +55,16 @@ def page_html(
         scripts="\n".join(scripts),
         start=_START,
     )
+
+
+def _still(translator: Translator | None) -> str:
+    """Why the page does not compute, in words; empty if it does."""
+    if translator is None:
+        return "The recorded pass. walk.frame() shows the page that computes."
+    parameters = count_parameters(translator.model)
+    if parameters <= MOST_PARAMETERS:
+        return ""
+    return f"The recorded pass: the model has {parameters / 1e6:.0f} million parameters, too many to compute here."
 
 
 def compress(numbers: bytes) -> str:

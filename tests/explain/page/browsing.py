@@ -14,10 +14,14 @@ SIZE = {"width": 1280, "height": 800}
 
 @contextmanager
 def opened(
-    browser: Browser, path: Path, place: str = "", *, wait: str = "#view .view", **options: Any
+    browser: Browser, path: Path, place: str = "", *, wait: str = "#view .view", script: str = "", **options: Any
 ) -> Iterator[Page]:
-    """The page at a place, once ``wait`` is there; it fails when anything is logged, thrown or fetched."""
+    """The page at a place, once ``wait`` is there; it fails when anything is logged, thrown or fetched.
+
+    ``script`` runs before those of the page.
+    """
     context = browser.new_context(offline=True, **{"viewport": SIZE, **options})
+    context.add_init_script(script)
     page, troubles = context.new_page(), []
     page.set_default_timeout(60_000)
     page.on("console", lambda message: troubles.append(message.text))

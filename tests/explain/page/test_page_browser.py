@@ -132,6 +132,29 @@ def test_nothing_is_wider_than_the_screen(browser, bundled_file, width, height):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+SHIFTS = """window.shifts = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((one) => { window.shifts += one.value; }))
+    .observe({type: 'layout-shift', buffered: true});"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_nothing_shifts_while_the_model_wakes(browser, bundled_file, width, height):
+    place = "#decoder.layers.1.cross_attention.weights[heads=1]"
+    with opened(browser, bundled_file, place, script=SHIFTS, viewport={"width": width, "height": height}) as page:
+        before = page.evaluate("document.querySelector('#view svg.matrix').getBoundingClientRect().top + scrollY")
+        chips = page.evaluate(
+            "[...document.querySelectorAll('.chip')].map((one) => one.getBoundingClientRect().left)"
+        )
+        living(page)
+        until(page, "document.querySelector('button.eye') && document.querySelector('button.switch')")
+        page.wait_for_timeout(300)
+        assert page.evaluate("window.shifts") == 0
+        after = page.evaluate("document.querySelector('#view svg.matrix').getBoundingClientRect().top + scrollY")
+        assert abs(after - before) < 1
+        now = page.evaluate("[...document.querySelectorAll('.chip')].map((one) => one.getBoundingClientRect().left)")
+        assert now == pytest.approx(chips, abs=1)
+
+
 def test_the_keyboard_alone_goes_from_a_matrix_to_a_number_and_up_again(browser, bundled, bundled_file):
     with opened(browser, bundled_file, "#decoder.layers.1.cross_attention.weights[heads=1]") as page:
         page.focus("svg.matrix")

@@ -78,6 +78,7 @@ def test_it_is_small_enough_and_every_step_of_one_sentence_is_exact(large):
 def test_what_is_left_out_says_so_where_it_would_stand(browser, large):
     walked, path = large
     with opened(browser, path, "#encoder.layers.0.feed_forward.inner&sentence=3") as page:
+        assert "million parameters, too many to compute here" in page.inner_text("#typing")
         assert "left out" in page.inner_text("#view .left-out")
         command = page.inner_text("#view code.record")
         assert command.startswith(f"glassformer trace '{walked.sentences.sources[3]}' --tgt ")

@@ -87,7 +87,8 @@ const silenced = (address) => `${moduleOf(address)}.heads`;
 
 /** @param {import("./page.js").App} app @param {string} address @param {number} head @param {boolean} silent */
 function headSwitch(app, address, head, silent) {
-  if (!app.living?.ready || !/_attention$/.test(moduleOf(address))) return null;
+  if (!app.carriesModel || app.living?.trouble || !/_attention$/.test(moduleOf(address))) return null;
+  if (!app.living?.ready) return element("span.switch.unseen", { "aria-hidden": "true" }, "on");
   return element("button.switch", {
     type: "button", role: "switch", "aria-checked": silent ? "false" : "true", "aria-label": `head ${head + 1} speaks`, title: silent ? "Let this head speak again" : "Silence this head",
     onclick: () => app.toggleEdit({ address: silenced(address), index: { heads: head }, operation: "zero" }),

@@ -33,6 +33,7 @@ function createApp({ about, records }, root) {
     /** @type {import("./record.js").PassRecord} */ record: records[0],
     /** @type {import("./record.js").PassRecord | null} */ before: null,
     /** @type {any} */ living: null,
+    /** Whether the page carries a model, which wakes after the first paint. */ carriesModel: document.getElementById("living") !== null,
     /** The address that the view shows. */ drawn: "",
     /** @type {Map<string, {shape: number[], data: Float32Array}> | null} */ get weights() { return app.living?.ready ? app.living.weights() : null; },
     /** @type {Map<string, string[]> | null} */ consumers: null,
@@ -113,7 +114,7 @@ function frame(app) {
   const tour = element("button.tour-start", { type: "button", onclick: () => goTour(app, 1) }, "Tour");
   const sentences = app.records.length > 1 ? element("select", { "aria-label": "Sentence", onchange: (/** @type {any} */ event) => app.set({ sentence: Number(event.target.value), step: 0 }) }, app.records.map((/** @type {any} */ record, /** @type {number} */ at) => element("option", { value: at }, record.sentence.source.slice(0, 60)))) : null;
   app.root.replaceChildren(
-    element("header.top", {}, element("h1", {}, element("a", { href: "#" }, "glassformer")), sentences, element("div#typing.typing"), element("span.run", {}, run), search, tour, theme),
+    element("header.top", {}, element("h1", {}, element("a", { href: "#" }, "glassformer")), sentences, element(`div#typing.typing${app.carriesModel ? ".waits" : ""}`, {}, app.about.still ? element("p.still", {}, app.about.still) : null), element("span.run", {}, run), search, tour, theme),
     element("section#band.band", { "aria-label": "Sentence and translation" }), element("div#edits.edits", { "aria-live": "polite" }), element("div#tour", { "aria-live": "polite" }),
     element("main.middle", {}, element("div#figure.figure-column"), element("div#view.view-column", { tabindex: -1 }), element("aside#about.about-column", { "aria-label": "What it is" })),
     element("footer.bottom", {}, element("nav#crumbs", { "aria-label": "Where am I" })),

@@ -54,7 +54,10 @@ function stepSlider(app) {
 function sourceToken(app, text, at) {
   const hidden = app.edits.some((edit) => edit.address === "src_mask" && edit.index?.src === at);
   const word = element(`span.chip.src${hidden ? ".hidden" : ""}`, { "data-token": `src:${at}` }, token(text));
-  if (!app.living?.ready) return word;
+  if (!app.living?.ready) {
+    if (app.carriesModel && !app.living?.trouble) word.append(element("span.eye.unseen", { "aria-hidden": "true" }, "●"));
+    return word;
+  }
   word.append(element("button.eye", {
     type: "button", "aria-pressed": hidden ? "true" : "false", "aria-label": `${hidden ? "show" : "hide"} source token ${text}`, title: hidden ? "Show it again" : "Hide this token from every query",
     onclick: () => app.toggleEdit({ address: "src_mask", index: { src: at }, operation: "zero" }),
