@@ -15,7 +15,7 @@ $(BIN)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(BIN)/.ready  ## set up, translate, train on dates for two minutes, look inside
+demo: $(BIN)/.ready  ## set up, translate, look inside, train on dates: three minutes
 	$(BIN)/glassformer demo
 
 test: $(BIN)/.ready  ## set up and run the tests
@@ -24,8 +24,9 @@ test: $(BIN)/.ready  ## set up and run the tests
 slow: $(BIN)/.ready  ## the tests that train
 	$(BIN)/pytest -m "slow and not browser" --numprocesses auto
 
-types:  ## the types of the page's JavaScript, by TypeScript from npm
+types:  ## the types of the page's JavaScript, by TypeScript, and its mistakes, by ESLint, from npm
 	npx --yes --package typescript@5 tsc --project tests/explain/page/jsconfig.json
+	npx --yes --package eslint@9 eslint --config tests/explain/page/eslint.config.js glassformer/explain/page/assets
 
 browser: $(BIN)/.ready  ## the tests of the page in a headless Chromium
 	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium

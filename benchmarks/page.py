@@ -3,8 +3,12 @@
     python benchmarks/page.py [--rounds 5] [--json FILE]
 
 The page of the bundled model is opened from disk anew in every round. A living step is measured from the keystroke or
-the click until the page shows what follows. The large page is eight sentences of twenty tokens through an untrained
-model of the paper's base configuration.
+the click until the page shows what follows. The large page is eight sentences of twenty source and twenty target
+tokens through an untrained model of the paper's base configuration.
+
+While a page is scrolled from its top to its end, ``longest_task_ms`` is the processor time of the main thread's
+longest task, which other programs do not change, and ``long_tasks`` counts those that the browser reports as longer
+than 50 ms.
 """
 
 import argparse
@@ -22,10 +26,17 @@ from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.explain import walk
 from glassformer.model import Transformer
+from glassformer.text import Tokenizer
 
 DEFAULT_JSON = Path(__file__).parent / "results" / "page.json"
 SENTENCE, OTHERS = "I love you, too.", ["She reads a book.", "He sleeps.", "Where is my friend?"]
-LONG = "one two three four five six seven eight nine ten"
+WORDS = "the house is near a river and we have two dogs with three children who read good books"
+TOKENS = 20
+SCROLLED = ("", "#attention", "#encoder", "#decoder")
+OBSERVE = """() => {
+    window.longTasks = 0;
+    new PerformanceObserver((list) => { window.longTasks += list.getEntries().length; }).observe({type: "longtask"});
+}"""
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 TYPE = """text => new Promise((done) => {
     const app = window.glassformer, start = performance.now();
@@ -45,10 +56,10 @@ STEP = """step => {
 }"""
 
 
-def open_page(browser: Browser, path: Path) -> Page:
+def open_page(browser: Browser, path: Path, place: str = "") -> Page:
     page = browser.new_context(offline=True, viewport={"width": 1280, "height": 800}).new_page()
     page.set_default_timeout(180_000)
-    page.goto(path.as_uri())
+    page.goto(path.as_uri() + place)
     page.wait_for_selector("#view .view")
     return page
 
@@ -64,8 +75,8 @@ def measure_bundled(browser: Browser, path: Path, rounds: int) -> dict[str, Any]
     found: dict[str, list[float]] = {"first_paint_ms": [], "typed_sentence_ms": [], "edit_ms": [], "step_ms": []}
     for _ in range(rounds):
         page = open_page(browser, path)
+        until(page, f"window.glassformer.living?.ready && {PAINT}")
         found["first_paint_ms"].append(page.evaluate(PAINT))
-        until(page, "window.glassformer.living?.ready")
         found["typed_sentence_ms"] += [page.evaluate(TYPE, text) for text in OTHERS]
         found["edit_ms"] += [page.evaluate(EDIT, head) for head in range(3)]
         found["step_ms"] += [page.evaluate(STEP, step) for step in (1, 2, 3, 0)]
@@ -73,12 +84,63 @@ def measure_bundled(browser: Browser, path: Path, rounds: int) -> dict[str, Any]
     return {name: spread(values) for name, values in found.items()}
 
 
+def measure_scrolling(browser: Browser, path: Path, rounds: int) -> dict[str, Any]:
+    longest, counts = [], []
+    for place in SCROLLED:
+        for _ in range(rounds):
+            page = open_page(browser, path, place)
+            page.wait_for_timeout(2_000)  # the model wakes up
+            page.evaluate(OBSERVE)
+            browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+            scroll_through(page)
+            longest.append(max(main_thread_tasks(browser.stop_tracing())))
+            counts.append(page.evaluate("window.longTasks"))
+            page.context.close()
+    return {
+        "longest_task_ms": {"most": max(longest), **spread(longest)},
+        "long_tasks": sum(counts),
+        "scrolls": len(counts),
+    }
+
+
+def scroll_through(page: Page) -> None:
+    page.mouse.move(640, 400)
+    step = max(200, page.evaluate("document.documentElement.scrollHeight") / 12)
+    for _ in range(12):
+        page.mouse.wheel(0, step)
+        page.wait_for_timeout(40)
+    page.wait_for_timeout(200)
+
+
+def main_thread_tasks(trace: bytes) -> list[float]:
+    """The processor time of each task, in ms."""
+    events = json.loads(trace)["traceEvents"]
+    names = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one.get("name") == "thread_name"}
+    main = {thread for thread, name in names.items() if name == "CrRendererMain"}
+    return [
+        one["tdur"] / 1000
+        for one in events
+        if (one["pid"], one["tid"]) in main and one["name"].endswith("RunTask") and "tdur" in one
+    ]
+
+
+def sentence_of(tokenizer: Tokenizer, first: int) -> str:
+    """A text of TOKENS tokens."""
+    words: list[str] = []
+    for at in range(10 * TOKENS):
+        longer = [*words, WORDS.split()[(first + at) % len(WORDS.split())]]
+        words = longer if len(tokenizer.to_ids(" ".join(longer))) <= TOKENS else words
+    assert len(tokenizer.to_ids(" ".join(words))) == TOKENS
+    return " ".join(words)
+
+
 def write_large(path: Path) -> None:
     tokenizer = Translator.load().src_tokenizer
     torch.manual_seed(1)
     config = ModelConfig.base(src_vocab=tokenizer.size, tgt_vocab=tokenizer.size)
     translator = Translator(Transformer(config), tokenizer, tokenizer, DecodeConfig())
-    walk(translator, [f"{LONG} {number}" for number in range(8)], [LONG] * 8).to_page(path)
+    texts = [sentence_of(tokenizer, first) for first in range(8)]
+    walk(translator, texts, texts[::-1]).to_page(path)
 
 
 def main() -> None:
@@ -92,15 +154,20 @@ def main() -> None:
         walk(Translator.load(), [SENTENCE]).to_page(bundled)
         write_large(large)
         results = measure_bundled(browser, bundled, options.rounds)
+        scrolled = [measure_scrolling(browser, path, min(3, options.rounds)) for path in (bundled, large)]
         paints = []
         for _ in range(options.rounds):
             page = open_page(browser, large)
+            until(page, PAINT)
             paints.append(page.evaluate(PAINT))
             page.context.close()
         report = {
             "machine": machine(), "browser": browser.version, "rounds": options.rounds,
-            "bundled": {"size_mb": bundled.stat().st_size / 1e6, **results},
-            "base_8_sentences": {"size_mb": large.stat().st_size / 1e6, "first_paint_ms": spread(paints)},
+            "bundled": {"size_mb": bundled.stat().st_size / 1e6, **results, "scrolling": scrolled[0]},
+            "base_8_sentences": {
+                "size_mb": large.stat().st_size / 1e6, "tokens": [TOKENS, TOKENS], "first_paint_ms": spread(paints),
+                "scrolling": scrolled[1],
+            },
         }  # fmt: skip
         browser.close()
     print(json.dumps(report, indent=1))

@@ -42,12 +42,12 @@ def write() -> None:
 def complaints() -> list[str]:
     """The generated pages that are not what the code says now, and the links that lead nowhere."""
     found = [f"docs/{name}: is not what the code says; run `python docs/generate.py`."
-             for name, make in PAGES.items() if stored(DOCS / name) != make()]  # fmt: skip
+             for name, make in PAGES.items() if read_page(DOCS / name) != make()]  # fmt: skip
     root = DOCS.parent
     return found + dead_links(root, [*map(root.joinpath, LINKED_PAGES), *sorted(DOCS.glob("*.md"))])
 
 
-def stored(path: Path) -> str:
+def read_page(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 

@@ -32,7 +32,7 @@ class ModelConfig(Section):
     d_ff: int = knob(2048, "inner width of the feed-forward network", symbol="d_ff", low=1, high=1_000_000)
     n_encoder_layers: int = knob(6, "encoder layers", symbol="N", low=1, high=1000)
     n_decoder_layers: int = knob(6, "decoder layers", symbol="N", low=1, high=1000)
-    max_length: int = knob(1024, "most positions that a source or a target may have", low=2, high=1_000_000)
+    max_length: int = knob(1024, "the longest source or target, in tokens", low=2, high=1_000_000)
     positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi"] = knob(
         "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, RoPE, or ALiBi"
     )
@@ -190,7 +190,7 @@ class TextConfig(Section):
     joint: bool = knob(True, "one tokenizer for both sides, or one for each")
     tokenizer_pairs: int = knob(
         1_000_000,
-        "most pairs that train a tokenizer, drawn at random from a larger corpus; 0 means all",
+        "at most this many pairs train a tokenizer, drawn at random from a larger corpus; 0 means all",
         low=0,
         high=10**9,
     )
@@ -212,8 +212,8 @@ class TextConfig(Section):
     )
     bpe_dropout: float = knob(
         0.0,
-        "probability of leaving out a merge when training text is cut into tokens, anew in each epoch (Provilkov et "
-        "al. 2020; there 0.1); 0 means one way for all epochs",
+        "probability of leaving out a merge when training text is cut into tokens, again in each epoch (Provilkov et "
+        "al. 2020; there 0.1); 0 means the same tokens in all epochs",
         symbol="p", low=0.0, high=1.0,
     )  # fmt: skip
     workers: int = knob(0, "processes that prepare a large corpus; 0 means one for each core", low=0, high=1024)
@@ -234,7 +234,7 @@ class TrainConfig(Section):
     seed: int = knob(1, "seed of weights, dropout and order", low=0, high=2**63 - 1)
     batch_tokens: int = knob(
         2048,
-        "most cells in one batch: rows times the longer side; paper: about 25,000 tokens a side",
+        "size of a batch, at most: rows times the longer side; paper: about 25,000 tokens a side",
         low=1,
         high=10**8,
     )
@@ -258,7 +258,7 @@ class TrainConfig(Section):
     )  # fmt: skip
     cooldown: float = knob(
         0.25,
-        "share of the training, its last part, over which the rate falls in a straight line to nothing; 0 means "
+        "share of the training, its last part, over which the rate falls linearly to zero; 0 means "
         "none, as in the paper",
         low=0.0, high=0.9,
     )  # fmt: skip
@@ -275,13 +275,13 @@ class TrainConfig(Section):
     )
     mix: float = knob(
         0.0,
-        "share of the training pairs that come from the file of --mix, drawn anew in each epoch; 0 means half",
+        "share of the training pairs that come from the file of --mix, drawn again in each epoch; 0 means half",
         low=0.0, high=0.99,
     )  # fmt: skip
     r_drop: float = knob(
         0.0,
-        "weight of R-Drop (Liang et al. 2021; there 5): each batch passes twice, at twice the cost, and what comes "
-        "out is held together; 0 means one pass",
+        "weight of R-Drop (Liang et al. 2021; there 5): each batch passes twice, at twice the cost, and the two "
+        "outputs are pulled together; 0 means one pass",
         symbol="α", low=0.0, high=100.0,
     )  # fmt: skip
     precision: Literal["float32", "bf16"] = knob(
@@ -315,7 +315,9 @@ class TrainConfig(Section):
         "the learning rate, up to three times",
     )
     log_every: int = knob(50, "updates between two lines of the log", low=1, high=10**9)
-    save_minutes: float = knob(10.0, "most minutes between two saves of the state for resuming", low=0.01, high=1e7)
+    save_minutes: float = knob(
+        10.0, "at most this many minutes between two saves of the state for resuming", low=0.01, high=1e7
+    )
     tensorboard: bool = knob(False, "also write TensorBoard events (pip install 'glassformer[tensorboard]')")
 
     def __post_init__(self) -> None:
@@ -360,9 +362,7 @@ class DecodeConfig(Section):
     n_best: int = knob(
         1, "translations returned for each source, best first; at most beam", low=1, high=1000, acts_in="search"
     )
-    min_length: int = knob(
-        0, "fewest tokens that an output has before its end", low=0, high=1_000_000, acts_in="search"
-    )
+    min_length: int = knob(0, "the least number of tokens in an output", low=0, high=1_000_000, acts_in="search")
     repetition_penalty: float = knob(
         1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
         symbol="θ", low=1.0, high=100.0, acts_in="search",
@@ -382,7 +382,7 @@ class DecodeConfig(Section):
         1, "groups of a diverse beam search; divides beam", symbol="G", low=1, high=1000, acts_in="search"
     )
     diversity: float = knob(
-        0.5, "subtracted for each time that an earlier group chose the token at this step", symbol="λ",
+        0.5, "subtracted from a token's score for each earlier group that chose it at this step", symbol="λ",
         low=0.0, high=100.0, acts_in="search",
     )  # fmt: skip
     max_length_a: float = knob(

@@ -1,7 +1,9 @@
 """The model that ships with the package: its files are complete and small, it works without ``--run``, its card is true."""
 
+import inspect
 import io
 import json
+import os
 import re
 import runpy
 import shutil
@@ -199,6 +201,30 @@ def test_the_demo_shows_the_bundled_model_in_80_columns(translator: Translator) 
     edited = walk_through(translator, plain.sentences, edits=parse_edits([edit[1]], plain, translator))
     moved = sum(one.before[0] != one.after[0] for one in changes(plain, edited, translator.tgt_tokenizer))
     assert f"{moved} of {len(plain.sentences.tgt_out_tokens[0])} next tokens changed" in " ".join(shown.split())
+
+
+def test_the_demo_leaves_time_for_the_rest_of_its_three_minutes() -> None:
+    """A figure of the settings, no measurement: the machine that runs the tests is busy with them."""
+    (command,) = (found for found in app.registered_commands if found.callback and found.callback.__name__ == "demo")
+    assert command.callback is not None
+    assert 60 * inspect.signature(command.callback).parameters["max_minutes"].default <= 90
+
+
+@pytest.mark.slow
+def test_the_demo_shows_the_same_dates_after_each_round_and_wraps_nothing(tmp_path: Path) -> None:
+    """As short as a training with one round can be; its model is poor, which its pictures survive."""
+    done = subprocess.run(
+        [sys.executable, "-m", "glassformer", "demo", "--max-minutes", "1"], cwd=tmp_path, text=True,
+        env={**os.environ, "COLUMNS": "80", "TERM": "dumb"}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line for line in done.stdout.splitlines() if cell_len(line) > 80] == []
+    rounds = re.findall(r"^After \d+ updates .*\n((?:  [✓✗] .*\n)+)", done.stdout, re.M)
+    shown = [re.findall(r"[✓✗] (.*?) -> ", one) for one in rounds]
+    assert len(shown[0]) == 4
+    assert shown.count(shown[0]) == len(shown)
+    assert (tmp_path / "runs" / "demo.html").is_file()
+    assert (tmp_path / "runs" / "demo" / "report.html").is_file()
 
 
 @pytest.fixture(scope="module")

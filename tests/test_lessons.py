@@ -36,7 +36,7 @@ def test_the_pages_show_the_lessons_of_today():
 
 def test_every_slip_that_a_lesson_asserts_is_listed():
     listed = (LEARN / "slips.md").read_text("utf-8")
-    slips = [slip for run in render.recorded().values() for slip in render.slips(run)]
+    slips = [slip for run in render.read_record().values() for slip in render.slips(run)]
     assert len(slips) > 50
     for slip in slips:
         assert render._slip_row(slip) in listed
@@ -95,7 +95,7 @@ def test_a_lesson_runs_as_plain_python_and_asserts_what_its_page_lists(name, tmp
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.partition("\x00")[2])
-    listed = render.recorded()[name]["statements"]
+    listed = render.read_record()[name]["statements"]
     keys = ("where", "claim", "stated", "why")
     assert [[one[key] for key in keys] for one in found["statements"]] == [
         [one[key] for key in keys] for one in listed

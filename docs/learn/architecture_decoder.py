@@ -54,7 +54,7 @@ SETTINGS = [
 ]  # fmt: skip
 
 
-def trained(pairs, *changes):
+def train_on(pairs, *changes):
     """A translator that learned the pairs, all but the last twenty, and its loss per token on those twenty."""
     values = {}
     apply_overrides(values, [*SETTINGS, *changes])
@@ -70,13 +70,13 @@ SENTENCE = "I love cream crackers"
 draw = random.Random(0)
 sentences = {" ".join(draw.sample(WORDS, draw.randint(2, 5))): None for _ in range(4000)}
 echo_pairs = [Pair(text, text) for text in sentences if text != SENTENCE]
-echo, loss = trained(echo_pairs, "train.max_updates=240", "train.warmup=50", "train.peak_rate=0.005")
+echo, loss = train_on(echo_pairs, "train.max_updates=240", "train.warmup=50", "train.peak_rate=0.005")
 print(f"{len(echo_pairs)} sentences, loss on unseen ones {loss:.3f}")
 print(f"{SENTENCE!r} -> {echo.translate([SENTENCE])[0].text!r}")
 
 ANSWERS = {"I love you too": 5, "I feel the same way about you": 3, "thank you": 4, "really": 2}
 answer_pairs = [Pair("I love you", text) for text, count in ANSWERS.items() for _ in range(count)]
-answers, _ = trained(answer_pairs * 10, "train.batch_tokens=2048", "train.bucket=16")
+answers, _ = train_on(answer_pairs * 10, "train.batch_tokens=2048", "train.bucket=16")
 print(f"'I love you' -> {answers.translate(['I love you'])[0].text!r}")
 
 # %% [markdown]
@@ -428,7 +428,7 @@ ALTERNATIVES = [
 narrow = ["model.d_model=32", "model.n_heads=2", "train.max_updates=120", "train.batch_tokens=160", "train.bucket=8"]
 short = [pair for pair in echo_pairs if len(pair.src.split()) <= 4][:1000]
 for setting in ("text.tokenizer=words", *ALTERNATIVES):
-    translator, loss = trained(short, *narrow, setting)
+    translator, loss = train_on(short, *narrow, setting)
     tokens, text = translator.tgt_tokenizer.size, translator.translate([SENTENCE])[0].text
     print(f"{setting:26} {tokens:3} tokens   loss {loss:.2f}   {text}")
     assert loss < 0.7 * math.log(tokens), f"{setting} learned too little"

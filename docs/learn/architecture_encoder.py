@@ -307,7 +307,7 @@ characters = Tokenizer.train("characters", [text for pair in task.train for text
 shape = {"d_model": 48, "n_heads": 4, "d_ff": 96, "dropout": 0.0, "max_length": 64}
 
 
-def padded(rows):
+def pad(rows):
     """Rows of ids as one tensor, padding to the right."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[PAD_ID] * (longest - len(row))] for row in rows])
@@ -323,8 +323,8 @@ def gradient_lengths(order, scale=1.0):
             weight.data *= scale
     src, tgt = ([characters.to_ids(pair[side]) for pair in dates[:32]] for side in (0, 1))
     with torch.enable_grad():
-        logits = model(padded([[*row, EOS_ID] for row in src]), padded([[BOS_ID, *row] for row in tgt]))
-        loss, _, tokens = smoothed_loss(logits, padded([[*row, EOS_ID] for row in tgt]), PAD_ID, 0.0)
+        logits = model(pad([[*row, EOS_ID] for row in src]), pad([[BOS_ID, *row] for row in tgt]))
+        loss, _, tokens = smoothed_loss(logits, pad([[*row, EOS_ID] for row in tgt]), PAD_ID, 0.0)
         (loss / tokens).backward()
     squares = [[weight.grad.square().sum() for weight in layer.parameters()] for layer in model.decoder.layers]
     return [math.sqrt(sum(layer)) for layer in squares]

@@ -451,7 +451,7 @@ plt.close("all")
 # The four pictures follow from the printed scores; the notebook prints the weights of the first. No word looks at a
 # filler. The fillers themselves still ask (the last rows), but nobody will look at what they gather.
 #
-# Why -∞ rather than -10⁹? Here both give the same weights. They part where a row has nothing but padding, say an
+# Why -∞ rather than -10⁹? Here both give the same weights. They differ where a row has nothing but padding, say an
 # empty sentence: -10⁹ everywhere is the same as 0 everywhere, so the padding gets all the weight. Ours gets none.
 
 # %%

@@ -84,8 +84,9 @@ walked.plot("src_embedding.position_vectors")
 # of two sentences that differ in nothing but their order?
 
 # %% tags=["guess"]
+no_positions = {"src_embedding.position_vectors": torch.zeros_like}
 for text in (SENTENCE, "The man saw the dog.", "The dog saw the man."):
-    print(f"{text:21} {translated_with({'src_embedding.position_vectors': torch.zeros_like}, text)}")
+    print(f"{text:21} {translated_with(no_positions, text)}")
 
 # %% [markdown]
 # Our sentence survives, since its words make sense in one order only. The man and the dog do not: without positions
@@ -140,7 +141,8 @@ walked.plot("decoder.layers.1.self_attention.weights")
 
 # %% tags=["guess"]
 batch = walked.sentences.batch
-for name, edits in (("with the mask", {}), ("without it", {"causal_mask": torch.ones_like})):
+no_mask = {"causal_mask": torch.ones_like}  # True = may be looked at
+for name, edits in (("with the mask", {}), ("without it", no_mask)):
     with torch.no_grad(), tracing(model, edits, only=""):
         logits = model(batch.src_ids, batch.tgt_in_ids)
     print(f"{name:14}", translator.tgt_tokenizer.to_tokens(logits[0].argmax(-1).tolist()))
@@ -171,7 +173,8 @@ for head in range(model.config.n_heads):
         heads[:, head] = 0  # the axes are: batch heads query d_v
         return heads
 
-    print(f"without head {head}  {translated_with({'decoder.layers.1.cross_attention.heads': silence})}")
+    without = translated_with({"decoder.layers.1.cross_attention.heads": silence})
+    print(f"without head {head}  {without}")
 
 # %% [markdown]
 # The head that looked ahead to *▁too* was the one that kept *auch* in the sentence. The other three can do each
@@ -189,7 +192,7 @@ shown = torch.stack([logits[0].softmax(-1).max(-1).values for logits in stages.v
 axes.imshow(shown, cmap="Purples", vmin=0, vmax=1.6, aspect="auto")
 for row, logits in enumerate(stages.values()):
     for column, token in enumerate(translator.tgt_tokenizer.to_tokens(logits[0].argmax(-1).tolist())):
-        axes.text(column, row, f"{token}\n{shown[row, column]:.2f}", ha="center", va="center", parse_math=False)
+        axes.text(column, row, f"{token}\n{shown[row, column]:.2f}", ha="center", va="center")
 axes.set_yticks(range(len(stages)), ["what it reads", "after layer 0", "after layer 1"])
 axes.set_xticks([])
 plt.show()
@@ -205,7 +208,8 @@ plt.show()
 
 # %% tags=["guess"]
 for part in ("self_attention", "cross_attention", "feed_forward"):
-    print(f"without {part:16} {translated_with({f'decoder.layers.?.{part}.output': torch.zeros_like})}")
+    without = translated_with({f"decoder.layers.?.{part}.output": torch.zeros_like})
+    print(f"without {part:16} {without}")
 
 # %% [markdown]
 # Without its own words it loses track of what it has said. Without the English words it writes a German sentence of
@@ -219,7 +223,8 @@ for part in ("self_attention", "cross_attention", "feed_forward"):
 # %%
 best = walked["output_projection.probabilities"].value[0, 2].topk(8)
 figure, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
-bars = axes.barh(translator.tgt_tokenizer.to_tokens(best.indices.tolist()), best.values, color="rebeccapurple")
+words = translator.tgt_tokenizer.to_tokens(best.indices.tolist())
+bars = axes.barh(words, best.values, color="rebeccapurple")
 axes.bar_label(bars, fmt="%.3f", padding=3)
 axes.invert_yaxis()
 axes.set_xlim(0, 1)
@@ -230,8 +235,8 @@ plt.show()
 # people are loved nor how well they are known. The word is written, read in turn, and all of this happens again
 # until `</s>` is the likeliest.
 #
-# **Guess before you look: the next token.** We write the first word ourselves and the model has to go on from
-# there. How does it finish *Auch ...*, *Ich habe ...* and *Ich mag ...*?
+# **Guess before you look: the next token.** We write the first word ourselves and the model has to continue. How
+# does it finish *Auch ...*, *Ich habe ...* and *Ich mag ...*?
 
 # %% tags=["guess"]
 starts = ["Auch", "Ich habe", "Ich mag"]
@@ -260,5 +265,5 @@ print(translator.tgt_tokenizer.to_text(ids[1:-1]))
 # - `glassformer explore "I love you, too." --open` opens this sentence in a browser: every number, with
 #   the sum that made it.
 # - [Every step](../../steps.md) has its equation and its section in the paper.
-# - [Interpretability](../../interpretability.md) goes on with patching, attribution and gradients.
+# - [Interpretability](../../interpretability.md) continues with patching, attribution and gradients.
 # - [The other lessons](../index.md) check five well-known texts on the Transformer and the paper, number by number.

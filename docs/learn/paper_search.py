@@ -105,7 +105,7 @@ def all_scores(model: Transformer, alpha: float) -> list[tuple[float, list[int]]
 
 
 @torch.no_grad()
-def searched(model: Transformer, beam: int, alpha: float) -> tuple[float, list[int], bool]:
+def find_best(model: Transformer, beam: int, alpha: float) -> tuple[float, list[int], bool]:
     """What the search takes for the best: score, ids, and whether it was cut short by the limit."""
     options = DecodeConfig(beam=beam, length_penalty=alpha)
     best = beam_search(DecoderSteps.of(model, source, options), [LONGEST], options)[0][0]
@@ -118,9 +118,9 @@ for score, ids in all_scores(model, 0.6)[:4]:
     print(f"  {score:8.4f}  {ids}")
 print("found by beam search")
 for beam in (1, 2, 4, 8, 1_000):
-    score, ids, cut = searched(model, beam, 0.6)
+    score, ids, cut = find_best(model, beam, 0.6)
     print(f"  {score:8.4f}  {ids}  beam {beam}{'  (cut at the limit, did not end)' if cut else ''}")
-assert searched(model, 1_000, 0.6)[1] == all_scores(model, 0.6)[0][1]
+assert find_best(model, 1_000, 0.6)[1] == all_scores(model, 0.6)[0][1]
 
 # %% [markdown]
 # A beam of a thousand keeps everything alive and must find the best. A narrow one may lose it: it drops a beginning
@@ -133,7 +133,7 @@ for seed in SEEDS:
     model = random_model(seed)
     best = all_scores(model, 0.6)[0][1]
     for beam in BEAMS:
-        hits[beam] += searched(model, beam, 0.6)[1] == best
+        hits[beam] += find_best(model, beam, 0.6)[1] == best
 fig, axes = plt.subplots(figsize=(7, 2.8))
 axes.bar([str(beam) for beam in BEAMS], [100 * found / len(SEEDS) for found in hits.values()])
 axes.set_xlabel("beam")

@@ -109,7 +109,7 @@ def render(name: str) -> Run:
     ).execute()
     seconds = time.monotonic() - started
     statements = _statements(notebook.cells.pop())
-    notebook.cells = [part for cell in notebook.cells for part in _folded(cell)]
+    notebook.cells = [part for cell in notebook.cells for part in _fold_guess(cell)]
     exporter = MarkdownExporter()
     text, resources = exporter.from_notebook_node(
         notebook, resources={"unique_key": name, "output_files_dir": f"{name}_files"}
@@ -127,7 +127,7 @@ def _machine() -> str:
     )
 
 
-def _folded(cell: Any) -> list[Any]:
+def _fold_guess(cell: Any) -> list[Any]:
     """The cell, and if it is tagged ``guess`` its output in a fold that a reader opens after guessing."""
     import nbformat
 
@@ -219,7 +219,7 @@ def _slip_row(slip: dict[str, str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def recorded() -> dict[str, dict[str, Any]]:
+def read_record() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = json.loads(RECORD.read_text("utf-8")) if RECORD.is_file() else {}
     return {name: found[name] for name in LESSONS if name in found}
 
@@ -234,7 +234,7 @@ def complaints() -> list[str]:
     """Each page that does not show the lesson as it is now."""
     found = [f"docs/learn/pages/{name}.md: is not of this lesson; run `make learn`."
              for name in LESSONS if not _is_current(name)]  # fmt: skip
-    runs = recorded()
+    runs = read_record()
     for file, make in (("index.md", index_page), ("slips.md", slips_page)):
         path = HERE / file
         if not path.is_file() or path.read_text("utf-8") != make(runs):
@@ -273,7 +273,7 @@ def main() -> int:
     unknown = set(given.names) - LESSONS.keys()
     if unknown:
         parser.error(f"no lessons named {', '.join(sorted(unknown))}; there are {', '.join(LESSONS)}")
-    runs = recorded()
+    runs = read_record()
     for name in given.names or LESSONS:
         runs[name] = asdict(render(name))
         write_summaries({name: runs[name] for name in LESSONS if name in runs})

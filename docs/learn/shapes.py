@@ -41,7 +41,7 @@ lesson = Lesson("000", "Shaped Transformer")
 ROUNDING = 0.0051  # of numbers printed with two decimals
 
 
-def rounded(numbers: Tensor) -> list[float]:
+def round_numbers(numbers: Tensor) -> list[float]:
     """Numbers as the text prints them, with two decimals."""
     return [round(number, 2) for number in numbers.tolist()]
 
@@ -255,14 +255,14 @@ def small(**changes: int) -> Transformer:
     return Transformer(ModelConfig(src_vocab=9, tgt_vocab=9, **{**sizes, **changes})).eval()
 
 
-def concatenated(changed: Transformer) -> int:
+def heads_width(changed: Transformer) -> int:
     """How wide the heads are side by side."""
     with tracing(changed, only="encoder.*.heads_merged") as steps:
         changed.encode(torch.tensor([[4, 5, 6]]))
     return steps.steps[0].shape[-1]
 
 
-widths = {"neither": concatenated(small()), **{name: concatenated(small(**{name: 3})) for name in ("d_k", "d_v")}}
+widths = {"neither": heads_width(small()), **{name: heads_width(small(**{name: 3})) for name in ("d_k", "d_v")}}
 print("width of the concatenation, d_model = 16; changed from 8 to 3:", widths)
 lesson.slips(
     f"{WHERE}: d_k",
@@ -276,8 +276,8 @@ x, merged = (trace[address] for address in ("src_embedding.with_positions", f"{p
 lesson.slips(
     f"{WHERE}: d_k",
     "what is added to the residual stream, first numbers",
-    rounded(merged[0, 0, :5]),
-    rounded((trace[f"{place}.self_attention_add_norm.residual"] - x)[0, 0, :5]),
+    round_numbers(merged[0, 0, :5]),
+    round_numbers((trace[f"{place}.self_attention_add_norm.residual"] - x)[0, 0, :5]),
     why="The concatenation is not added without another linear projection: W_O comes between, in the text's 2-1-8.",
     within=0.01,
 )
@@ -546,8 +546,8 @@ for row, token in enumerate(labels_src[0][:5]):
 lesson.slips(
     "1-2",
     "what enters the encoder for 'I'",
-    rounded(TEXT_SUMS[0]),
-    rounded(summed[0, 0, :8]),
+    round_numbers(TEXT_SUMS[0]),
+    round_numbers(summed[0, 0, :8]),
     why="Step 1-1 multiplies the embedding by √512 = 22.63 before the position is added; the sum leaves that out.",
     within=0.01,
 )
@@ -650,8 +650,8 @@ lesson.slips(
 lesson.slips(
     "2-1-5",
     "weights of 'I', if the score of 2-1-4 has its softmax already",
-    rounded(weights.softmax(-1)[0, 0, 0]),
-    rounded(weights[0, 0, 0]),
+    round_numbers(weights.softmax(-1)[0, 0, 0]),
+    round_numbers(weights[0, 0, 0]),
     why="2-1-4 puts softmax into the score and 2-1-5 applies it again; a score is QKᵀ/√d_k, and softmax comes once.",
     within=0.01,
 )

@@ -883,7 +883,7 @@ def least(n, epsilon):
     return -math.log(2 * float(torch.trapezoid((1 - cosines**2) ** ((n - 3) / 2), cosines))) - density
 
 
-def kept(n, epsilon, tries=20_000, block=500):
+def keep_spread_out(n, epsilon, tries=20_000, block=500):
     """Random directions that fit, one after the other."""
     limit, found = math.sin(epsilon), torch.empty(0, n)
     for _ in range(tries // block):
@@ -908,7 +908,7 @@ torch.manual_seed(0)
 measured = {}
 for epsilon in (0.2, 0.3, 0.4, 0.5):
     dimensions = [round(factor / epsilon**2) for factor in (2, 4, 6, 8, 10)]
-    measured[epsilon] = (dimensions, [len(kept(n, epsilon)) for n in dimensions])
+    measured[epsilon] = (dimensions, [len(keep_spread_out(n, epsilon)) for n in dimensions])
     print(f"ε = {epsilon}: N = {dimensions}: {measured[epsilon][1]} directions")
 
 growth = {epsilon: float(np.polyfit(n, np.log(counts), 1)[0]) for epsilon, (n, counts) in measured.items()}

@@ -19,7 +19,7 @@ def commands_page() -> str:
     return page(
         "Commands",
         "`glassformer COMMAND --help` prints this on your terminal, and `glassformer --version` the version."
-        " Settings that are no option of their own are reached with `--set section.key=value`: see "
+        " Settings without an option of their own are set with `--set section.key=value`: see "
         "[settings](settings.md).",
         *(
             command_section(registered.name or registered.callback.__name__, registered.callback)
@@ -68,7 +68,7 @@ def plain_type(hint: Any) -> Any:
 
 def exit_codes() -> Iterator[list[str]]:
     yield ["`0`", "Success. Also if the reader of the output ended first (`| head`)."]
-    yield ["`1`", "`diff`: the two sides part. `trace --verify`: a step or an operation does not follow."]
+    yield ["`1`", "`diff`: the two sides differ. `trace --verify`: a step or an operation does not follow."]
     base = errors.GlassformerError
     classes = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, base)]
     known = sorted((kind for kind in classes if kind is not base), key=lambda kind: kind.exit_code)

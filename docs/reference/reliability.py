@@ -33,7 +33,7 @@ PROMISED = (
 NOT_PROMISED = (
     "That a disk keeps what it has confirmed. A disk that loses synced data can lose a run; it is noticed, not "
     "undone.",
-    "Secrecy or authorship. The sums find accidents: who can write to a run can also seal it anew, and so change "
+    "Secrecy or authorship. The sums find accidents: who can write to a run can also seal it again, and so change "
     "what it translates. Only take models from people whom you trust with your translations.",
     "The section `decode` of `config.json` may be edited by hand; a flipped bit there that leaves a valid option is "
     "such an edit.",
@@ -151,7 +151,7 @@ def reliability_page() -> str:
         "## What it costs",
         *_cost(),
         "## What once went wrong, and its tests",
-        table(["what", "tests"], ((what, ", ".join(map(_named, tests))) for what, tests in HOLES)),
+        table(["what", "tests"], ((what, ", ".join(map(_test_link, tests))) for what, tests in HOLES)),
     )
 
 
@@ -159,7 +159,7 @@ def _points(points: tuple[str, ...]) -> Iterator[str]:
     yield "\n".join(f"- {point}" for point in points)
 
 
-def _named(test: tuple[str, str]) -> str:
+def _test_link(test: tuple[str, str]) -> str:
     """A test by its name, with a link to its file."""
     file, name = test
     if f"def {name}(" not in (ROOT / file).read_text(encoding="utf-8"):

@@ -14,7 +14,6 @@ SYSTEMS = {
     "glassformer ctranslate2 int8": "glassformer, engine ctranslate2, int8",
     "ct2": "CTranslate2", "ct2 int8": "CTranslate2, int8",
 }  # fmt: skip
-SHOWN_OPERATORS = 6
 
 
 def _since(revisions: dict[str, Any]) -> str:
@@ -23,7 +22,7 @@ def _since(revisions: dict[str, Any]) -> str:
     speeds = [row["median"] for row in revisions["ratios"].values()]
     return (
         "These figures are of the decoder before translating ran the modules' own forward pass, and not yet measured "
-        f"again. Beside that one (commit {revisions['commits']['earlier'][:7]}), taking turns with random weights, "
+        f"again. Compared with it (commit {revisions['commits']['earlier'][:7]}), with random weights and in turns, "
         f"today's is {min(speeds):.2f} to {max(speeds):.2f} times as fast in the {len(speeds)} cells of its two "
         "precisions: [the results](../benchmarks/results/decoding_revisions.json) of "
         "`python benchmarks/decoding_revisions.py`. Updates of `glassformer train` (`tiny`, the task `dates`) are "
@@ -63,14 +62,15 @@ def speed_page() -> str:
         "In float32 the same weights give the same outputs, so all systems did the same work. Quantized weights are "
         "another model; its quality is shown in cased BLEU (sacrebleu, 13a).",
         table(["system", *(_title(cell) for cell in cells if "bleu" in cells[cell])], _bleu(cells)),
-        *_profile(decoding),
+        *_profile(json.loads((RESULTS / "decoding_profile.json").read_text("utf-8"))),
         *_start_up(),
         *_students(),
         *_growth(growth),
         "## Measure it again",
-        "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu --profile\n"
+        "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu\n"
         f"python benchmarks/decoding_growth.py --precision {growth['measured'].split(', ')[1]}\n"
-        "python benchmarks/startup.py\npython benchmarks/pareto.py --tatoeba en-de-large.tsv.gz --work DIR\n```",
+        "python benchmarks/decoding_profile.py\npython benchmarks/startup.py\n"
+        "python benchmarks/pareto.py --tatoeba en-de-large.tsv.gz --work DIR\n```",
         "The defaults measure more than is shown here; set rounds, sentences and tuning as above with `--rounds`, "
         "`--sentences`, `--single-sentences` and `--tuning-sentences`.",
         "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers support; DIR has "
@@ -136,26 +136,62 @@ def _bleu(cells: dict[str, Any]) -> Iterator[list[str]]:
         yield [name, *(f"{cell['bleu'][arm]:.2f}" for cell in cells.values() if "bleu" in cell)]
 
 
-def _profile(decoding: dict[str, Any]) -> Iterator[str]:
-    """The time of int8 by operator."""
-    if "profile" not in decoding:
-        return
-    yield "## Where the time goes"
+def _profile(profile: dict[str, Any]) -> Iterator[str]:
+    """The time of int8 by part, and what CTranslate2 takes."""
+    cells = profile["cells"]
+    yield "## Where the time goes in int8"
     yield (
-        "The share of each operator in int8, without the operators that it calls, largest first: "
-        "`linear_with_input_q_dq` is the int8 product, "
-        "`mm` and `addmm` are those in float32, `bmm` is attention."
+        f"`benchmarks/decoding_profile.py` on {_where(profile)}, CTranslate2 {profile['versions']['ctranslate2']}: "
+        "milliseconds of processor time a sentence, of one thread, with random weights and outputs of 16 tokens. "
+        f"Both systems take turns, {profile['turns']} each, while other programs run on the machine; medians, and "
+        "of the ratio the 95 % bootstrap interval. The parts are timed in turns of their own, so that their sum is "
+        "not exactly the whole."
     )
-    rows = []
-    for cell, arms in decoding["profile"].items():
-        operators = arms["glassformer int8"]["operators"]
-        largest = list(operators.items())[:SHOWN_OPERATORS]
-        rows.append([_title(cell), ", ".join(f"{_short(name)} {100 * row['share']:.0f} %" for name, row in largest)])
-    yield table(["cell", "operators"], rows)
+    first = next(iter(cells.values()))["parts"]
+    yield table(["part", *map(_title, cells)], [
+        *([part, *(_part(cell["parts"], part) for cell in cells.values())] for part in first),
+        ["**glassformer, int8**", *(_milliseconds(cell, "glassformer int8") for cell in cells.values())],
+        ["**CTranslate2, int8**", *(_milliseconds(cell, "ct2 int8") for cell in cells.values())],
+        ["CTranslate2's time over glassformer's", *(
+            f"{cell['ratio']['median']:.2f} ({cell['ratio']['low']:.2f} to {cell['ratio']['high']:.2f})"
+            for cell in cells.values()
+        )],
+        ["calls of the int8 kernel", *(f"{cell['parts'][KERNEL]['calls']:.0f}" for cell in cells.values())],
+    ])  # fmt: skip
+    yield (
+        "*Around the kernel* are the operations that find each row's maximum, divide by it and apply scale and bias: "
+        "PyTorch's kernel has one scale for all rows, and we take one a row, so that a translation does not depend "
+        "on the rest of its batch. *Modules* are residuals, the cutting and joining of heads, the cache, embeddings, "
+        "idle taps and the calls themselves; *search* is what is left of a batch: checks, masks, the loop. "
+        f"{_kernel_beside_ctranslate2(cells)}"
+    )
 
 
-def _short(operator: str) -> str:
-    return code(operator.rpartition("::")[2].removesuffix("_qweight_dq_output_fp32"))
+KERNEL = "the int8 kernel"
+
+
+def _kernel_beside_ctranslate2(cells: dict[str, Any]) -> str:
+    """What no change around the kernel can win."""
+    shares = {
+        cell: row["parts"][KERNEL]["ms"] / 1e3 * row["sentences_per_s"]["ct2 int8"]["median"]
+        for cell, row in cells.items()
+    }
+    batches = [share for cell, share in shares.items() if not cell.endswith("single")]
+    singles = [share for cell, share in shares.items() if cell.endswith("single")]
+    return (
+        f"In batches the int8 kernel alone, which is PyTorch's, takes {min(batches):.2f} to {max(batches):.2f} of "
+        f"all the time that CTranslate2 takes, and one by one {min(singles):.2f} to {max(singles):.2f}: there each "
+        "call prepares a product of one row, as each of the many small operations around it prepares its own."
+    )
+
+
+def _part(parts: dict[str, Any], part: str) -> str:
+    total = sum(row["ms"] for row in parts.values())
+    return f"{parts[part]['ms']:.2f} ({100 * parts[part]['ms'] / total:.0f} %)"
+
+
+def _milliseconds(cell: dict[str, Any], arm: str) -> str:
+    return f"{1e3 / cell['sentences_per_s'][arm]['median']:.2f}"
 
 
 def _read(name: str) -> dict[str, Any] | None:

@@ -66,7 +66,7 @@ def steps_page() -> str:
         "`*` stands for the number of the layer, from 0. `src_mask` and `causal_mask` belong to the model itself. "
         "Sections are the paper's unless another work is named.",
         "The last column says how `glassformer trace --verify` checks the step: *independently*, by its equation, "
-        "stated anew in torch's operations and in Python; *repeated*, by the function that the search itself runs; "
+        "stated again in torch's operations and in Python; *repeated*, by the function that the search itself runs; "
         "or *given*, as an input of the pass.",
         "## Axes",
         "Each tap names its axes with these words; the tables below give the symbols. An axis with a size must have "

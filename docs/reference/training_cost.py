@@ -180,7 +180,7 @@ def _end_to_end() -> Iterator[str]:
         f"times as long as glassformer that took. The loss is measured every {every} updates, so the table is no "
         f"more precise than that; rounds: {rounds}."
     )
-    rows = ([f"{row['loss']:g}", *(_reached(row, name) for name in shown)] for row in results["reached"])
+    rows = ([f"{row['loss']:g}", *(_time_to_reach(row, name) for name in shown)] for row in results["reached"])
     yield table(["validation loss below", *(names[name] for name in shown)], rows)
     if all(row[name]["updates"] < results["warmup"] for row in results["reached"] for name in shown):
         yield (
@@ -190,7 +190,7 @@ def _end_to_end() -> Iterator[str]:
     yield "[All results](../benchmarks/results/training_end_to_end.json)."
 
 
-def _reached(row: dict[str, Any], name: str) -> str:
+def _time_to_reach(row: dict[str, Any], name: str) -> str:
     ratio = f" ({row['ratios'][name]:.2f})" if name in row["ratios"] else ""
     return f"{row[name]['seconds']:.0f} s, {row[name]['updates']:,.0f} updates{ratio}"
 

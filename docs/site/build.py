@@ -20,7 +20,7 @@ GROUPS = {
     "Learn": ["docs/learn/index", "docs/learn/pages/*", "docs/learn/slips"],
     "Use": [
         "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/exchange", "docs/scaling",
-        "docs/errors",
+        "docs/errors", "examples/README",
     ],
     "Look inside": ["docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences"],
     "Measured": ["docs/measured", "docs/results", "docs/speed", "docs/training_cost", "docs/reliability"],
@@ -40,6 +40,8 @@ def prepare() -> None:
     )
     for name in TOP:
         shutil.copy(ROOT / name, SOURCE / name)
+    (SOURCE / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / "README.md", SOURCE / "examples" / "README.md")
     for name in ("conf.py", "scorer.js"):
         shutil.copy(SITE / name, SOURCE / name)
     _write_notebooks(SOURCE / "docs" / "learn" / "notebooks")
@@ -92,9 +94,8 @@ def api_page() -> str:
     import glassformer
 
     lines = ["# API reference", "", (
-        "These names are public, and so is what `glassformer.explain` and `glassformer.decoding` list in `__all__`. "
-        "Until 1.0 a minor version may change them, and the changelog says so; a patch version does not. "
-        "All else is internal."
+        "These names are public: [what is public, and what 0.x promises]"
+        "(docs/index.md#what-is-public-and-what-0x-promises)."
     ), ""]  # fmt: skip
     names = [f"glassformer.{name}" for name in glassformer.__all__ if name != "__version__"]
     for name in [*names, *(f"glassformer.explain.{name}" for name in EXPLAIN)]:

@@ -69,7 +69,7 @@ OMP_NUM_THREADS=1 glassformer train --config examples/bundled/train.toml
 ```
 
 Each line of `en-de-large.tsv.gz` has an English sentence of Tatoeba, a tab, and its German translation. Each command
-goes on where it was interrupted.{trial}
+continues where it was interrupted.{trial}
 
 {training}
 
@@ -85,7 +85,7 @@ Of the files in this directory, on the {n_test} held-out pairs with one referenc
 - Rounding to int8 costs {int8}.
 - The model before this one learned from short sentences, among them some of these test pairs, which flatters it.
 
-Most of Tatoeba's sentences have many correct translations (*you* is *du*, *ihr* or *Sie*), of which the reference is
+Most of Tatoeba's sentences have many correct translations (*you* is *du*, *ihr* or *Sie*), and the reference is
 one.
 
 ## Whether it knows what it cannot do
@@ -202,7 +202,7 @@ def _training(facts: dict[str, Any]) -> str:
     return (
         f"Training made {facts['updates']:,} updates on {facts['target_tokens']:,} target tokens in "
         f"{facts['elapsed_s'] / 60:.0f} minutes of wall-clock time (CPU, {threads}, bfloat16, PyTorch "
-        f"{facts['torch']}, with other programs beside it), with one seed.{kept}"
+        f"{facts['torch']}, other programs running as well), with one seed.{kept}"
     )
 
 

@@ -5,7 +5,7 @@
     python examples/bundled/measure.py bundled glassformer/bundled/en-de --float32 build/face/run
 
 Each NAME gets a section in benchmarks/results/bundled.json, from which the card is written. A section that was
-measured of the same weights on the same pairs is kept, so that an interrupted measurement goes on.
+measured of the same weights on the same pairs is kept, so that an interrupted measurement continues.
 """
 
 import argparse

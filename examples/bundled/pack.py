@@ -5,7 +5,7 @@
 The run's final model is written to ``glassformer/bundled/en-de`` as a run directory, with its matrices as int8 rows,
 so that it is loaded like any run. Then the confidence of its translations is fitted on the run's validation pairs,
 the files are measured (``measure.py``), and the card is written (``card.py``). What was done already is not done
-again, so that the same command goes on after an interruption. The pairs are those that ``pairs.py`` wrote to
+again, so that the same command continues after an interruption. The pairs are those that ``pairs.py`` wrote to
 build/face.
 """
 

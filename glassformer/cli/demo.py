@@ -26,8 +26,9 @@ from glassformer.trace import tracing
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.cpu import recommend_threads, use_threads
 from glassformer.training.data import TaskSource
-from glassformer.training.display import open_display
-from glassformer.training.evaluation import translate_and_score
+from glassformer.training.display import PlainDisplay
+from glassformer.training.evaluation import Validation, translate_and_score
+from glassformer.training.run_log import TrainProgress, format_duration, sample_lines
 from glassformer.training.train import Outcome, train
 
 DATES_SHOWN, EDITED = 6, 3
@@ -46,16 +47,41 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     assert isinstance(request.source, TaskSource)
     task = request.source.task
     _title(console, "5  Train one from nothing")
-    console.print(Text(f"{task.summary}.\nOne character a token; the same four dates after each round:\n"))
+    console.print(Text(f"{task.summary}.\nOne character a token. The same four dates return after each round:\n"))
     advice = recommend_threads(request.config.model.d_model, request.config.model.d_ff)
     threads = advice.threads if advice else torch.get_num_threads()
-    with open_display(console) as display, use_threads(threads):
-        outcome = train(request.run, request.source, request.config, display)
+    with use_threads(threads):
+        outcome = train(request.run, request.source, request.config, Rounds(console))
     if outcome.final is None:
         return outcome
     _show_dates(console, Translator.load(run), task)
     _say_what_next(console, run)
     return outcome
+
+
+class Rounds(PlainDisplay):
+    """Short lines while a model trains, and after each round the same dates again; train.log has all the rest."""
+
+    def log(self, line: str) -> None:
+        """Left to train.log."""
+
+    def warn(self, line: str) -> None:
+        """Print a warning, in lines of words."""
+        self._console.print(Text(line))
+
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        """Print a short line every ``train.log_every`` updates."""
+        if due:
+            times = f"{format_duration(progress.elapsed_s)}, {progress.time_left or '?'} left"
+            super().log(f"update {progress.update:5}   loss {progress.loss:.3f}   {times}")
+
+    def on_validation(self, validation: Validation, *, best: bool) -> None:
+        """Print how many dates of the validation text are right, and the sample translations."""
+        scores = validation.scores
+        right = f"{scores.exact_match:.0f} % of {scores.sentences} other dates are right:"
+        super().log(f"\nAfter {validation.update} updates {right}")
+        for line in [*sample_lines(validation, width=self._console.width), ""]:
+            super().log(line)
 
 
 def show_bundled(console: Console, page: Path | None = None) -> None:
@@ -77,7 +103,7 @@ def show_bundled(console: Console, page: Path | None = None) -> None:
     _show_edit(console, translator, strongest)
     if page is not None:
         page.parent.mkdir(parents=True, exist_ok=True)
-        strongest.plain.to_page(page)
+        strongest.plain.to_page(page, run="en-de", run_option="")
         console.print(Text(f"\nAll of it in a browser, offline:  xdg-open {page}"), soft_wrap=True)
 
 
@@ -165,7 +191,7 @@ def _show_edit(console: Console, translator: Translator, strongest: _Silenced) -
     print_effect(strongest.changes, plain, console)
     with tracing(translator.model, edits=parse_edits([edit], plain, translator), only="", shown=False):
         (edited,) = translator.translate([source])
-    console.print(Text(f"\nTranslated anew without it:  {edited.text}"))
+    console.print(Text(f"\nTranslated again without it:  {edited.text}"))
 
 
 def _show_dates(console: Console, translator: Translator, task: Task) -> None:
@@ -185,6 +211,7 @@ def _show_dates(console: Console, translator: Translator, task: Task) -> None:
 def _say_what_next(console: Console, run: Path) -> None:
     _title(console, "7  Your turn")
     lines = [
+        f"xdg-open {run}/report.html",
         'glassformer translate "She reads a book."',
         'glassformer trace "She reads a book." --only "*cross_attention.weights" --values',
         f'glassformer translate "3 March 2031" "den 14. juni 1987" --run {run}',

@@ -24,7 +24,7 @@ def import_model(
         typer.Option(metavar="DIR", help="The new run directory", parser=opt.new_directory, show_default=False),
     ],
 ) -> None:
-    """Make a run of a model of another program, to translate, trace, diff, evaluate and train as any other.
+    """Turn another program's model into a run that translates, trains and is traced like any other.
 
     [bold]glassformer import models/opus-mt-en-de --run runs/opus[/bold]
     [bold]glassformer import opus-2020-02-26.zip --run runs/opus[/bold]

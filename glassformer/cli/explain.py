@@ -1,6 +1,7 @@
 """The commands that show: each parses, makes one library call, and prints. ``cli`` gives them their place."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -145,7 +146,7 @@ def explore(
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser")] = False,
     device: opt.Device = "auto",
 ) -> None:
-    """Write one HTML page in which every number of TEXT's way through the model can be looked at; no network.
+    """Write one HTML page that shows every number on TEXT's way through the model; it needs no network.
 
     [bold]glassformer explore "I love you, too." --open[/bold]
     [bold]glassformer explore "A man sleeps." --run runs/first --out first.html[/bold]
@@ -156,7 +157,7 @@ def explore(
     sources = [from_shell(text) for text in texts or [EXAMPLE]]
     targets = [from_shell(text) for text in tgt] if tgt else None
     made = WalkRequest(run=place, sources=sources, targets=targets, device=device).make()
-    text = made.walk.to_page(out, run=place.name)
+    text = made.walk.to_page(out, run=place.name, run_option="" if run is None else f"--run {quote(str(run))}")
     address = out.absolute().as_uri()
     typer.echo(f"{out}: {len(text.encode()) / 1e6:.1f} MB. Open it in a browser: {address}")
     if open_it:

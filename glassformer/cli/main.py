@@ -149,12 +149,13 @@ def demo(
     run: Annotated[Path, typer.Option(metavar="DIR", help="Where to train", parser=opt.new_directory)] = Path(
         "runs/demo"
     ),
-    max_minutes: Annotated[float, typer.Option(help="Longest training")] = 1.8,
+    max_minutes: Annotated[float, typer.Option(help="Longest training")] = 1.5,
 ) -> None:
     """See all of it in three minutes: the bundled English-German model, then one that is trained on dates here.
 
-    First the bundled model translates a few sentences; of one you see where it looks, what happens at one step, and
-    what changes without one of its heads. Then a model trains on dates in 20 languages and translates unseen ones.
+    First the bundled model translates. Of one sentence you see where it looks,
+    what happens at one step, and what changes without one of its heads. Then a
+    model trains on dates in 20 languages and translates unseen ones.
     """
     from glassformer.cli.demo import demo as run_demo
     from glassformer.cli.streams import Console
@@ -243,7 +244,7 @@ def _report_faults(run: Callable[[], None]) -> None:
 def _share_the_machine() -> None:
     """No more threads than cores for this process, and threads that soon sleep while they wait for one another.
 
-    By default PyTorch's threads keep a core busy while they wait. Beside other programs they then wait for cores that
+    By default PyTorch's threads keep a core busy while they wait. If other programs run, they wait for cores that
     they themselves take up: a command took ten times as long. This has to be said before PyTorch is loaded.
     """
     from glassformer.text.workers import available_cores

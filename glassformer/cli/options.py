@@ -78,7 +78,7 @@ Workers = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change any setting; may be repeated."),
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change any setting; repeat for several."),
 ]
 
 _PANELS = {"search": "Search", "sampling": "Sampling", "scoring": "Scoring", "batching": "Batching"}
@@ -121,7 +121,11 @@ def _annotation(knob: Field[Any]) -> Any:
     names = [flag(knob.name)]
     if kind is bool and knob.default:
         names = [f"{names[0]}/--no-{names[0][2:]}"]
-    text = text[0].upper() + text[1:] + (". Implies --sample." if _implies_sampling(knob) else ".")
+    text = (
+        (text[0].upper() if text[0].isascii() else text[0])
+        + text[1:]
+        + (". Implies --sample." if _implies_sampling(knob) else ".")
+    )
     return Annotated[kind | None, typer.Option(*names, help=text, rich_help_panel=_PANELS[stage], show_default=False)]
 
 
@@ -144,7 +148,7 @@ def require_run(run: Path | None) -> Path:
     if run is None:
         raise RunError(
             "--run: found nothing, expected the directory of a training, in which to write. "
-            "Make one in two minutes with `glassformer demo`, then use --run runs/demo."
+            "Make one with `glassformer demo`, then use --run runs/demo."
         )
     return run
 

@@ -40,7 +40,7 @@ def reproduce(
 ) -> None:
     """Reproduce a published result: train its recipe with several seeds, translate its test sets, report six scores.
 
-    The same command continues after a stop, and evaluates again what is trained.
+    The same command continues after a stop, and evaluates the seeds that are trained.
 
     [bold]glassformer reproduce[/bold]
     [bold]glassformer reproduce multi30k-en-de --data DIR --seeds 1,2,3[/bold]

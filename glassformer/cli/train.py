@@ -48,7 +48,7 @@ def train(
     mix: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Other pairs, a train.mix of what is trained on, so that less is forgotten"
+            metavar="FILE", help="Other pairs to mix in, so that less is forgotten; train.mix is their share"
         ),
     ] = None,
     max_updates: MaxUpdates = None,
@@ -57,7 +57,7 @@ def train(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Continue a run with other settings or other text; what is another is kept in its log"
+            "--force", help="Continue a run with other settings or other text; its log records what changed"
         ),
     ] = False,
 ) -> None:
@@ -162,7 +162,7 @@ def distill(
     run: opt.NewRun = None,
     decoder_layers: Annotated[int, typer.Option(min=1, help="Decoder layers of the student")] = 1,
     encoder_layers: Annotated[
-        int | None, typer.Option(min=1, help="Its encoder layers; by default as many as the teacher's")
+        int | None, typer.Option(min=1, help="Its encoder layers; by default the teacher's number")
     ] = None,
     beam: Annotated[
         int | None, typer.Option(min=1, help="The teacher's beam as it writes; by default its decode.beam")
@@ -176,8 +176,9 @@ def distill(
 ) -> None:
     """Train a small, fast student on what a trained run writes. The same command continues after a stop.
 
-    The teacher translates the sources that it was trained on, or those of the text that is named. The student has the
-    teacher's tokenizers and starts from those of its weights that fit.
+    The teacher translates the sources that it was trained on, or those of the
+    text that is named. The student has the teacher's tokenizers and starts from
+    those of its weights that fit.
 
     [bold]glassformer distill runs/first --decoder-layers 1 --run runs/student[/bold]
     [bold]glassformer distill bundled pairs.tsv --run runs/student --engine ctranslate2 --precision int8[/bold]

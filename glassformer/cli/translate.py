@@ -87,11 +87,11 @@ def translate(
     ] = None,
     must: Annotated[
         list[str] | None,
-        typer.Option(help="A phrase that must occur; may be repeated", rich_help_panel=_CONSTRAINTS),
+        typer.Option(help="A phrase that must occur; repeat for several", rich_help_panel=_CONSTRAINTS),
     ] = None,
     ban: Annotated[
         list[str] | None,
-        typer.Option(help="A phrase that must not occur; may be repeated", rich_help_panel=_CONSTRAINTS),
+        typer.Option(help="A phrase that must not occur; repeat for several", rich_help_panel=_CONSTRAINTS),
     ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Print each token as soon as it is certain", rich_help_panel=_SHOWN)
@@ -104,7 +104,7 @@ def translate(
         bool,
         typer.Option(
             "--align",
-            help="Add ||| and for each token the source token with the greatest attention: 0-0 1-2",
+            help="Add ||| and for each token the source token with most attention: 0-0 1-2",
             rich_help_panel=_SHOWN,
         ),
     ] = False,

@@ -115,7 +115,7 @@ def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenize
         if tokenizer.size != vocab:
             raise TokenizerError(
                 f"{name}: the {side} tokenizer has {tokenizer.size} entries, but the model has {vocab}, "
-                "expected as many. Use the tokenizer that the model was trained with."
+                "expected the same number. Use the tokenizer that the model was trained with."
             )
     for name, expected in {"pad_id": PAD_ID, "bos_id": BOS_ID, "eos_id": EOS_ID}.items():
         found = getattr(config, name)

@@ -13,6 +13,7 @@ from typing import Protocol, Self, runtime_checkable
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.errors import ConfigError
@@ -288,12 +289,22 @@ class EnsembleSteps:
 def _encode(
     model: Transformer, src_ids: Int[Tensor, "sources src"]
 ) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
-    """What ``encode`` returns; on a CPU some sources at a time, so that intermediate values fit its cache."""
-    at_once = max(1, _POSITIONS // max(1, src_ids.shape[1]))
+    """What ``encode`` returns; on a CPU some sources at a time, so that intermediate values fit its cache.
+
+    Each part is encoded as wide as its own longest source. What pads its memory is hidden by the mask.
+    """
+    width = src_ids.shape[1]
+    at_once = max(1, _POSITIONS // max(1, width))
     if src_ids.device.type != "cpu" or len(src_ids) <= at_once or is_tracing():
         return model.encode(src_ids)
-    memories, masks = zip(*map(model.encode, torch.split(src_ids, at_once)), strict=True)
-    return torch.cat(memories), torch.cat(masks)
+    lengths = (src_ids != model.config.pad_id).sum(dim=1)
+    parts = zip(torch.split(src_ids, at_once), torch.split(lengths, at_once), strict=True)
+    encoded = [model.encode(ids[:, : max(1, int(longest.max()))]) for ids, longest in parts]
+    memories, masks = zip(*encoded, strict=True)
+    return (
+        torch.cat([pad(memory, (0, 0, 0, width - memory.shape[1])) for memory in memories]),
+        torch.cat([pad(mask, (0, width - mask.shape[-1])) for mask in masks]),
+    )
 
 
 _POSITIONS = 512

@@ -14,6 +14,7 @@ from torch import Tensor
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of, symbols
+from glassformer.explain.page.frame import HEIGHT, MOST_NUMBERS, PageFrame
 from glassformer.explain.page.writer import page_html
 from glassformer.explain.render.html import attention_html, walk_html
 from glassformer.explain.render.json import walk_json, walk_mapping, write_text
@@ -37,21 +38,41 @@ class Walk(WalkData):
 
     translator: Translator | None = field(default=None, repr=False)
 
-    def to_page(self, path: str | Path | None = None, *, run: str = "") -> str:
+    def to_page(self, path: str | Path | None = None, *, run: str = "", run_option: str | None = None) -> str:
         """The walk as one HTML page that a browser opens from disk, without a network; written to ``path`` if given.
 
-        ``run`` is a name of the model to show. Raises ``TraceError`` for a walk that is not one whole forced pass,
-        ``StorageError`` when the file cannot be written.
+        ``run`` is a name of the model to show, ``run_option`` how a command names it, such as ``--run runs/first``;
+        with None the page tells how to record in Python what it leaves out. Raises ``TraceError`` for a walk that is
+        not one whole forced pass, ``StorageError`` when the file cannot be written.
         """
-        if self.kind != "forced" or self.only != "*":
-            raise TraceError(
-                f"to_page: found a walk of kind {self.kind!r} with only={self.only!r}, expected one whole pass. "
-                "Make it with walk(translator, sources)."
-            )
-        text = page_html(self, self.translator, run=run)
+        self._check_whole("to_page")
+        text = page_html(self, self.translator, run=run, run_option=run_option)
         if path is not None:
             write_text(path, text)
         return text
+
+    def frame(self, *, model: bool = True, height: int = HEIGHT) -> PageFrame:
+        """The page for a notebook: an iframe of ``height`` pixels without a network, which the end of a cell shows.
+
+        With ``model`` it computes, as ``to_page`` does, and the notebook grows by the model's size. Raises
+        ``TraceError`` for a walk that is not one whole forced pass.
+        """
+        self._check_whole("frame")
+        page = page_html(self, self.translator if model else None, most=MOST_NUMBERS)
+        return PageFrame(page, attention_html(self), height)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is one pass with a forced target, every step of it: what a page shows."""
+        return self.kind == "forced" and self.only == "*" and len(self.steps) == len(self.trace.steps)
+
+    def _check_whole(self, what: str) -> None:
+        if not self.is_whole:
+            raise TraceError(
+                f"{what}: found a walk of kind {self.kind!r} with only={self.only!r} and {len(self.steps)} steps of "
+                f"{len(self.trace.steps)}, expected one whole pass. "
+                "Make it with walk(translator, sources)."
+            )
 
     def __repr__(self) -> str:
         pairs = zip(self.sentences.sources, self.sentences.targets, strict=True)
@@ -95,8 +116,8 @@ class Walk(WalkData):
         return plot_step(self, address, head=head, sentence=sentence)
 
     def _repr_html_(self) -> str:
-        """The walk in a notebook: small maps of all heads, and stages to unfold, each with its steps."""
-        return attention_html(self) + walk_html(self)
+        """In a notebook: the page, without its model; if not of a whole pass, maps of all heads, and the stages."""
+        return self.frame(model=False)._repr_html_() if self.is_whole else attention_html(self) + walk_html(self)
 
 
 def build_walk(translator: Translator, sentences: Sentences, trace: Trace, *, only: str, **about: Any) -> Walk:

@@ -152,7 +152,7 @@ def _specification(
 
 
 def _shape(config: ModelConfig) -> dict[str, Any]:
-    """What both sides are told of their layers."""
+    """What CTranslate2 has to know of the layers of either side."""
     from ctranslate2.specs.common_spec import Activation
 
     activation = {"relu": Activation.RELU, "gelu": Activation.GELU, "swish": Activation.SWISH}[config.activation]

@@ -23,7 +23,7 @@ from glassformer.text.sentencepiece import UNREACHABLE, SentencePieceModel
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
 from glassformer.version import __version__
 
-NEVER = -100.0  # the output bias of an added entry: e^-100 is lost beside any probability in float32
+NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
 OUT_BIAS = "output_projection.linear.bias"
 # The axis of d_model of each kind of weight, by the end of its name; other weights have none.

@@ -152,7 +152,7 @@ def _files(decoder: Mapping[str, Any], key: str, directory: Path, place: Path) -
 def _spm(directory: Path, side: str, place: Path) -> Path:
     path = directory / f"{side}.spm"
     if not path.is_file():
-        raise RunError(f"{place}: has no {path.name}, expected source.spm and target.spm beside {DECODER}.")
+        raise RunError(f"{place}: has no {path.name}, expected source.spm and target.spm next to {DECODER}.")
     return path
 
 

@@ -173,7 +173,7 @@ def _without_safetensors(place: Path) -> str:
 
 
 def conversion_command(place: Path) -> str:
-    """The command that writes safetensors beside a pickled file."""
+    """The command that writes safetensors next to a pickled file."""
     from shlex import quote
 
     code = (

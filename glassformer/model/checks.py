@@ -15,7 +15,7 @@ from glassformer.model.masks import Mask, check_mask
 _TYPES = (torch.int64, torch.int32)
 _ADVICE_BY_AXES = {
     1: "Give one sentence as a batch of one: ids[None].",
-    3: "The model embeds ids itself: of one-hot vectors give vectors.argmax(-1).",
+    3: "The model embeds ids itself: instead of one-hot vectors give vectors.argmax(-1).",
 }
 
 
@@ -80,7 +80,7 @@ def check_pair(src_ids: Tensor, tgt_in_ids: Tensor) -> None:
         advice = f"Both have {src_ids.shape[1]} columns, as (positions, batch) would: transpose both, ids.T."
     raise InputError(
         f"src_ids, and so their memory: axis batch has {len(src_ids)} rows, tgt_in_ids has {len(tgt_in_ids)}, "
-        f"expected as many. {advice}"
+        f"expected the same number. {advice}"
     )
 
 
@@ -129,7 +129,7 @@ def _check_source_positions(cache: DecoderCache, n_src: int) -> None:
     held = cache.layers[0].cross_attention.length
     if held != n_src:
         raise InputError(
-            f"cache: holds {held} source positions, memory has {n_src}, expected as many. "
+            f"cache: holds {held} source positions, memory has {n_src}, expected the same number. "
             "It was begun with other sources: begin each batch with model.new_cache()."
         )
 
@@ -137,7 +137,7 @@ def _check_source_positions(cache: DecoderCache, n_src: int) -> None:
 def _check_rows(name: str, found: int, rows: int) -> None:
     if found != rows:
         raise InputError(
-            f"{name}: axis batch has {found} rows, tgt_in_ids has {rows}, expected as many. "
+            f"{name}: axis batch has {found} rows, tgt_in_ids has {rows}, expected the same number. "
             "Give one target row for each source row, batch first; reorder cache, memory and mask together."
         )
 

@@ -100,14 +100,17 @@ class Int8Linear(nn.Module):
     def forward(self, x: Float[Tensor, "*axes into"]) -> Float[Tensor, "*axes out"]:
         """x Wᵀ + b, or max(0, x) Wᵀ + b."""
         if self.rectifies:
-            return self._product(x, x.amax(dim=-1, keepdim=True), 255, zero=0)
+            greatest = x.amax(dim=-1, keepdim=True).clamp_min_(torch.finfo(torch.float32).tiny)
+            return self._product(x, greatest, 255, zero=0)
         return self._product(x, x.abs().amax(dim=-1, keepdim=True), 127, zero=128)
 
     def _product(
         self, x: Float[Tensor, "*axes into"], greatest: Float[Tensor, "*axes 1"], steps: int, zero: int
     ) -> Float[Tensor, "*axes out"]:
-        """x Wᵀ + b with each row of x rounded to ``steps`` of its greatest number; ``zero`` is the byte that 0 is."""
-        greatest = greatest.clamp_min_(torch.finfo(torch.float32).tiny)
+        """x Wᵀ + b with each row of x rounded to ``steps`` of its greatest number; ``zero`` is the byte that 0 is.
+
+        A row of zeros becomes 0 / 0, which is rounded to any byte: its product is a finite number, times 0.
+        """
         product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             x / greatest, 1 / steps, zero, self._packed
         )
@@ -134,7 +137,7 @@ def _has_vnni() -> bool:
         return False
 
 
-_LEAST_WITH_VNNI, _LEAST_WITHOUT_VNNI = 2**17, 2**18
+_LEAST_WITH_VNNI, _LEAST_WITHOUT_VNNI = 2**16, 2**18
 _WEIGHT_LIMIT = 63  # two products of a byte and such a weight are at most 2 · 255 · 63 < 2^15
 LINEARS: dict[Precision, type[Float32Linear | Bf16Linear | Int8Linear]] = {
     Precision.FLOAT32: Float32Linear, Precision.BF16: Bf16Linear, Precision.INT8: Int8Linear,

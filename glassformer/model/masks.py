@@ -71,12 +71,12 @@ def check_mask(name: str, mask: object, sizes: tuple[int, int, int, int]) -> Non
     if mask.dtype != torch.bool:
         raise InputError(
             f"{name}: found {mask.dtype}, expected torch.bool, True = may attend. "
-            "Of 0 and -inf, which others add to the scores, give mask == 0; of 1 and 0 give mask.bool()."
+            "If it holds 0 and -inf, to be added to scores, pass mask == 0; if 1 and 0, pass mask.bool()."
         )
     if mask.ndim != 4:
         raise InputError(
             f"{name}: found {tuple(mask.shape)}, expected {_form(sizes)}, True = may attend. "
-            "Of (batch, src) give mask[:, None, None, :]; and where True means padding, as in torch, give ~mask."
+            "Give (batch, src) as mask[:, None, None, :]; if True means padding, as in torch, give ~mask."
         )
     for axis, found, expected in zip(("batch", "heads", "query", "src"), mask.shape, sizes, strict=True):
         shared = axis in ("heads", "query") and found == 1

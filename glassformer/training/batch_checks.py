@@ -61,8 +61,8 @@ def _check_axes(src_ids: Tensor, tgt_in_ids: Tensor, tgt_out_ids: Tensor, bos_id
         )
     if len(src_ids) != len(tgt_in_ids):
         raise InputError(
-            f"src_ids: axis batch has {len(src_ids)} rows, tgt_in_ids has {len(tgt_in_ids)}, expected as many. "
-            "Give one target row for each source row, batch first."
+            f"src_ids: axis batch has {len(src_ids)} rows, tgt_in_ids has {len(tgt_in_ids)}, expected the "
+            "same number. Give one target row for each source row, batch first."
         )
 
 

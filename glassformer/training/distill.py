@@ -120,7 +120,7 @@ def _address_in_teacher(name: str, sources: Mapping[str, Sequence[int]]) -> str:
 
 @dataclass(frozen=True)
 class DistilledSource:
-    """The sources of a text with the teacher's translations, written when they are first asked for.
+    """The sources of a text with the teacher's translations, written when they are first needed.
 
     Validation pairs are the text's own, which the teacher has not learned either: its files, or those that
     ``RunConfig.text`` of the teacher sets apart.
@@ -154,7 +154,7 @@ class DistilledSource:
         return self.text.describe()
 
     def _held_out(self) -> Iterator[Pair]:
-        """Reads the text only when it is asked for the first pair."""
+        """Reads the text only when the first pair is needed."""
         yield from self._split[1]
 
     @cached_property

@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
+from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 from torch.nn.functional import normalize
 
 from glassformer.config import DecodeConfig, RunConfig
@@ -176,6 +179,8 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str
         )
     bleu, chrf = BLEU(tokenize=tokenize, force=True), CHRF()  # force hides a warning: tokenised_warning has it
     bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
+    for tokenizer in (Tokenizer13a, TokenizerRegexp, TokenizerChar):
+        tokenizer.__call__.cache_clear()  # they hold each line that they have split, and trainings are long
     chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
     exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}

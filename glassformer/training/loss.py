@@ -114,7 +114,7 @@ def _check_inputs(logits: Tensor, tgt_out_ids: Tensor, pad_id: int) -> None:
             if logits.shape[2] == tgt_out_ids.shape[1]:
                 advice = "Pass (batch, tgt, vocab), as the model returned it, not transposed."
             raise InputError(
-                f"logits: axis {axis} has {found}, tgt_out_ids has {expected}, expected as many. {advice}"
+                f"logits: axis {axis} has {found}, tgt_out_ids has {expected}, expected the same number. {advice}"
             )
     check_id_values("tgt_out_ids", tgt_out_ids, logits.shape[2], pad_id)
     _refuse_probabilities(logits)

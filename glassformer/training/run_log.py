@@ -59,9 +59,9 @@ class TrainProgress:
 
 LEGEND = (
     "How to read the lines: an update changes the weights once; an epoch is all pairs once. Lower is better: "
-    "loss (how surprised the model is by the right words), ppl (among how many words it wavers). Higher is better: "
-    "BLEU (words in common with the right translation), chrF (letters in common), exact (sentences exactly right), "
-    "all in percent. rate is how far an update moves the weights."
+    "loss (how surprised the model is by the right words), ppl (among how many words it hesitates). Higher is "
+    "better: BLEU (words in common with the right translation), chrF (letters in common), exact (sentences exactly "
+    "right), all in percent. rate is how far an update moves the weights."
 )
 
 

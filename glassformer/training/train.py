@@ -74,7 +74,7 @@ def train(
     A stopped run is resumed. ``init`` is a model to start from, ``mix`` other pairs, of which ``train.mix`` says how
     many join each epoch. All processes of ``world`` call this together, with one ``run_path`` that all of them can
     read. Raises ``RunError`` if the directory holds a run with other settings or other text, unless ``force`` is True
-    and its weights can be trained on with them; the log keeps what is another from then on.
+    and its weights can be trained on with them; the log records what changed.
     """
     run = RunDirectory(run_path)
     with _open_log(run, config, display, world) as log:
@@ -160,7 +160,7 @@ def _is_readable(run: RunDirectory, log: Display) -> bool:
     try:
         run.read_config()
     except CheckpointError as error:
-        log.warn(f"{error} Nothing has been learned yet: the training begins anew.")
+        log.warn(f"{error} Nothing has been learned yet: the training starts from scratch.")
         return False
     return True
 
@@ -210,7 +210,7 @@ def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
 
 
 def _check_same_run(run: RunDirectory, config: RunConfig, data: dict[str, Any], *, force: bool) -> list[str]:
-    """Refuse other settings and other text, since one configuration must describe a run; forced, what is another."""
+    """Refuse other settings and text, since one configuration must describe a run; if forced, return the changes."""
     saved, saved_data = run.read_config()
     config = replace(
         config, model=replace(config.model, src_vocab=saved.model.src_vocab, tgt_vocab=saved.model.tgt_vocab)

@@ -294,7 +294,7 @@ class Trainer:
             length = self.state.cooldown_to - self.state.update
             self.display.log(
                 f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates, the last "
-                "part of the training, the learning rate falls to zero, so that the weights come to rest."
+                "part of the training, the learning rate falls to zero, so that the weights settle."
             )
 
     def _validation_due(self) -> bool:

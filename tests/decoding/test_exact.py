@@ -125,3 +125,16 @@ def test_a_hook_and_an_edit_on_a_decoder_layer_act_in_translate(make_model):
     hook.remove()
     model.decoder.layers[0].register_forward_hook(lambda module, given, output: torch.zeros_like(output))
     assert TorchEngine([model]).run(job) != before
+
+
+def test_sources_that_are_encoded_in_parts_are_only_as_wide_as_their_part(monkeypatch):
+    model = random_model(random.Random(3))
+    sources = [[5, 6, 7, 8, 9, 10, 11, 2], [5, 6, 7, 2], [8, 9, 2], [7, 2], [4, 2]]
+    src_ids = padded(sources)
+    expected = DecoderSteps(model, src_ids).next_log_probs(torch.full((5,), 1))
+    monkeypatch.setattr("glassformer.decoding.steps._POSITIONS", 16)
+    widths, encode = [], model.encode
+    monkeypatch.setattr(model, "encode", lambda ids: (widths.append(ids.shape[1]), encode(ids))[1])
+    found = DecoderSteps(model, src_ids).next_log_probs(torch.full((5,), 1))
+    assert widths == [8, 3, 2]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)

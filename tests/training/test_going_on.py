@@ -369,4 +369,4 @@ def test_what_a_start_leaves_that_did_not_come_far_is_begun_anew(
     train(run, FileSource(*corpus), small_config(), lines)
     assert last_weights(run) == weights
     assert not any(leftover.exists() for leftover in leftovers)
-    assert any("the training begins anew" in line for line in lines.lines) == (config is not None)
+    assert any("the training starts from scratch" in line for line in lines.lines) == (config is not None)

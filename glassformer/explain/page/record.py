@@ -1,7 +1,9 @@
 """The recorded trace as the page reads it: an index of taps in JSON, and one block of little-endian float32.
 
 The page shows one sentence at a time, so each sentence has its own taps, with a batch of 1. Axes are those of the
-taps. Of a trace with more than ``MOST_NUMBERS``, one sentence is kept whole; the others name what they leave out.
+taps. Numbers that several taps have in common stand in the block once: views, copies, and the heads of q, k and v,
+which are stored position by position, as they were before the heads were split. Of a trace with more than
+``MOST_NUMBERS``, one sentence is kept whole; the others name what they leave out.
 """
 
 import math
@@ -48,16 +50,24 @@ class Tap:
 
 
 class Block:
-    """Numbers end to end; ``add`` says where they begin, counted in numbers."""
+    """Numbers end to end, at most ``most`` of them; those that are there already are not added again."""
 
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
+    def __init__(self, most: float = math.inf) -> None:
+        self.most = most
+        self._parts: dict[bytes, int] = {}  # in the order of the block, with their places
         self.size = 0
 
-    def add(self, value: Tensor) -> int:
-        """Append the tensor's numbers as float32, which holds masks and ids exactly, too."""
-        start = self.size
-        self._parts.append(value.detach().cpu().to(torch.float32).contiguous().numpy().astype("<f4").tobytes())
+    def place(self, value: Tensor) -> int | None:
+        """Where the tensor's numbers begin, counted in numbers; None if there is no room for them.
+
+        They are float32, which holds masks and ids exactly, too.
+        """
+        part = value.detach().cpu().to(torch.float32).contiguous().numpy().astype("<f4").tobytes()
+        if part in self._parts:
+            return self._parts[part]
+        if self.size + value.numel() > self.most:
+            return None
+        start = self._parts[part] = self.size
         self.size += value.numel()
         return start
 
@@ -69,15 +79,15 @@ class Block:
 def record_mapping(walk: WalkData, block: Block, chosen: int = 0) -> dict[str, Any]:
     """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``.
 
-    ``chosen`` is the sentence that is kept whole where the trace is too large for one page.
+    ``chosen`` is the sentence that is kept whole where the trace is too large for the block.
     """
     numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
-    cut = numbers > MOST_NUMBERS
+    cut = numbers > block.most
     rows = range(len(walk.sentences.sources))
     taps = [
         list(_taps(walk.trace, row, len(rows), whole=not cut or row == chosen, cut_vocabulary=cut)) for row in rows
     ]
-    placed = _place(taps, block, MOST_NUMBERS if cut else math.inf)
+    placed = _place(taps, block)
     sentences = [{**_sentence(walk, row), "taps": placed[row]} for row in rows]
     addresses = dict.fromkeys(step.address for step in walk.trace)
     return {
@@ -112,21 +122,23 @@ def _sentence(walk: WalkData, row: int) -> dict[str, Any]:
     }
 
 
-def _place(taps: Sequence[Sequence[Tap]], block: Block, most: float) -> list[list[dict[str, Any]]]:
+def _place(taps: Sequence[Sequence[Tap]], block: Block) -> list[list[dict[str, Any]]]:
     """The index of each sentence's taps. What every sentence keeps takes its room first, then the rest in order."""
     index = [[_tap_mapping(tap) for tap in sentence] for sentence in taps]
     pairs = [pair for both in zip(taps, index, strict=True) for pair in zip(*both, strict=True)]
     for tap, mapping in sorted(pairs, key=lambda pair: not pair[0].address.endswith(_KEPT_OF_EVERY_SENTENCE)):
-        if tap.value is None or block.size + tap.value.numel() > most:
-            continue
-        mapping["offset"] = block.add(tap.value)
-        if tap.ids is not None:
-            mapping |= {"ids": block.add(tap.ids), "kept": tap.ids.shape[-1]}
+        if tap.value is not None:
+            mapping["offset"] = block.place(tap.value.transpose(1, 2) if mapping["by_position"] else tap.value)
+        if tap.ids is not None and mapping["offset"] is not None:
+            mapping |= {"ids": block.place(tap.ids), "kept": tap.ids.shape[-1]}
     return index
 
 
 def _tap_mapping(tap: Tap) -> dict[str, Any]:
-    return {"address": tap.address, "axes": tap.axes, "shape": tap.shape, "offset": None}
+    by_position = tap.axes[1:2] == ("heads",) and tap.axes[-1] in ("d_k", "d_v")
+    return {
+        "address": tap.address, "axes": tap.axes, "shape": tap.shape, "offset": None, "by_position": by_position,
+    }  # fmt: skip
 
 
 def _taps(trace: Iterable[Step], row: int, rows: int, *, whole: bool, cut_vocabulary: bool) -> Iterable[Tap]:

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from glassformer.decoding import Translator
-from glassformer.explain.page.record import Block, record_mapping
+from glassformer.explain.page.record import MOST_NUMBERS, Block, record_mapping
 from glassformer.explain.page.weights import MOST_PARAMETERS, count_parameters, pack_model
 from glassformer.explain.walk_data import WalkData
 
@@ -28,23 +28,43 @@ _SHARED = "weights.js"  # read by the page, too, to show weights
 
 
 def page_html(
-    walk: WalkData, translator: Translator | None = None, *, title: str = "glassformer", run: str = ""
+    walk: WalkData,
+    translator: Translator | None = None,
+    *,
+    run: str = "",
+    run_option: str | None = None,
+    most: int = MOST_NUMBERS,
 ) -> str:
-    """The page of a walk as one HTML text; it carries the translator's model where that is small enough."""
-    block = Block()
-    record = {**record_mapping(walk, block), "run": run}
+    """The page of a walk as one HTML text; it carries the translator's model where that is small enough.
+
+    ``run`` is a name of the model to show. ``run_option`` is how a command names it, such as ``--run runs/first``, or
+    nothing for the bundled one; with None the page tells how to record in Python. ``most`` limits the numbers.
+    """
+    block = Block(most)
+    still = _still(translator)
+    record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
     scripts = [_json_script("record", record), _script("values", "application/base64", compress(block.to_bytes()))]
-    if translator is not None and count_parameters(translator.model) <= MOST_PARAMETERS:
+    if translator is not None and not still:
         living = pack_model(translator.model, translator.src_tokenizer, translator.tgt_tokenizer, translator.config)
         scripts.append(_json_script("living", {**living, "weights": compress(living["weights"])}))
         scripts.append(_script("worker-source", "text/plain", escape_script(_worker_source())))
     return _PAGE.format(
-        title=escape(f"{title}: {walk.sentences.sources[0]}"[:120]),
+        title=escape(f"glassformer: {walk.sentences.sources[0]}"[:120]),
         css=_read("page.css"),
         import_map=_import_map(),
         scripts="\n".join(scripts),
         start=_START,
     )
+
+
+def _still(translator: Translator | None) -> str:
+    """Why the page does not compute, in words; empty if it does."""
+    if translator is None:
+        return "The recorded pass. walk.frame() shows the page that computes."
+    parameters = count_parameters(translator.model)
+    if parameters <= MOST_PARAMETERS:
+        return ""
+    return f"The recorded pass: the model has {parameters / 1e6:.0f} million parameters, too many to compute here."
 
 
 def compress(numbers: bytes) -> str:

@@ -56,10 +56,14 @@ def print_heads(
                 console.print(Text(" " * _MARGIN).append(line, style="cyan"))
 
 
-def step_labels(tokens: Sequence[str]) -> list[str]:
-    """``reads <s> -> writes Ich`` for each token that was written, the tokens in columns."""
+def step_labels(tokens: Sequence[str], read: Sequence[str] | None = None) -> list[str]:
+    """``reads <s> -> writes Ich`` for each token that was written, the tokens in columns.
+
+    ``read`` are the tokens that the decoder read, by default <s> and those that were written before.
+    """
     writes = [clip_text(token, _MAX_WRITTEN) for token in tokens]
-    reads = [CONTROL_TOKENS[BOS_ID], *writes[:-1]]
+    before = [CONTROL_TOKENS[BOS_ID], *tokens[:-1]] if read is None else read
+    reads = [clip_text(token, _MAX_WRITTEN) for token in before]
     width = max(map(cell_len, reads), default=0)
     return [
         f"reads {set_cell_size(read, width)} -> writes {write}" for read, write in zip(reads, writes, strict=True)

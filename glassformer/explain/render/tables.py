@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from glassformer.explain.addresses import kind_of
+from glassformer.explain.render.heatmap import step_labels
 from glassformer.explain.render.plain import clip_text, number_text, printable, shape_text
 from glassformer.explain.sentences import Rows
 from glassformer.explain.walk_data import WalkData, WalkStep
 
 _LABEL_WIDTH, _HEADER_WIDTH = 12, 8
+_STEP_WIDTH = 40  # of `reads ... -> writes ...`
 
 Cell = str | bool | int | float
 
@@ -52,6 +54,7 @@ class _Axis:
     symbol: str
     labels: list[str]
     is_tokens: bool
+    width: int = _LABEL_WIDTH
 
     @property
     def size(self) -> int:
@@ -123,7 +126,21 @@ def _of_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor,
         numbers = [str(index) for index in range(step.value.shape[place])]
         axes.append(_Axis(word, step.symbols[place], list(tokens or numbers), tokens is not None))
     cells = None if step.cells is None else list(step.cells[row])
+    if is_cross_attention_map(step):
+        axes[1] = replace(axes[1], labels=_read_and_written(walk, axes[1].labels, row), width=_STEP_WIDTH)
     return value, axes[::-1], cells
+
+
+def is_cross_attention_map(step: WalkStep) -> bool:
+    """Whether the rows of the step's tables are the steps of the decoder, and the columns the source."""
+    return kind_of(step.address) == "cross_attention" and step.axes[-2:] == ("tgt", "src")
+
+
+def _read_and_written(walk: WalkData, read: list[str], row: int) -> list[str]:
+    """``reads <s> -> writes Ich``; in a search, where each step tries several tokens, only what is read."""
+    if walk.kind == "generation":
+        return [f"reads {token}" for token in read]
+    return step_labels(walk.sentences.tgt_out_tokens[row], read)
 
 
 def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Most) -> tuple[Table, list[str]]:
@@ -135,7 +152,7 @@ def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Mos
     shown = value.reshape(down.size, across.size)[:n_down]
     places = _greatest(shown, n_across) if across.word == "vocab" else list(range(n_across))
     labelled = zip(down.labels, shown[:, places].tolist(), strict=False)
-    rows: list[tuple[Cell, ...]] = [(clip_text(label, _LABEL_WIDTH), *numbers) for label, numbers in labelled]
+    rows: list[tuple[Cell, ...]] = [(clip_text(label, down.width), *numbers) for label, numbers in labelled]
     if cells is not None:
         rows.append(("", *_headers(cells, places)))
     table = Table(("", *_headers(across.labels, places)), tuple(rows), shaded=cells is None)

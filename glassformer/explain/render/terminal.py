@@ -17,7 +17,14 @@ from rich.text import Text
 from glassformer.explain.render.heatmap import print_attention
 from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
 from glassformer.explain.render.plain import printable
-from glassformer.explain.render.tables import Most, Table, cell_text, step_lines, value_tables
+from glassformer.explain.render.tables import (
+    Most,
+    Table,
+    cell_text,
+    is_cross_attention_map,
+    step_lines,
+    value_tables,
+)
 from glassformer.explain.walk_data import WalkData, WalkStep
 
 __all__ = ["print_attention", "print_walk"]
@@ -78,9 +85,23 @@ def _details(walk: WalkData, step: WalkStep, row: int, width: int) -> Iterator[R
     yield Text(f"{step.story.title} ({source_line(step)}). {step.story.sentence}", style="italic")
     for line in step_lines(step, row):
         yield Text(printable(line))
-    fitting = max(1, (width - _LABEL_WIDTH) // _CELL_WIDTH)
-    for table in value_tables(walk, step, row, Most(tokens=fitting, numbers=min(fitting, _NUMBERS))):
+    for table in _fitting_tables(walk, step, row, width):
         yield from _draw_table(table, width)
+
+
+def _fitting_tables(walk: WalkData, step: WalkStep, row: int, width: int) -> list[Table]:
+    """The step's values with as many columns as the width has room for."""
+    fitting = max(1, (width - _LABEL_WIDTH) // _CELL_WIDTH)
+    tables = list(value_tables(walk, step, row, Most(tokens=fitting, numbers=min(fitting, _NUMBERS))))
+    while fitting > 1 and is_cross_attention_map(step) and not all(_fits(table, width) for table in tables):
+        fitting -= 1
+        tables = list(value_tables(walk, step, row, Most(tokens=fitting)))
+    return tables
+
+
+def _fits(table: Table, width: int) -> bool:
+    columns = zip(table.headers, *table.rows, strict=True)
+    return sum(max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in columns) <= width
 
 
 def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:

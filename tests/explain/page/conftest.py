@@ -1,20 +1,27 @@
-"""Runs the page's modules in Node.js, each time with data of this test; a model as those modules take it."""
+"""Runs the page's modules in Node.js, each time with data of this test; a model as those modules take it; a browser."""
 
 import base64
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import glassformer.explain
+from glassformer.decoding import Translator
+from glassformer.explain import Walk, walk
 from glassformer.model import Transformer
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = Path("/usr/bin/chromium")
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
 PREAMBLE = """
 import { readFileSync, writeFileSync } from "node:fs";
@@ -77,3 +84,26 @@ def packed() -> Callable[[Transformer], dict[str, Any]]:
         return {"config": asdict(model.config), "weights": weights}
 
     return pack
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    from playwright.sync_api import sync_playwright
+
+    assert CHROMIUM.exists(), f"{CHROMIUM}: not there. `make browser` installs it."
+    with sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def bundled() -> Walk:
+    return walk(Translator.load(), ["I love you, too."])
+
+
+@pytest.fixture(scope="session")
+def bundled_file(bundled, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / "bundled.html"
+    bundled.to_page(path, run="en-de", run_option="")
+    return path

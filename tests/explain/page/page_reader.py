@@ -26,5 +26,8 @@ class PageReader:
     def value(self, sentence: int, address: str) -> np.ndarray:
         """The numbers of a tap in its shape."""
         tap = next(tap for tap in self.record["sentences"][sentence]["taps"] if tap["address"] == address)
-        size = int(np.prod(tap["shape"]))
-        return self.numbers[tap["offset"] : tap["offset"] + size].reshape(tap["shape"])
+        size, shape = int(np.prod(tap["shape"])), tap["shape"]
+        found = self.numbers[tap["offset"] : tap["offset"] + size]
+        if tap["by_position"]:
+            return found.reshape(shape[0], shape[2], shape[1], shape[3]).swapaxes(1, 2)
+        return found.reshape(shape)

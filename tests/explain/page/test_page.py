@@ -1,22 +1,29 @@
 """The page as a file: every number of the trace exactly, nothing from a network, and no text that becomes markup."""
 
+import json
 import re
+import shlex
 from html.parser import HTMLParser
 from importlib.resources import files
+from pathlib import Path
 from xml.dom import minidom
 
 import numpy as np
 import pytest
+import torch
 from page_reader import PageReader
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app
+from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.page import record
 from glassformer.explain.page.mathml import to_mathml
+from glassformer.explain.page.writer import page_html
 from glassformer.explain.tap_entries import ENTRIES
 from glassformer.explain.tap_entries.entry import all_entries
+from glassformer.trace import Trace
 
 HOSTILE = '</script><script>alert(1)</script> <!-- \u202eevil\u202c שלום 👩‍👩‍👧 & "quotes" \x07'
 
@@ -91,27 +98,44 @@ def test_hostile_text_neither_ends_a_script_nor_starts_one(translator):
     assert reader.record["sentences"][0]["source"] == HOSTILE
 
 
+KEPT = ("attention.weights", ".residual", ".with_positions", "encoder.memory", "src_mask", "causal_mask")
+
+
 def test_a_large_trace_keeps_one_sentence_whole_and_says_what_is_left_out(walked, monkeypatch):
     numbers = sum(step.value.numel() for step in walked.trace)
-    monkeypatch.setattr(record, "MOST_NUMBERS", int(0.75 * numbers))
+    most = int(0.45 * numbers)
     monkeypatch.setattr(record, "_MOST_PROBABLE", 3)
-    reader = PageReader(walked.to_page())
-    assert len(reader.numbers) <= 0.75 * numbers
-    first, second = ({tap["address"]: tap for tap in one["taps"]} for one in reader.record["sentences"][:2])
-    assert all(tap["offset"] is not None for tap in first.values())
-    assert second["encoder.layers.0.self_attention.weights"]["offset"] is not None
-    assert second["encoder.layers.0.feed_forward.inner"]["offset"] is None
-    probabilities = first["output_projection.probabilities"]
-    assert probabilities["kept"] == 3
-    rows = reader.numbers[probabilities["offset"] :][: 4 * probabilities["shape"][1]].reshape(-1, 4)
-    assert np.allclose(rows.sum(-1), 1.0, atol=1e-6)
+    reader = PageReader(page_html(walked, most=most))
+    assert len(reader.numbers) <= most
+    for step in walked.trace:
+        if step.address.startswith("text."):
+            continue
+        taps = [{tap["address"]: tap for tap in one["taps"]}[step.address] for one in reader.record["sentences"]]
+        for sentence, tap in enumerate(taps):
+            row = step.value[sentence if step.shape[0] > 1 else 0].float().numpy()
+            if "vocab" in step.axes:
+                values, ids = cut_rows(reader, tap)
+                assert np.array_equal(values[:, :3], np.take_along_axis(row, ids, axis=1))
+                assert np.array_equal(values[:, :3], -np.sort(-row, axis=1)[:, :3])
+                assert np.allclose(values[:, 3], row.sum(-1) - values[:, :3].sum(-1), atol=1e-4)
+            elif sentence == 0 or step.address.endswith(KEPT):
+                assert np.array_equal(reader.value(sentence, step.address)[0], row), step.address
+            else:
+                assert (tap["offset"] is None) != step.address.endswith("decoder.output"), step.address
 
 
-def test_what_every_sentence_keeps_comes_before_the_rest_of_the_first(walked, monkeypatch):
+def cut_rows(reader: PageReader, tap: dict) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of each row with the rest's sum as the last, and the ids."""
+    rows, kept = tap["shape"][1], tap["kept"]
+    values = reader.numbers[tap["offset"] :][: rows * (kept + 1)].reshape(rows, kept + 1)
+    return values, reader.numbers[tap["ids"] :][: rows * kept].reshape(rows, kept).astype(int)
+
+
+def test_what_every_sentence_keeps_comes_before_the_rest_of_the_first(walked):
     numbers = sum(step.value.numel() for step in walked.trace)
-    monkeypatch.setattr(record, "MOST_NUMBERS", int(0.35 * numbers))
-    reader = PageReader(walked.to_page())
-    assert len(reader.numbers) <= 0.35 * numbers
+    most = int(0.2 * numbers)
+    reader = PageReader(page_html(walked, most=most))
+    assert len(reader.numbers) <= most
     for sentence in reader.record["sentences"]:
         taps = {tap["address"]: tap["offset"] for tap in sentence["taps"]}
         assert taps["decoder.layers.1.cross_attention.weights"] is not None
@@ -133,6 +157,49 @@ def test_the_command_writes_a_page_and_says_how_to_open_it(tmp_path):
     sentence = PageReader(out.read_text(encoding="utf-8")).record["sentences"][0]
     assert sentence["forced"]
     assert sentence["target"] == "Ein Mann schläft."
+
+
+SOURCE = 'It\'s $5, `x` & "more"'
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_the_command_for_what_is_left_out_records_it(run_js, tmp_path, forced):
+    sentence = {"source": SOURCE, "target": "So 'ist' es.", "forced": forced}
+    body = "return data.runs.map((run) => recordCommand({run_option: run}, data.sentence, 'encoder.memory'));"
+    given = {"sentence": sentence, "runs": ["", "--run 'my runs/a'", None]}
+    bundled, run, python = run_js('import { recordCommand } from "./record.js";', body, given)
+    words = shlex.split(bundled)
+    assert words[:3] == ["glassformer", "trace", SOURCE]
+    done = CliRunner().invoke(app, [*words[1:-1], str(tmp_path / "saved")])
+    assert done.exit_code == 0, done.output
+    memory = Trace.load(tmp_path / "saved")["encoder.memory"]
+    assert shlex.split(run)[words.index("--only") : -4] == ["--run", "my runs/a"]
+    walked = eval(python, {"walk": walk, "translator": Translator.load()})
+    assert torch.equal(walked["encoder.memory"].value, memory)
+    assert not forced or walked.sentences.targets == (sentence["target"],)
+
+
+def test_the_figures_of_the_documentation_are_those_that_were_measured():
+    root = Path(__file__).parents[3]
+    page = (root / "docs" / "page.md").read_text(encoding="utf-8")
+    idle, busy, steps = (
+        json.loads((root / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("page_idle_machine", "page", "page_steps")
+    )
+    for name, digits in (("first_paint_ms", 0), ("step_ms", 1), ("typed_sentence_ms", 0), ("edit_ms", 0)):
+        cells = (quartiles(report["bundled"][name], digits) for report in (idle, busy))
+        assert f"| {' | '.join(cells)} |" in page, name
+    assert f"| {idle['bundled']['size_mb']:.2f} | {busy['bundled']['size_mb']:.2f} |" in page
+    assert f"| {busy['base_8_sentences']['size_mb']:.1f} |" in page
+    for report in (busy["bundled"], busy["base_8_sentences"]):
+        assert f"| {report['scrolling']['longest_task_ms']['most']:.1f} |" in page
+    errors = max(one["logits"] for one in steps["errors"]["grid"]), steps["errors"]["bundled"]["logits"]
+    assert all(f"| {error:.1e} |".replace("e-0", "e-") in page for error in errors)
+
+
+def quartiles(of: dict[str, float], digits: int) -> str:
+    median, low, high = (f"{of[name]:.{digits}f}" for name in ("median", "lower_quartile", "upper_quartile"))
+    return f"{median} ({low} to {high})"
 
 
 def test_each_module_says_what_it_is_and_is_typed():

@@ -1,11 +1,9 @@
 """The page in a headless Chromium, opened from disk with the network blocked: what a person sees and does."""
 
+import json
 import re
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +11,7 @@ import torch
 pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwright's Python client")
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from browsing import living, longest_task_ms, opened, until
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
@@ -25,68 +23,6 @@ pytestmark = pytest.mark.browser
 
 OTHER = "She reads a book."
 TEXT, TARGET = "I love you, too.", "Ich liebe dich auch."
-CHROMIUM = Path("/usr/bin/chromium")
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM.exists(), f"{CHROMIUM}: not there. `make browser` installs it."
-    with sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
-def bundled() -> Walk:
-    return walk(Translator.load(), [TEXT])
-
-
-@pytest.fixture(scope="module")
-def bundled_file(bundled, tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("pages") / "bundled.html"
-    bundled.to_page(path, run="en-de")
-    return path
-
-
-@contextmanager
-def opened(browser: Browser, path: Path, place: str = "", **options: Any) -> Iterator[Page]:
-    """The page at a place; it fails when anything is logged, thrown or fetched."""
-    context = browser.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **options})
-    page, troubles = context.new_page(), []
-    page.set_default_timeout(60_000)
-    page.on("console", lambda message: troubles.append(message.text))
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("request", lambda request: troubles.append(request.url) if request.url.startswith("http") else None)
-    page.goto(f"{path.as_uri()}{place}")
-    page.wait_for_selector("#view .view")
-    yield page
-    context.close()
-    assert not troubles, troubles
-
-
-def until(page: Page, expression: str, timeout_s: float = 60.0) -> None:
-    """Wait until it is true. Playwright's own waiting needs eval, which the page's security policy forbids."""
-    end = time.monotonic() + timeout_s
-    while not page.evaluate(expression):
-        assert time.monotonic() < end, expression
-        page.wait_for_timeout(20)
-
-
-def number_of(text: str) -> float:
-    return float(text.replace("−", "-").replace("∞", "inf"))
-
-
-def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bundled, bundled_file):
-    with opened(browser, bundled_file) as page:
-        band = page.inner_text("#band")
-        for token in (*bundled.sentences.src_tokens[0], *bundled.sentences.tgt_out_tokens[0]):
-            assert token in band
-        figure, config = page.inner_html("svg.figure"), Translator.load().model.config
-        assert f"7 × {config.d_model}" in figure
-        assert f"6 × {config.tgt_vocab:,}" in figure
-        assert "click any box or cell" in page.inner_text("#view")
 
 
 @pytest.fixture(scope="module", params=["pre", "post"])
@@ -103,6 +39,21 @@ def small(request, tmp_path_factory) -> tuple[Walk, Path]:
     path = tmp_path_factory.mktemp("small") / f"{request.param}.html"
     walked.to_page(path)
     return walked, path
+
+
+def number_of(text: str) -> float:
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bundled, bundled_file):
+    with opened(browser, bundled_file) as page:
+        band = page.inner_text("#band")
+        for token in (*bundled.sentences.src_tokens[0], *bundled.sentences.tgt_out_tokens[0]):
+            assert token in band
+        figure, config = page.inner_html("svg.figure"), Translator.load().model.config
+        assert f"7 × {config.d_model}" in figure
+        assert f"6 × {config.tgt_vocab:,}" in figure
+        assert "click any box or cell" in page.inner_text("#view")
 
 
 def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
@@ -181,6 +132,29 @@ def test_nothing_is_wider_than_the_screen(browser, bundled_file, width, height):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+SHIFTS = """window.shifts = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((one) => { window.shifts += one.value; }))
+    .observe({type: 'layout-shift', buffered: true});"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_nothing_shifts_while_the_model_wakes(browser, bundled_file, width, height):
+    place = "#decoder.layers.1.cross_attention.weights[heads=1]"
+    with opened(browser, bundled_file, place, script=SHIFTS, viewport={"width": width, "height": height}) as page:
+        before = page.evaluate("document.querySelector('#view svg.matrix').getBoundingClientRect().top + scrollY")
+        chips = page.evaluate(
+            "[...document.querySelectorAll('.chip')].map((one) => one.getBoundingClientRect().left)"
+        )
+        living(page)
+        until(page, "document.querySelector('button.eye') && document.querySelector('button.switch')")
+        page.wait_for_timeout(300)
+        assert page.evaluate("window.shifts") == 0
+        after = page.evaluate("document.querySelector('#view svg.matrix').getBoundingClientRect().top + scrollY")
+        assert abs(after - before) < 1
+        now = page.evaluate("[...document.querySelectorAll('.chip')].map((one) => one.getBoundingClientRect().left)")
+        assert now == pytest.approx(chips, abs=1)
+
+
 def test_the_keyboard_alone_goes_from_a_matrix_to_a_number_and_up_again(browser, bundled, bundled_file):
     with opened(browser, bundled_file, "#decoder.layers.1.cross_attention.weights[heads=1]") as page:
         page.focus("svg.matrix")
@@ -228,22 +202,92 @@ def test_temperature_and_top_k_change_the_shares_as_the_model_would(browser, bun
         assert shown == pytest.approx(expected.tolist(), abs=0.06)
 
 
-@pytest.mark.parametrize("text", ["</script><b>x</b> & <!-- y", "שלום עולם", "👩‍👩‍👧 ok", "word " * 200, "\u202eevil"])  # fmt: skip
+MIXED = "</script><b>x</b> שלום עולם 👩‍👩‍👧 \u202eevil "
+
+
+@pytest.mark.parametrize("text", ["</script><b>x</b> & <!-- y", "שלום עולם", "👩‍👩‍👧 ok", "\u202eevil", (MIXED * 60)[:2000]])  # fmt: skip
 def test_hostile_sentences_are_shown_as_text(browser, tmp_path, text):
     tokenizer = Tokenizer.train("bpe", [TEXT, TARGET], 300)
     torch.manual_seed(3)
     config = ModelConfig(
         src_vocab=tokenizer.size, tgt_vocab=tokenizer.size, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1,
-        n_decoder_layers=1, max_length=2048,
+        n_decoder_layers=1, max_length=4096,
     )  # fmt: skip
     translator = Translator(Transformer(config), tokenizer, tokenizer, DecodeConfig())
     path = tmp_path / "hostile.html"
     walk(translator, [text], ["Ich"]).to_page(path)
-    with opened(browser, path, "#text") as page:
+    places = ["", "encoder.layers.0.self_attention.weights", "attention", "next", "encoder", "text"]
+    with opened(browser, path) as page:
+        for place in places:
+            page.evaluate("place => { location.hash = place }", place)
+            until(page, f"window.glassformer.drawn === '{place}'")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+            assert page.locator("#app b:text-is('x')").count() == 0
         assert page.evaluate("document.querySelector('blockquote').textContent") == text
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.evaluate("location.hash = 'encoder.layers.0.self_attention.weights'")
-        page.wait_for_selector("svg.matrix")
+        assert page.evaluate("document.querySelector('blockquote').dir") == "auto"
+
+
+@pytest.mark.parametrize("text", ["</script><b>x</b>", "שלום 👩‍👩‍👧", "\u202eevil"])
+def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file, text):
+    expected = walk(Translator.load(), [text])
+    with opened(browser, bundled_file, "#text") as page:
+        living(page)
+        page.fill("#text", text)
+        until(page, f"window.glassformer.record.sentence.source === {json.dumps(text)}")
+        assert page.evaluate("document.querySelector('blockquote').textContent") == text
+        assert page.evaluate("window.glassformer.record.sentence.src_ids") == [
+            *expected.translator.src_tokenizer.to_ids(text),
+            expected.config.eos_id,
+        ]
+        assert page.locator("#app b:text-is('x')").count() == 0
+
+
+def test_a_text_beyond_the_models_length_is_typed_and_said_in_words(browser, bundled, bundled_file):
+    text = (MIXED * 60)[:2000]
+    tokens, longest = len(Translator.load().src_tokenizer.to_ids(text)) + 1, bundled.config.max_length
+    assert tokens > longest
+    with opened(browser, bundled_file) as page:
+        living(page)
+        times = longest_task_ms(browser, page, lambda: type_and_wait(page, text, f"has {tokens} tokens"))
+        assert times < 1000, "the page must not freeze"
+        said = page.inner_text("#edits .left-out")
+        assert said == f"The text has {tokens} tokens, and this model takes {longest}. Shorten it."
+        page.fill("#text", OTHER)
+        until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
+        assert page.inner_text("#edits") == ""
+
+
+def type_and_wait(page, text: str, said: str) -> None:
+    page.fill("#text", text)
+    until(page, f"document.querySelector('#edits').textContent.includes('{said}')")
+
+
+def test_rows_of_cross_attention_say_what_is_read_and_what_is_written(browser, bundled_file):
+    place = "#decoder.layers.1.cross_attention.weights[heads=1,query=0,key=0]"
+    with opened(browser, bundled_file, place) as page:
+        rows = page.locator("svg.matrix .labels text").all_text_contents()
+        assert rows[:2] == ["reads <s> → writes Ich", "reads Ich → writes ▁liebe"]
+        assert "reads <s> → writes Ich" in page.inner_text("#crumbs")
+        assert "reads <s> → writes Ich" in page.inner_text(".value")
+    with opened(browser, bundled_file, place, viewport={"width": 390, "height": 844}) as page:
+        assert page.locator("svg.matrix .labels text").first.text_content() == "<s> → Ich"
+        assert "(reads → writes)" in page.inner_text(".axes")
+
+
+def test_settings_that_the_pages_search_leaves_out_are_named_where_it_is_shown(browser, tmp_path):
+    translator = Translator.load()
+    translator.config = replace(translator.config, no_repeat_ngram=2, repetition_penalty=1.2)
+    path = tmp_path / "settings.html"
+    walk(translator, [TEXT]).to_page(path)
+    named = "repetition_penalty = 1.2, no_repeat_ngram = 2"
+    with opened(browser, path, "#beam") as page:
+        living(page)
+        page.wait_for_selector("svg.tree")
+        assert named in page.inner_text("#view .ignored")
+        assert page.locator("#edits .ignored").count() == 0, "the recorded translation has them"
+        page.fill("#text", OTHER)
+        until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
+        assert named in page.inner_text("#edits .ignored")
 
 
 def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
@@ -259,8 +303,47 @@ def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
             assert Path(started.value.path()).stat().st_size > 1000
 
 
-def living(page: Page) -> None:
-    until(page, "window.glassformer.living?.ready")
+def test_every_picture_can_be_saved(browser, bundled, bundled_file):
+    with opened(browser, bundled_file) as page:
+        living(page)
+        saved(page, ".figure-column", "SVG", "6 × 8,000")
+        saved(page, "#view", "SVG", "Ich → ▁liebe")
+        page.evaluate("location.hash = 'next'")
+        page.wait_for_selector("#view .levers")
+        saved(page, "#view", "SVG", "Ich")
+        text = saved(page, "#view", "CSV", "id,token,logit,probability,with_levers")
+        probability = float(text.splitlines()[1].split(",")[3])
+        assert torch.tensor(probability) == bundled["output_projection.probabilities"].value[0, 0].max()
+        page.evaluate("location.hash = 'beam'")
+        page.wait_for_selector("svg.tree")
+        saved(page, "#view", "SVG", "step 1")
+        assert saved(page, "#view", "CSV", "node,parent,step").count("\n") > 20
+        for place in (".figure-column", "#view"):
+            with page.expect_download() as started:
+                page.click(f"{place} .exports >> text=PNG")
+            assert Path(started.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+def saved(page, place: str, kind: str, holds: str) -> str:
+    with page.expect_download() as started:
+        page.click(f"{place} .exports >> text={kind}")
+    text = Path(started.value.path()).read_text(encoding="utf-8")
+    assert holds in text
+    return text
+
+
+def test_an_address_is_found_by_a_part_of_it_and_a_wrong_one_is_named(browser, bundled_file):
+    with opened(browser, bundled_file) as page:
+        for typed, found in (
+            ("encoder.memory", "encoder.memory"),
+            ("cross_attention.scores", "decoder.layers.0.cross_attention.scores"),
+            ("encoder.layers.1[heads=2]", "encoder.layers.1"),
+            ("no.such.step", "no.such.step"),
+        ):
+            page.fill("input[type=search]", typed)
+            page.press("input[type=search]", "Enter")
+            until(page, f"window.glassformer.place.address === '{found}'")
+        assert "No step has the address no.such.step" in page.inner_text("#view")
 
 
 def test_a_typed_sentence_is_translated_and_traced_as_in_pytorch(browser, bundled, bundled_file):

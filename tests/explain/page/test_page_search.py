@@ -1,5 +1,6 @@
 """Greedy and beam search of the page find what those of Python find, with the same scores and the same tree."""
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -29,6 +30,10 @@ OPTIONS = [
     DecodeConfig(beam=4, n_best=4, max_length_b=6),
     DecodeConfig(beam=3, length_penalty=0.0, max_length_a=0.0, max_length_b=9),
     DecodeConfig(beam=5, n_best=2, length_penalty=1.3, max_length_a=2.5, max_length_b=1),
+    DecodeConfig(
+        beam=3, n_best=2, length_norm="power", length_penalty=1.0, early_stopping="heuristic", max_length_b=6
+    ),
+    DecodeConfig(beam=3, length_norm="power", length_penalty=0.7, early_stopping="never", max_length_b=6),
 ]
 
 
@@ -110,10 +115,24 @@ def test_edits_and_hidden_tokens_reach_every_step(run_js, small_model, packed) -
     assert [one["ids"] for one in found["candidates"]] == [one.ids for one in expected]
 
 
-def test_settings_that_the_page_leaves_out_are_named(run_js) -> None:
-    given = [DecodeConfig().to_mapping(), DecodeConfig(no_repeat_ngram=2, beam_groups=2, beam=4).to_mapping()]
-    found = run_js(IMPORT, "return data.map(ignoredSettings);", given)
-    assert found == [[], ["no_repeat_ngram", "beam_groups"]]
+OTHERS = {  # another value of each setting that is not the default
+    "beam": 5, "length_penalty": 1.0, "length_norm": "power", "early_stopping": "never", "n_best": 2, "min_length": 2,
+    "repetition_penalty": 1.2, "no_repeat_ngram": 2, "coverage_penalty": 0.2, "beam_groups": 2, "diversity": 0.1,
+    "max_length_a": 2.0, "max_length_b": 7, "cache": False, "sample": True, "temperature": 0.5, "top_k": 3,
+    "top_p": 0.9, "min_p": 0.1, "typical_p": 0.9, "seed": 1, "mbr": 4, "split_sentences": True, "batch_tokens": 100,
+}  # fmt: skip
+CARRIED_OUT = {"beam", "length_penalty", "length_norm", "early_stopping", "n_best", "max_length_a", "max_length_b"}
+CHANGES_NO_OUTPUT = {"cache", "batch_tokens"}
+WITH_ANOTHER = {"diversity", "temperature", "top_k", "top_p", "min_p", "typical_p", "seed"}  # beam_groups, or sample
+
+
+def test_each_setting_is_carried_out_or_named_as_left_out(run_js) -> None:
+    names = [field.name for field in fields(DecodeConfig)]
+    given = [{**DecodeConfig().to_mapping(), name: OTHERS[name]} for name in names]
+    found = run_js(IMPORT, "return data.map(ignoredSettings);", [DecodeConfig().to_mapping(), *given])
+    assert found[0] == []
+    for name, ignored in zip(names, found[1:], strict=True):
+        assert ignored == ([] if name in CARRIED_OUT | CHANGES_NO_OUTPUT | WITH_ANOTHER else [name])
 
 
 def test_top_k_takes_the_first_of_equals(run_js) -> None:

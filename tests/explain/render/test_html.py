@@ -9,7 +9,10 @@ from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
+from glassformer.errors import TraceError
 from glassformer.explain import walk
+from glassformer.explain.page.frame import MOST_NUMBERS
+from glassformer.explain.page.writer import page_html
 from glassformer.explain.render import html
 from glassformer.explain.walk_kinds import walk_generation
 from glassformer.model import Transformer
@@ -45,15 +48,40 @@ class Reader(HTMLParser):
         self.text.append(data)
 
 
+def still(walked) -> str:
+    """What a walk shows that is not one whole pass."""
+    return html.attention_html(walked) + html.walk_html(walked)
+
+
 @pytest.mark.parametrize("kind", ["walked", "searched", "sampled", "trained"])
 def test_every_kind_of_walk_is_well_formed_and_self_contained(kind, request):
-    page = Reader(request.getfixturevalue(kind)._repr_html_())
+    walked = request.getfixturevalue(kind)
+    page = Reader(still(walked))
+    assert kind == "walked" or walked._repr_html_() == still(walked)
     assert {tag for tag, _ in page.tags} <= ALLOWED
     of_html = [attributes for tag, attributes in page.tags if tag not in ("svg", "title", "rect", "text", "image")]
     assert {name for attributes in of_html for name in attributes} <= {"style", "open"}
     assert not {name for _, attributes in page.tags for name in attributes if name.startswith(("on", "src"))}
     assert all(attributes.get("href", "data:").startswith("data:") for _, attributes in page.tags)
     assert "url(" not in str(page.tags)
+
+
+def test_a_whole_pass_is_the_page_in_an_iframe_with_the_heads_as_a_fallback(walked):
+    tags = Reader(walked._repr_html_()).tags
+    assert [tag for tag, _ in tags[:2]] == ["iframe", "details"]
+    frame = tags[0][1]
+    assert frame["sandbox"] == "allow-scripts allow-downloads"
+    assert frame["srcdoc"] == page_html(walked, most=MOST_NUMBERS)
+    assert 'id="living"' not in frame["srcdoc"]
+    assert 'id="living"' in Reader(walked.frame()._repr_html_()).tags[0][1]["srcdoc"]
+    heads = sum(tag == "svg" for tag, _ in tags)
+    assert heads == sum(tag == "svg" for tag, _ in Reader(html.attention_html(walked)).tags) > 0
+
+
+def test_a_narrowed_walk_shows_only_its_steps(walked):
+    assert walked.narrow(layer=0)._repr_html_().startswith("<details>")
+    with pytest.raises(TraceError, match="expected one whole pass"):
+        walked.narrow(layer=0).frame()
 
 
 def test_stages_fold_out_and_the_first_is_open(walked):
@@ -66,7 +94,7 @@ def test_stages_fold_out_and_the_first_is_open(walked):
 
 def test_a_step_shows_title_sentence_equation_and_shape(walked):
     step = walked["decoder.layers.0.cross_attention.scores"]
-    text = " ".join("".join(Reader(walked._repr_html_()).text).split())
+    text = " ".join("".join(Reader(still(walked)).text).split())
     assert (
         f"{step.number} decoder.layers.0.cross_attention.scores {step.story.title} (section 3.2.1). "
         f"{step.story.sentence}scores = Q Kᵀ / √d_k (nbatches, h, n_seq_tgt, n_seq_src) = (3, 11, 8, 7)"
@@ -111,12 +139,12 @@ def test_a_tiny_models_walk_stays_usable():
     translator = Translator(model, tokenizer, tokenizer, DecodeConfig())
     walked = walk(translator, SOURCES * 5, TARGETS * 5)
     assert len(walked.steps) > 350
-    assert 300_000 < len(walked._repr_html_().encode()) < 3_000_000
+    assert 300_000 < len(still(walked).encode()) < 3_000_000
 
 
 def test_what_has_no_room_is_left_out_with_a_word(walked, searched, monkeypatch):
     monkeypatch.setattr(html, "_VALUES_ROOM", 20_000)
-    text = walked._repr_html_()
+    text = still(walked)
     assert text.count("values left out here, to keep the page small") > 100
     assert "<code>choice.next_ids</code>" in text
     monkeypatch.setattr(html, "_REST_ROOM", 30_000)

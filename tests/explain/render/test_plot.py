@@ -74,6 +74,12 @@ def test_a_plot_has_the_numbers_and_the_tokens(walked, tmp_path):
         assert (tmp_path / f"weights.{ending}").stat().st_size > 1000
 
 
+def test_a_column_of_the_targets_own_attention_is_a_token_that_is_read(walked):
+    place = walked.plot("decoder.layers.0.self_attention.weights", head=0).axes[0]
+    assert [label.get_text() for label in place.get_xticklabels()] == list(walked.sentences.tgt_in_tokens[0])
+    assert place.get_yticklabels()[0].get_text().startswith("reads <s> → writes ")
+
+
 def test_without_a_head_all_are_side_by_side_and_a_vector_is_a_strip(walked):
     assert len(walked.plot(CROSS).axes) == walked.config.n_heads + 1  # and the legend
     assert walked.plot("encoder.memory").axes[0].images[0].get_array().shape == walked["encoder.memory"].shape[1:]

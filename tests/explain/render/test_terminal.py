@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -56,10 +57,24 @@ def test_values_stand_under_their_tokens_for_the_sentence_asked_for(translator):
     assert "Where the target looks (section 3.2.1)." in text
     header = next(line for line in text.splitlines() if "love" in line and "→" not in line)
     assert header.split() == ["I", "am", "in", "love", "with", "you", "</s>"]
-    row = next(line for line in text.splitlines() if line.split()[:1] == ["verliebt"])
-    assert row.split()[1:] == [f"{weight:.3f}" for weight in some.steps[0].value[1, 0, 5].tolist()]
+    row = next(line for line in text.splitlines() if line.split()[:2] == ["reads", "verliebt"])
+    assert row.split()[2:5] == ["->", "writes", "</s>"]
+    assert row.split()[5:] == [f"{weight:.3f}" for weight in some.steps[0].value[1, 0, 5].tolist()]
     assert "showing 4 of 11 along h" in text
     assert "values: those of sentence 2" in text
+
+
+def test_rows_of_cross_attention_say_what_is_read_and_written_in_as_many_columns_as_fit(walked, searched):
+    step = "decoder.layers.0.cross_attention.weights"
+    text = printed(print_walk, replace(walked, steps=(walked[step],)), values=True, width=60)
+    rows = [line.strip() for line in text.splitlines() if line.strip().startswith("reads ")]
+    assert re.match(r"reads <s> +-> writes Ich +0\.\d+", rows[0])
+    assert all(len(line) <= 60 for line in text.splitlines())
+    assert "of 7 along n_seq_src" in text
+    some = [one for one in searched.steps if one.address == step][:1]
+    assert re.search(
+        r"^ +reads <s> +0\.\d+", printed(print_walk, replace(searched, steps=tuple(some)), values=True), re.M
+    )
 
 
 def test_cut_tables_say_so_and_whole_ones_do_not(translator):

@@ -1,8 +1,9 @@
 // @ts-check
 /** The next-token distribution of one step, with temperature, top-k and top-p, computed from the recorded logits. */
-import { element, printable, token } from "./element.js";
-import { vocabularyRow } from "./record.js";
-import { percent, shortNumber } from "./scale.js";
+import { element, printable, svg, token } from "./element.js";
+import { exportButtons, quote } from "./picture.js";
+import { recordCommand, vocabularyRow } from "./record.js";
+import { exactNumber, percent, shortNumber } from "./scale.js";
 
 /** @typedef {{temperature: number, topK: number, topP: number}} Levers */
 /** @typedef {{id: number, logit: number, plain: number, share: number}} Entry */
@@ -60,7 +61,23 @@ export function distributionView(app, { most, levers = true }) {
   return element("section.distribution", {},
     element("p.prefix", {}, "After ", element("bdi", {}, printable(so_far)), `, the model gives its ${app.config.tgt_vocab.toLocaleString("en")} tokens these shares:`),
     levers ? leverRow(app) : null, bars,
-    found.cut ? element("p.note", {}, `Only the ${found.entries.length} most probable tokens are in this page; the rest have ${percent(found.rest)} together. `, element("code", {}, "glassformer trace TEXT --json FILE --values"), " records all.") : null);
+    levers ? exportButtons(`next-token-${app.step + 1}`, () => barPicture(app, shown, top), () => csv(app, found.entries)) : null,
+    found.cut ? element("p.note", {}, `Only the ${found.entries.length} most probable tokens are in this page; the rest have ${percent(found.rest)} together.`, levers ? [" This records all: ", element("code.record", {}, recordCommand(app.about, app.record.sentence, "output_projection.*"))] : null) : null);
+}
+
+/** The bars as one picture. @param {import("./page.js").App} app @param {Entry[]} entries @param {number} top */
+function barPicture(app, entries, top) {
+  const style = getComputedStyle(document.body), ink = style.color, fill = style.getPropertyValue("--fill");
+  const picture = svg("svg", { width: 480, height: 24 * entries.length, viewBox: `0 0 480 ${24 * entries.length}`, "font-family": "sans-serif", "font-size": 14, fill: ink });
+  entries.forEach((entry, at) => picture.append(svg("text", { x: 110, y: 24 * at + 17, "text-anchor": "end" }, printable(app.record.vocab[entry.id] ?? String(entry.id))),
+    svg("rect", { x: 120, y: 24 * at + 5, width: Math.max(1, (280 * entry.share) / top), height: 14, fill }), svg("text", { x: 410, y: 24 * at + 17 }, percent(entry.share))));
+  return picture;
+}
+
+/** @param {import("./page.js").App} app @param {Entry[]} entries */
+function csv(app, entries) {
+  const lines = entries.map(({ id, logit, plain, share }) => [id, quote(app.record.vocab[id] ?? ""), exactNumber(logit), exactNumber(plain), share].join(","));
+  return `${["id,token,logit,probability,with_levers", ...lines].join("\n")}\n`;
 }
 
 /** @param {import("./page.js").App} app @param {Entry} entry @param {number} top @param {boolean} written @param {number} [was] */

@@ -6,7 +6,8 @@ import { distributionView } from "./distribution.js";
 import { element } from "./element.js";
 import { matrixView, numberTable, thumbnail } from "./matrix.js";
 import { numberView } from "./number.js";
-import { exportCsv, exportPng, exportSvg, layout, meanMatrix, sizeAlong, tapMatrix } from "./picture.js";
+import { csvText, exportButtons, layout, matrixSize, meanMatrix, sizeAlong, tapMatrix } from "./picture.js";
+import { recordCommand } from "./record.js";
 import { exactNumber } from "./scale.js";
 
 /** What stands in the middle for a place. @param {import("./page.js").App} app @returns {HTMLElement} */
@@ -38,7 +39,8 @@ function architectureView(app) {
     element("p.lead", {}, "Point at a word to see what it touches; click any box or cell to see what is inside, down to the sum that made a single number."),
     element("div.pair", {},
       element("div", {}, element("h2", {}, "Where each word looks in the source"), alignment ?? element("p.left-out", {}, "Cross-attention was left out of this page."),
-        element("p.note", {}, `Cross-attention of decoder layer ${layer + 1}, mean of its heads. Each row sums to 1.`)),
+        element("p.note", {}, `Cross-attention of decoder layer ${layer + 1}, mean of its heads. Each row sums to 1.`),
+        mean ? exportButtons(`${address}.mean`, () => alignment?.querySelector("svg.matrix") ?? null, () => csvText(mean, exactNumber)) : null),
       element("div", {}, element("h2", {}, `Next token, step ${app.step + 1} of ${sentence.tgt_out_tokens.length}`), distributionView(app, { most: 8, levers: false }), element("p", {}, element("a", { href: "#next" }, "Temperature, top-k, top-p"), app.panels.why ? [" · ", element("a", { href: "#why" }, "Why this word?"), " · ", element("a", { href: "#beam" }, "Beam search")] : null))),
     element("h2", {}, "All heads at a glance"), headsOverview(app, false));
 }
@@ -72,12 +74,11 @@ function headButtons(app, address, size, chosen = null) {
   if (!tap) return [element("span.left-out", {}, "left out")];
   const { many } = layout(tap);
   return Array.from({ length: many ? sizeAlong(tap, many) : 1 }, (_, at) => {
-    const matrix = tapMatrix(app, address, at);
     const label = many === "heads" ? `head ${at + 1}` : `${many} ${at}`;
     const silent = app.edits.some((edit) => edit.address === silenced(address) && edit.index?.heads === at);
     return element(`span.head-cell${silent ? ".silent" : ""}`, {}, element(`a.head${at === chosen ? ".lit" : ""}`, {
       href: `#${writePlace(address, many ? { [many]: at } : {})}`, "aria-label": `${crumbs(moduleOf(address)).slice(1).map((one) => one.label).join(", ")}, ${nameOf(address)}, ${label}`, title: label, "aria-current": at === chosen ? "true" : null,
-    }, matrix ? thumbnail(matrix, size) : null, size > 60 ? element("small", {}, label) : null), size > 60 ? headSwitch(app, address, at, silent) : null);
+    }, thumbnail(matrixSize(tap), () => tapMatrix(app, address, at), size), size > 60 ? element("small", {}, label) : null), size > 60 ? headSwitch(app, address, at, silent) : null);
   });
 }
 
@@ -86,7 +87,8 @@ const silenced = (address) => `${moduleOf(address)}.heads`;
 
 /** @param {import("./page.js").App} app @param {string} address @param {number} head @param {boolean} silent */
 function headSwitch(app, address, head, silent) {
-  if (!app.living?.ready || !/_attention$/.test(moduleOf(address))) return null;
+  if (!app.carriesModel || app.living?.trouble || !/_attention$/.test(moduleOf(address))) return null;
+  if (!app.living?.ready) return element("span.switch.unseen", { "aria-hidden": "true" }, "on");
   return element("button.switch", {
     type: "button", role: "switch", "aria-checked": silent ? "false" : "true", "aria-label": `head ${head + 1} speaks`, title: silent ? "Let this head speak again" : "Silence this head",
     onclick: () => app.toggleEdit({ address: silenced(address), index: { heads: head }, operation: "zero" }),
@@ -133,10 +135,9 @@ function landmarks(members, few) {
 /** @param {import("./page.js").App} app @param {string} address */
 function stepCard(app, address) {
   const tap = /** @type {import("./record.js").Tap} */ (app.record.taps.get(address)), story = app.about.stories[address];
-  const matrix = tap.data ? tapMatrix(app, address) : null;
   const vocabulary = tap.axes.includes("vocab");
   return element("a.step", { href: `#${address}` },
-    element("span.picture", {}, matrix && !vocabulary ? thumbnail(matrix, 64) : element("span.left-out", {}, vocabulary ? "bars" : "left out")),
+    element("span.picture", {}, tap.data && !vocabulary ? thumbnail(matrixSize(tap), () => tapMatrix(app, address), 64) : element("span.left-out", {}, vocabulary ? "bars" : "left out")),
     element("span.words", {}, element("b", {}, story?.title ?? nameOf(address)), element("code", {}, nameOf(address)), element("small", {}, tap.axes.filter((axis) => axis !== "batch" && axis !== "one").map((axis) => `${axis} ${sizeAlong(tap, axis)}`).join(" × "))));
 }
 
@@ -153,13 +154,11 @@ function tapView(app, tap, address, cells) {
   const figure = matrixView(matrix, { width: app.width, selected, onpick: (r, c) => app.go(writePlace(address, matrix.cells(r, c))) });
   const file = `${address}${many ? `.${many}-${chosen}` : ""}`;
   return element("section.view", {}, element("h2", {}, title, many === "heads" ? element("span.of", {}, ` head ${chosen + 1} of ${sizeAlong(tap, many)}`) : null),
-    many ? element("div.multiples", {}, headButtons(app, address, 72, chosen)) : null,
+    many ? element("div.multiples", {}, headButtons(app, address, Math.min(72, Math.max(61, app.width / 4 - 22)), chosen)) : null,
     matrix.rows < sizeAlong(tap, row) ? element("p.note", {}, `Rows ${matrix.first} to ${matrix.first + matrix.rows - 1} of ${sizeAlong(tap, row)}.`) : null,
     figure, maskLever(app, address),
     picked ? numberView(app, address, Object.fromEntries(Object.entries(cells).filter(([axis]) => tap.axes.includes(axis)))) : element("p.note.hint", {}, `${matrix.rows * matrix.columns === 1 ? "Click it" : "Click a cell, or move with the arrow keys and press Enter,"} to see the sum that made the number.`),
-    element("div.exports", {}, element("button", { type: "button", onclick: () => exportSvg(/** @type {Element} */ (figure.querySelector("svg.matrix")), file) }, "SVG"),
-      element("button", { type: "button", onclick: () => exportPng(/** @type {Element} */ (figure.querySelector("svg.matrix")), file) }, "PNG"),
-      element("button", { type: "button", onclick: () => exportCsv(matrix, file, exactNumber) }, "CSV")),
+    exportButtons(file, () => figure.querySelector("svg.matrix"), () => csvText(matrix, exactNumber)),
     numberTable(matrix));
 }
 
@@ -172,9 +171,8 @@ function maskLever(app, address) {
 
 /** @param {string} title @param {string} address @param {import("./page.js").App} app */
 function leftOut(title, address, app) {
-  const source = app.record.sentence.source;
-  return titled(title, element("p.left-out", {}, "The numbers of this step were left out, to keep this page under 40 MB. One sentence of the page has every step."),
-    element("p", {}, "This command records them: ", element("code", {}, `glassformer trace ${JSON.stringify(source)} --only '${address}' --save DIR`)));
+  return titled(title, element("p.left-out", {}, "The numbers of this step were left out, to keep this page small."),
+    element("p", {}, app.about.run_option === null ? "In Python, this records them: " : "This command records them: ", element("code.record", { tabindex: 0 }, recordCommand(app.about, app.record.sentence, address))));
 }
 
 /** @param {import("./page.js").App} app @param {string} title @param {string} address @param {Record<string, number>} cells */

@@ -20,6 +20,7 @@ export class Living {
     /** @type {PassRecord | null} */ this.record = null;
     /** The translation that the edits lead to. @type {string | null} */ this.translation = null;
     this.trouble = "";
+    /** Decode settings of the run that the page's search leaves out. @type {string[]} */ this.ignored = [];
     this.job = 0;
     /** @type {Map<number, {resolve: (value: any) => void, reject: (reason: Error) => void}>} */ this.waiting = new Map();
     /** The pass that the worker holds, as text. */ this.passed = "";
@@ -33,7 +34,7 @@ export class Living {
   async start(asked) {
     try {
       this.packed.weights = await unpack(this.packed.weights);
-      await this.call("load", this.packed);
+      this.ignored = (await this.call("load", this.packed)).ignored;
       this.ready = true;
       const edits = JSON.parse(asked.get("edits") ?? "[]");
       if (Array.isArray(edits)) this.app.edits.push(...edits.filter((edit) => typeof edit?.address === "string"));
@@ -148,8 +149,15 @@ export class Living {
   }
 
   search() {
-    const { beam, length_penalty, max_length_a, max_length_b } = this.packed.decode;
-    return { beam, length_penalty, max_length_a, max_length_b, n_best: 1 };
+    const { beam, length_penalty, length_norm, early_stopping, max_length_a, max_length_b } = this.packed.decode;
+    return { beam, length_penalty, length_norm, early_stopping, max_length_a, max_length_b, n_best: 1 };
+  }
+
+  /** Which settings of the run the page's search leaves out, where it shows what that search found. */
+  ignoredNote() {
+    if (!this.ignored.length) return null;
+    const settings = this.ignored.map((name) => `${name} = ${this.packed.decode[name]}`).join(", ");
+    return element("p.left-out.ignored", {}, `This run is set to ${settings}. The search of this page leaves ${this.ignored.length === 1 ? "that" : "those"} out, so that glassformer translate may write something else.`);
   }
 
   /** A typed text as ids and its translation. @param {string} text @returns {Promise<any>} */
@@ -189,7 +197,7 @@ export class Living {
     if (this.passed !== JSON.stringify([sentence.src_ids, sentence.tgt_in_ids, this.app.edits])) await this.pass(sentence, this.app.edits);
   }
 
-  /** What a link carries besides the place. */
+  /** What a link carries in addition to the place. */
   link() {
     /** @type {Record<string, string>} */
     const carried = {};
@@ -220,11 +228,12 @@ export class Living {
     const place = /** @type {HTMLElement} */ (document.getElementById("edits")), { app } = this;
     if (app.root.classList.contains("as-before")) return undefined;
     if (this.trouble && this.ready) return place.replaceChildren(element("p.left-out", {}, this.trouble));
-    if (!app.edits.length) return place.replaceChildren();
+    const ignored = this.record ? this.ignoredNote() : null;
+    if (!app.edits.length) return place.replaceChildren(...(ignored ? [ignored] : []));
     const before = app.before?.sentence.target ?? "", changed = this.translation !== null && this.translation !== before;
     const chips = app.edits.map((edit) => element("span.edit", {}, inWords(edit, app), element("button", { type: "button", "aria-label": `undo: ${inWords(edit, app)}`, onclick: () => this.toggleEdit({ ...edit }) }, "✕")));
     place.replaceChildren(element("div.edit-list", {}, element("b", {}, `${app.edits.length} ${app.edits.length === 1 ? "change" : "changes"}:`), chips, element("button", { type: "button", onclick: () => this.reset() }, "Reset")),
-      element("p.edit-result", {}, "The model now writes: ", element("bdi", { class: changed ? "changed" : "" }, printable(this.translation ?? "…")), changed ? "" : " (as before)"),
+      element("p.edit-result", {}, "The model now writes: ", element("bdi", { class: changed ? "changed" : "" }, printable(this.translation ?? "…")), changed ? "" : " (as before)"), ignored ?? "",
       element("div.edit-list", {}, element("label", {}, element("input", { type: "checkbox", checked: this.held, onchange: (/** @type {any} */ event) => { this.held = event.target.checked; this.recompute(); } }), " numbers for the translation before"), element("small", {}, "What differs is outlined. Hold B to see it as it was.")));
     return undefined;
   }

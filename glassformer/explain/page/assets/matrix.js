@@ -10,32 +10,80 @@ import { css, exactNumber, inkOn, shortNumber } from "./scale.js";
  *   was?: ((row: number, column: number) => number) | null}} Matrix
  */
 
-const MOST_SVG_CELLS = 2000;
+const MOST_SVG_CELLS = 2000, ROOM_FOR_WORDS = 480;
+const READS_AND_WRITES = /^reads (.*) → writes (.*)$/s;
 
-/** A small picture without labels. @param {Matrix} matrix @param {number} [most] the greatest width and height, in px */
-export function thumbnail(matrix, most = 88) {
-  const canvas = /** @type {HTMLCanvasElement} */ (element("canvas.thumbnail", { "aria-hidden": "true" }));
-  const columns = Math.min(matrix.columns, 256), rows = Math.min(matrix.rows, 128);
-  canvas.width = Math.max(1, columns);
-  canvas.height = Math.max(1, rows);
-  paint(canvas, { ...matrix, rows, columns });
-  const ratio = Math.max(1, Math.min(rows / columns, 1) * most);
-  canvas.style.width = `${columns >= rows ? most : (most * columns) / rows}px`;
-  canvas.style.height = `${columns >= rows ? Math.max(ratio, 14) : most}px`;
-  return canvas;
+const AT_ONCE_MS = 12, AT_A_TIME_MS = 8, ANOTHER_DRAW_MS = 200;
+
+/** Pictures that are painted when they come near the screen, a few at a time. @type {WeakMap<Element, () => void>} */
+const unpainted = new WeakMap();
+/** @type {Element[]} */
+const queue = [];
+let drawStart = 0, spent = 0;
+
+const watcher = new IntersectionObserver((entries) => {
+  const near = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+  near.forEach((one) => watcher.unobserve(one));
+  if (!queue.length && near.length) setTimeout(paintSome);
+  queue.push(...near);
+}, { rootMargin: "400px" });
+
+function paintSome() {
+  const end = performance.now() + AT_A_TIME_MS;
+  while (queue.length && performance.now() < end) {
+    const one = /** @type {Element} */ (queue.shift());
+    if (one.isConnected) unpainted.get(one)?.();
+  }
+  if (queue.length) setTimeout(paintSome);
 }
 
-/** @param {HTMLCanvasElement} canvas @param {Matrix} matrix */
-function paint(canvas, matrix) {
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+/** The first pictures of a view are painted at once, so that nothing flickers. @param {Element} picture @param {() => void} work */
+function paintSoon(picture, work) {
+  const now = performance.now();
+  if (now - drawStart > ANOTHER_DRAW_MS) { drawStart = now; spent = 0; }
+  if (spent < AT_ONCE_MS) {
+    work();
+    spent += performance.now() - now;
+    return;
+  }
+  unpainted.set(picture, work);
+  watcher.observe(picture);
+}
+
+/** A small picture without labels; `matrixOf` is asked when it is painted.
+ * @param {{rows: number, columns: number}} size @param {() => Matrix | null} matrixOf @param {number} [most] the greatest width and height, in px */
+export function thumbnail(size, matrixOf, most = 88) {
+  const picture = /** @type {HTMLImageElement} */ (element("img.thumbnail", { alt: "", decoding: "sync", draggable: "false" }));
+  const columns = Math.min(size.columns, 256), rows = Math.min(size.rows, 128);
+  paintSoon(picture, () => {
+    const matrix = matrixOf();
+    if (matrix) picture.src = painted({ ...matrix, rows, columns });
+  });
+  const ratio = Math.max(1, Math.min(rows / columns, 1) * most);
+  picture.style.width = `${columns >= rows ? most : (most * columns) / rows}px`;
+  picture.style.height = `${columns >= rows ? Math.max(ratio, 14) : most}px`;
+  return picture;
+}
+
+/** A picture with a pixel for each cell, as a URL. An image costs less than a canvas where there are many: a canvas is a layer of its own.
+ * @param {Matrix} matrix */
+function painted(matrix) {
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.max(1, matrix.columns);
+  canvas.height = Math.max(1, matrix.rows);
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { willReadFrequently: true }));
   const image = context.createImageData(canvas.width, canvas.height);
   for (let row = 0; row < matrix.rows; row += 1) {
     for (let column = 0; column < matrix.columns; column += 1) {
-      const [red, green, blue] = matrix.scale.colour(matrix.value(row, column));
-      image.data.set([red, green, blue, 255], 4 * (row * canvas.width + column));
+      const colour = matrix.scale.colour(matrix.value(row, column)), at = 4 * (row * canvas.width + column);
+      image.data[at] = colour[0];
+      image.data[at + 1] = colour[1];
+      image.data[at + 2] = colour[2];
+      image.data[at + 3] = 255;
     }
   }
   context.putImageData(image, 0, 0);
+  return canvas.toDataURL();
 }
 
 /** The width of labels in px, without measuring: about 6.7 px a character. @param {string[]} labels @param {number} most */
@@ -51,8 +99,10 @@ const cut = (label, most) => ([...label].length > most ? `${[...label].slice(0, 
  */
 export function matrixView(matrix, { width, selected, onpick }) {
   const rowLabels = Array.from({ length: matrix.rows }, (_, row) => printable(matrix.rowLabel(row)));
+  const brief = width <= ROOM_FOR_WORDS && rowLabels.some((label) => READS_AND_WRITES.test(label));
+  const shownLabels = rowLabels.map((label) => (brief ? cut(label.replace(READS_AND_WRITES, "$1 → $2"), 20) : cut(label, 32)));
   const columnLabels = Array.from({ length: matrix.columns }, (_, column) => printable(matrix.columnLabel(column)));
-  const left = labelWidth(rowLabels, 150), named = matrix.columnToken?.(0) != null;
+  const left = labelWidth(shownLabels, 226), named = (matrix.columnToken?.(0) ?? null) !== null;
   const top = named ? Math.min(110, 12 + 6 * Math.max(1, ...columnLabels.map((label) => [...label].length))) : 24;
   const room = Math.max(160, width - left - 12);
   const cellWidth = Math.min(64, room / matrix.columns), cellHeight = Math.min(34, Math.max(matrix.rows > 60 ? 8 : 18, Math.min(cellWidth, 34)));
@@ -63,24 +113,20 @@ export function matrixView(matrix, { width, selected, onpick }) {
   });
   picture.append(cells(matrix, left, top, cellWidth, cellHeight));
   if (cellWidth >= 38 && cellHeight >= 16 && matrix.rows * matrix.columns <= 600) picture.append(numbers(matrix, left, top, cellWidth, cellHeight));
-  picture.append(labels(matrix, rowLabels, columnLabels, { left, top, cellWidth, cellHeight, named }));
+  picture.append(labels(matrix, shownLabels, columnLabels, { left, top, cellWidth, cellHeight, named }));
   const cursor = svg("rect.cursor", { width: cellWidth, height: cellHeight, visibility: "hidden" });
   picture.append(changes(matrix, left, top, cellWidth, cellHeight), cursor);
   const readout = element("p.readout", { "aria-live": "polite" }, " ");
   drive(picture, cursor, readout, matrix, { left, top, cellWidth, cellHeight, selected: selected ?? null, onpick, rowLabels, columnLabels });
   return element("figure.matrix-figure", {},
-    element("figcaption.axes", {}, element("span", {}, `rows: ${matrix.rowAxis}`), element("span", {}, `columns: ${matrix.columnAxis}`), legend(matrix.scale)),
+    element("figcaption.axes", {}, element("span", {}, `rows: ${matrix.rowAxis}${brief ? " (reads → writes)" : ""}`), element("span", {}, `columns: ${matrix.columnAxis}`), legend(matrix.scale)),
     element("div.scroll", {}, picture), readout);
 }
 
 /** @param {Matrix} matrix @param {number} left @param {number} top @param {number} width @param {number} height */
 function cells(matrix, left, top, width, height) {
   if (matrix.rows * matrix.columns > MOST_SVG_CELLS) {
-    const canvas = document.createElement("canvas");
-    canvas.width = matrix.columns;
-    canvas.height = matrix.rows;
-    paint(canvas, matrix);
-    return svg("image.cells", { href: canvas.toDataURL(), x: left, y: top, width: width * matrix.columns, height: height * matrix.rows, preserveAspectRatio: "none" });
+    return svg("image.cells", { href: painted(matrix), x: left, y: top, width: width * matrix.columns, height: height * matrix.rows, preserveAspectRatio: "none" });
   }
   const group = svg("g.cells");
   for (let row = 0; row < matrix.rows; row += 1) {
@@ -130,13 +176,13 @@ function labels(matrix, rows, columns, { left, top, cellWidth, cellHeight, named
   rows.forEach((label, row) => {
     const token = matrix.rowToken?.(row) ?? null;
     if (token) group.append(svg("rect.band", { "data-token": token, x: left, y: top + row * cellHeight, width: cellWidth * matrix.columns, height: cellHeight }));
-    if (row % everyRow === 0) group.append(svg("text", { x: left - 8, y: top + (row + 0.5) * cellHeight + 4, "text-anchor": "end", "data-token": token }, cut(label, 20)));
+    if (row % everyRow === 0) group.append(svg("text", { x: left - 8, y: top + (row + 0.5) * cellHeight + 4, "text-anchor": "end", "data-token": token }, label));
   });
+  const turned = named && columns.some((label, column) => column % everyColumn === 0 && cellWidth < 7 * Math.min([...label].length, 9));
   columns.forEach((label, column) => {
     const token = matrix.columnToken?.(column) ?? null, x = left + (column + 0.5) * cellWidth;
     if (token) group.append(svg("rect.band", { "data-token": token, x: left + column * cellWidth, y: top, width: cellWidth, height: cellHeight * matrix.rows }));
     if (column % everyColumn) return;
-    const turned = named && cellWidth < 7 * Math.min([...label].length, 9);
     group.append(svg("text", turned
       ? { x: 0, y: 0, transform: `translate(${x + 4} ${top - 7}) rotate(-50)`, "data-token": token }
       : { x, y: top - 8, "text-anchor": "middle", "data-token": token }, cut(label, 16)));
@@ -194,10 +240,10 @@ export function legend(scale) {
   const low = scale.kind === "share" ? 0 : -scale.most;
   const steps = Array.from({ length: 24 }, (_, at) => css(scale.colour(low + ((scale.most - low) * at) / 23)));
   return element("span.legend", {}, shortNumber(low),
-    svg("svg", { width: 96, height: 10, viewBox: "0 0 96 10", "aria-hidden": "true" }, steps.map((fill, at) => svg("rect", { x: 4 * at, width: 4.2, height: 10, fill }))), shortNumber(scale.most));
+    svg("svg", { width: 96, height: 10, viewBox: "0 0 96 10", "aria-hidden": "true" }, steps.map((fill, at) => svg("rect", { x: 4 * at, width: 4.2, height: 10, fill }))), Number.isInteger(scale.most) ? scale.most : shortNumber(scale.most));
 }
 
-/** The numbers themselves, made when they are asked for. @param {Matrix} matrix */
+/** The numbers themselves, made when they are needed. @param {Matrix} matrix */
 export function numberTable(matrix) {
   const most = { rows: 200, columns: 64 };
   const details = element("details.table", {}, element("summary", {}, "The numbers as a table"));

@@ -7,6 +7,7 @@ import { explanationOf } from "./explanation.js";
 import { figureChips, figureOne } from "./figure.js";
 import { viewOf } from "./ladder.js";
 import { Living } from "./living.js";
+import { exportButtons } from "./picture.js";
 import { originOf } from "./origin.js";
 import { readEmbedded } from "./record.js";
 import { sentenceBand } from "./sentence.js";
@@ -32,6 +33,7 @@ function createApp({ about, records }, root) {
     /** @type {import("./record.js").PassRecord} */ record: records[0],
     /** @type {import("./record.js").PassRecord | null} */ before: null,
     /** @type {any} */ living: null,
+    /** Whether the page carries a model, which wakes after the first paint. */ carriesModel: document.getElementById("living") !== null,
     /** The address that the view shows. */ drawn: "",
     /** @type {Map<string, {shape: number[], data: Float32Array}> | null} */ get weights() { return app.living?.ready ? app.living.weights() : null; },
     /** @type {Map<string, string[]> | null} */ consumers: null,
@@ -45,7 +47,7 @@ function createApp({ about, records }, root) {
     set(change) {
       if (change.sentence !== undefined) app.living?.leave();
       Object.assign(app, change);
-      history.replaceState(null, "", writeHash(app, writePlace(app.place.address, app.place.cells)));
+      history.replaceState(null, "", location.href.replace(/#.*/s, "") + writeHash(app, writePlace(app.place.address, app.place.cells)));
       follow(app);
       draw(app);
     },
@@ -97,15 +99,22 @@ function follow(app) {
   app.step = Math.max(0, Math.min(app.step, app.record.sentence.tgt_out_tokens.length - 1));
 }
 
+/** An address as it is, or the first that contains what was typed. @param {App} app @param {string} text */
+function findAddress(app, text) {
+  const address = text.replace(/\[.*/s, ""), all = [...app.record.taps.keys()];
+  const known = app.record.at(address) || all.some((one) => one === address || one.startsWith(`${address}.`));
+  return known ? text : all.find((one) => one.includes(address)) ?? text;
+}
+
 /** @param {App} app */
 function frame(app) {
   const run = app.about.run ? `run: ${app.about.run}` : "";
-  const search = /** @type {HTMLInputElement} */ (element("input", { type: "search", list: "addresses", placeholder: "find an address", "aria-label": "Find an address", onchange: (/** @type {any} */ event) => { if (app.record.has(event.target.value.replace(/\[.*/, ""))) app.go(event.target.value); } }));
+  const search = /** @type {HTMLInputElement} */ (element("input", { type: "search", list: "addresses", placeholder: "find an address", "aria-label": "Find an address", onchange: (/** @type {any} */ event) => { if (event.target.value.trim()) app.go(findAddress(app, event.target.value.trim())); } }));
   const theme = element("button.theme", { type: "button", "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) }, "◐");
   const tour = element("button.tour-start", { type: "button", onclick: () => goTour(app, 1) }, "Tour");
   const sentences = app.records.length > 1 ? element("select", { "aria-label": "Sentence", onchange: (/** @type {any} */ event) => app.set({ sentence: Number(event.target.value), step: 0 }) }, app.records.map((/** @type {any} */ record, /** @type {number} */ at) => element("option", { value: at }, record.sentence.source.slice(0, 60)))) : null;
   app.root.replaceChildren(
-    element("header.top", {}, element("h1", {}, element("a", { href: "#" }, "glassformer")), sentences, element("div#typing.typing"), element("span.run", {}, run), search, tour, theme),
+    element("header.top", {}, element("h1", {}, element("a", { href: "#" }, "glassformer")), sentences, element(`div#typing.typing${app.carriesModel ? ".waits" : ""}`, {}, app.about.still ? element("p.still", {}, app.about.still) : null), element("span.run", {}, run), search, tour, theme),
     element("section#band.band", { "aria-label": "Sentence and translation" }), element("div#edits.edits", { "aria-live": "polite" }), element("div#tour", { "aria-live": "polite" }),
     element("main.middle", {}, element("div#figure.figure-column"), element("div#view.view-column", { tabindex: -1 }), element("aside#about.about-column", { "aria-label": "What it is" })),
     element("footer.bottom", {}, element("nav#crumbs", { "aria-label": "Where am I" })),
@@ -123,7 +132,7 @@ function draw(app) {
   if (app.place.address === "") app.width = innerWidth > 1180 ? (app.width - 24) * 0.56 : app.width;
   put(app, "band", sentenceBand(app));
   const options = { config: app.config, record: app.record, layers: app.layers, place: app.place.address, step: app.step, go: app.go, onlayer: (/** @type {"encoder" | "decoder"} */ stack, /** @type {number} */ layer) => app.go(`${stack}.layers.${layer}`) };
-  put(app, "figure", figureOne(options), figureChips(app.place.address, app.layers, app.go));
+  put(app, "figure", figureOne(options), figureChips(app.place.address, app.layers, app.go), exportButtons("figure-1", () => app.root.querySelector("svg.figure")));
   const held = app.root.querySelector("#view svg.matrix:focus"), address = held ? app.drawn : null;
   put(app, "view", viewOf(app));
   if (held && address === app.place.address) holdFocus(app, /** @type {SVGElement} */ (held));
@@ -135,7 +144,7 @@ function draw(app) {
   app.living?.draw(app);
 }
 
-/** Whoever moves through a matrix with the keys stays at the cell when it is drawn anew. @param {App} app @param {SVGElement} held */
+/** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew. @param {App} app @param {SVGElement} held */
 function holdFocus(app, held) {
   const matrix = /** @type {SVGElement | null} */ (app.root.querySelector("#view svg.matrix"));
   if (!matrix) return;

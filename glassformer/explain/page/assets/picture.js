@@ -9,6 +9,26 @@ import { scaleOf } from "./scale.js";
 
 const MOST_ROWS = 1200, WINDOW = 40;
 
+/** Rows and columns of the matrix of a tap, without its numbers. @param {import("./record.js").Tap} tap */
+export function matrixSize(tap) {
+  const { row, column } = layout(tap), tall = sizeAlong(tap, row);
+  return { rows: tall > MOST_ROWS ? WINDOW : tall, columns: sizeAlong(tap, column) };
+}
+
+/** How far apart neighbours along an axis stand in the tap's numbers; 0 for an axis that it has not.
+ * @param {import("./record.js").Tap} tap @param {string | null} axis */
+function strideOf(tap, axis) {
+  const place = axis === null ? -1 : tap.axes.indexOf(axis);
+  return place < 0 ? 0 : tap.shape.slice(place + 1).reduce((product, size) => product * size, 1);
+}
+
+/** The numbers of a matrix by row and column, without a look at the axes for each. @param {import("./record.js").Tap} tap @param {number} chosen @param {number} first */
+function reader(tap, chosen, first) {
+  const { many, row, column } = layout(tap), data = /** @type {Float32Array} */ (tap.data);
+  const down = strideOf(tap, row), across = strideOf(tap, column), start = chosen * strideOf(tap, many) + first * down;
+  return (/** @type {number} */ r, /** @type {number} */ c) => data[start + r * down + c * across];
+}
+
 /** The axes that are rows and columns, and the one that is chosen before. @param {import("./record.js").Tap} tap */
 export function layout(tap) {
   const axes = tap.axes.filter((axis, at) => axis !== "batch" && !(axis === "one" && tap.shape[at] === 1));
@@ -37,10 +57,11 @@ export function tapMatrix(app, address, chosen = 0, near = 0) {
   const wholeScale = app.scaleCache.get(tap.data) ?? scaleOf(name, tap.data);
   app.scaleCache.set(tap.data, wholeScale);
   const tokenOf = (/** @type {string} */ axis) => (/** @type {number} */ at) => (side(axis) ? `${side(axis)}:${at}` : null);
+  const whole = tap.kept === undefined;
   return {
-    first, rows: tall > MOST_ROWS ? WINDOW : tall, columns: sizeAlong(tap, column), cells,
-    value: (r, c) => numberAt(tap, cells(r, c)),
-    was: same && app.edits.length ? (r, c) => numberAt(before, cells(r, c)) : null,
+    first, ...matrixSize(tap), cells,
+    value: whole ? reader(tap, chosen, first) : (r, c) => numberAt(tap, cells(r, c)),
+    was: same && app.edits.length ? reader(before, chosen, first) : null,
     rowLabel: (r) => (row === "one" ? "" : app.record.label(address, row, r + first)),
     columnLabel: (c) => (column === "one" ? "value" : app.record.label(address, column, c)),
     rowToken: tokenOf(row), columnToken: tokenOf(column),
@@ -54,19 +75,15 @@ export function axisWords(app, address, axis) {
   if (axis === "one") return "one";
   const side = sideOf(address, axis);
   const words = { query: "queries", key: "keys", position: "positions", src: "positions", tgt: "positions" }[axis] ?? axis;
-  return side ? `${side === "src" ? "source" : "target"} ${words}${side === "tgt" && axis !== "key" ? " (reads → writes)" : ""}` : words;
+  return side ? `${side === "src" ? "source" : "target"} ${words}` : words;
 }
 
 /** A mean over heads as a matrix. @param {import("./page.js").App} app @param {string} address @returns {import("./matrix.js").Matrix | null} */
 export function meanMatrix(app, address) {
   const first = tapMatrix(app, address), tap = app.record.at(address);
   if (!first || !tap) return null;
-  const heads = sizeAlong(tap, "heads");
-  const value = (/** @type {number} */ r, /** @type {number} */ c) => {
-    let sum = 0;
-    for (let head = 0; head < heads; head += 1) sum += numberAt(tap, { ...first.cells(r, c), heads: head });
-    return sum / heads;
-  };
+  const heads = sizeAlong(tap, "heads"), readers = Array.from({ length: heads }, (_, head) => reader(tap, head, 0));
+  const value = (/** @type {number} */ r, /** @type {number} */ c) => readers.reduce((sum, read) => sum + read(r, c), 0) / heads;
   return { ...first, value, was: null, title: `${address}, mean of ${heads} heads` };
 }
 
@@ -79,6 +96,10 @@ function save(blob, name) {
 
 /** A picture's markup that stands alone: styles written into it. @param {Element} picture */
 export function svgText(picture) {
+  if (!picture.isConnected) { // made for the file, with its styles in it
+    picture.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    return new XMLSerializer().serializeToString(picture);
+  }
   const copy = /** @type {SVGElement} */ (picture.cloneNode(true));
   copy.querySelectorAll(".cursor, .band").forEach((one) => one.remove());
   const from = [picture, ...picture.querySelectorAll("*")].filter((one) => !one.matches(".cursor, .band"));
@@ -91,6 +112,14 @@ export function svgText(picture) {
   return new XMLSerializer().serializeToString(copy);
 }
 
+/** Buttons that save a picture, which `picture` finds when it is asked for, and a table as CSV where there is one.
+ * @param {string} name of the files @param {() => Element | null} picture @param {(() => string) | null} [csv] */
+export function exportButtons(name, picture, csv = null) {
+  const saved = (/** @type {(shown: Element, name: string) => void} */ write) => () => { const shown = picture(); if (shown) write(shown, name); };
+  return element("div.exports", {}, element("button", { type: "button", onclick: saved(exportSvg) }, "SVG"), element("button", { type: "button", onclick: saved(exportPng) }, "PNG"),
+    csv ? element("button", { type: "button", onclick: () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), `${name}.csv`) }, "CSV") : null);
+}
+
 /** @param {Element} picture @param {string} name */
 export function exportSvg(picture, name) {
   save(new Blob([svgText(picture)], { type: "image/svg+xml" }), `${name}.svg`);
@@ -98,7 +127,8 @@ export function exportSvg(picture, name) {
 
 /** @param {Element} picture @param {string} name */
 export async function exportPng(picture, name) {
-  const image = new Image(), box = picture.getBoundingClientRect();
+  const image = new Image(), shown = picture.getBoundingClientRect();
+  const box = shown.width ? shown : { width: Number(picture.getAttribute("width")), height: Number(picture.getAttribute("height")) };
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(picture))}`;
   await image.decode();
   const canvas = document.createElement("canvas");
@@ -111,10 +141,12 @@ export async function exportPng(picture, name) {
   canvas.toBlob((blob) => blob && save(blob, `${name}.png`));
 }
 
+/** A text as a cell of CSV that no spreadsheet takes for a formula. @param {string} text */
+export const quote = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+
 /** A matrix as CSV: a head row of column labels, a label before each row, numbers that are exactly the float32.
  * @param {import("./matrix.js").Matrix} matrix @param {(value: number) => string} number */
 export function csvText(matrix, number) {
-  const quote = (/** @type {string} */ text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
   const lines = [["", ...Array.from({ length: matrix.columns }, (_, column) => quote(matrix.columnLabel(column)))].join(",")];
   for (let row = 0; row < matrix.rows; row += 1) {
     const values = Array.from({ length: matrix.columns }, (_, column) => number(matrix.value(row, column)));
@@ -122,9 +154,3 @@ export function csvText(matrix, number) {
   }
   return `${lines.join("\n")}\n`;
 }
-
-/** @param {import("./matrix.js").Matrix} matrix @param {string} name @param {(value: number) => string} number */
-export function exportCsv(matrix, name, number) {
-  save(new Blob([csvText(matrix, number)], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
-}
-

@@ -52,13 +52,13 @@ export class PassRecord {
     return side === null ? null : side === "src" ? this.sentence.src_tokens : this.sentence.tgt_in_tokens;
   }
 
-  /** What stands beside a row or a column: a token, `reads → writes` along target queries, or an index.
+  /** The label of a row or a column: a token, `reads <s> → writes Ich` along target queries, or an index.
    * @param {string} address @param {string} axis @param {number} index */
   label(address, axis, index) {
     const tokens = this.tokens(address, axis);
     if (!tokens) return String(index);
     if (sideOf(address, axis) === "tgt" && axis !== "key") {
-      return `${tokens[index]} → ${this.sentence.tgt_out_tokens[index] ?? "?"}`;
+      return `reads ${tokens[index]} → writes ${this.sentence.tgt_out_tokens[index] ?? "?"}`;
     }
     return tokens[index] ?? String(index);
   }
@@ -99,6 +99,32 @@ export function vocabularyRow(tap, row) {
   };
 }
 
+/** The command, or the line of Python, that records a step which this page leaves out.
+ * @param {{run_option: string | null}} about @param {Sentence} sentence @param {string} address */
+export function recordCommand({ run_option: run }, { source, target, forced }, address) {
+  const shell = (/** @type {string} */ text) => `'${text.replaceAll("'", "'\\''")}'`;
+  if (run === null) return `walk(translator, [${JSON.stringify(source)}]${forced ? `, [${JSON.stringify(target)}]` : ""}, only=${JSON.stringify(address)})`;
+  return ["glassformer trace", shell(source), forced ? `--tgt ${shell(target)}` : "", run, `--only ${shell(address)} --save DIR`].filter(Boolean).join(" ");
+}
+
+/** A tap with its numbers; heads that are stored position by position are put head by head when they are first read.
+ * @param {Float32Array | null} stored @param {number[] | null} shape of what is stored by position @param {Omit<Tap, "data">} tap @returns {Tap} */
+function withData(stored, shape, tap) {
+  if (!stored || !shape) return { ...tap, data: stored };
+  /** @type {Float32Array | null} */
+  let ordered = null;
+  return { ...tap, get data() { return (ordered ??= byHead(stored, shape)); } };
+}
+
+/** @param {Float32Array} stored (positions heads width) @param {number[]} shape (batch heads positions width) */
+function byHead(stored, [, heads, positions, width]) {
+  const data = new Float32Array(stored.length);
+  for (let position = 0, at = 0; position < positions; position += 1) {
+    for (let head = 0; head < heads; head += 1, at += width) data.set(stored.subarray(at, at + width), (head * positions + position) * width);
+  }
+  return data;
+}
+
 /** Everything that the page was written with. @param {Document} page */
 export async function readEmbedded(page) {
   const about = JSON.parse(page.getElementById("record")?.textContent ?? "{}");
@@ -112,11 +138,11 @@ export async function readEmbedded(page) {
       const shape = wide ? [...tap.shape.slice(0, -1), tap.kept + 1] : tap.shape;
       const size = shape.reduce((/** @type {number} */ a, /** @type {number} */ b) => a * b, 1);
       const rows = size / (tap.kept === undefined ? 1 : tap.kept + 1);
-      taps.set(tap.address, {
+      const stored = tap.offset === null ? null : numbers.subarray(tap.offset, tap.offset + size);
+      taps.set(tap.address, withData(stored, tap.by_position ? tap.shape : null, {
         address: tap.address, axes: tap.axes, shape: tap.shape, kept: tap.kept,
-        data: tap.offset === null ? null : numbers.subarray(tap.offset, tap.offset + size),
         ids: tap.kept === undefined ? undefined : numbers.subarray(tap.ids, tap.ids + rows * tap.kept),
-      });
+      }));
     }
     return new PassRecord(sentence, taps, about.vocab);
   });

@@ -33,21 +33,36 @@ function between(stops, share) {
 
 /** What a number's colour means. @typedef {{kind: "share" | "signed", most: number, colour: (value: number) => Colour}} Scale */
 
+const SHADES = 512;
+
+/** @type {Map<Colour[], Colour[]>} */
+const tables = new Map();
+
+/** Colours by number from 0 to SHADES, mixed once for each palette. @param {Colour[]} stops */
+function shades(stops) {
+  const found = tables.get(stops) ?? Array.from({ length: SHADES + 1 }, (_, at) => between(stops, at / SHADES));
+  tables.set(stops, found);
+  return found;
+}
+
+/** @param {number} share */
+const shade = (share) => Math.round(Math.min(Math.max(share, 0), 1) * SHADES);
+
 /** Probabilities and masks: none to all. @param {number} [most] @returns {Scale} */
 export function shareScale(most = 1) {
-  const palette = PALETTES[isDark() ? "dark" : "light"];
+  const palette = PALETTES[isDark() ? "dark" : "light"], colours = shades(palette.share);
   return {
     kind: "share", most,
-    colour: (value) => (Number.isFinite(value) ? between(palette.share, most ? value / most : 0) : palette.nothing),
+    colour: (value) => (Number.isFinite(value) ? colours[shade(most ? value / most : 0)] : palette.nothing),
   };
 }
 
 /** Signed numbers, symmetric about 0. @param {number} most the greatest magnitude @returns {Scale} */
 export function signedScale(most) {
-  const palette = PALETTES[isDark() ? "dark" : "light"];
+  const palette = PALETTES[isDark() ? "dark" : "light"], colours = shades(palette.signed);
   return {
     kind: "signed", most,
-    colour: (value) => (Number.isFinite(value) ? between(palette.signed, most ? 0.5 + value / most / 2 : 0.5) : palette.nothing),
+    colour: (value) => (Number.isFinite(value) ? colours[shade(most ? 0.5 + value / most / 2 : 0.5)] : palette.nothing),
   };
 }
 

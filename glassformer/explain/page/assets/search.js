@@ -4,13 +4,14 @@
  *
  * At each step the `2 beam` best candidates are considered. Those among the first `beam` that end with eos are
  * finished; the best `beam` of the others stay live. The search is done when `beam` hypotheses have finished, when no
- * live one can still enter the `nBest`, or at the length limit. Sums are float32, as they are there.
+ * live one can still enter the `n_best`, or at the length limit; `early_stopping` "heuristic" and "never" drop the first
+ * condition, as there. Sums are float32, as they are there.
  */
 
 /** @typedef {import("./model.js").Transformer} Transformer */
 /** @typedef {import("./model.js").DecoderCache} DecoderCache */
 /** @typedef {import("./model.js").Edit} Edit */
-/** @typedef {{beam: number, length_penalty: number, n_best: number, max_length_a: number, max_length_b: number}} SearchConfig */
+/** @typedef {{beam: number, length_penalty: number, length_norm: "gnmt" | "power", early_stopping: "beam" | "heuristic" | "never", n_best: number, max_length_a: number, max_length_b: number}} SearchConfig */
 /** @typedef {Partial<SearchConfig> & {edits?: Edit[], srcMask?: ArrayLike<boolean | number>}} SearchOptions */
 /** @typedef {{ids: number[], log_prob: number, score: number, truncated: boolean}} Candidate */
 /** @typedef {{step: number, parent: number | null, id: number, ids: number[], token_log_prob: number, log_prob: number, score: number, outcome: "live" | "finished" | "dropped", node: number}} TreeNode */
@@ -18,18 +19,19 @@
 /** @typedef {{ids: number[], logProb: number, cache: DecoderCache, node: number | null}} Hypothesis */
 
 /** @type {SearchConfig} */
-const PAPER = { beam: 4, length_penalty: 0.6, n_best: 1, max_length_a: 1, max_length_b: 50 };
+const PAPER = { beam: 4, length_penalty: 0.6, length_norm: "gnmt", early_stopping: "beam", n_best: 1, max_length_a: 1, max_length_b: 50 };
 
 /** What of a run's decode settings the page's searches do not carry out, and its neutral value. */
 const NEUTRAL = {
   min_length: 0, repetition_penalty: 1, no_repeat_ngram: 0, coverage_penalty: 0, beam_groups: 1, sample: false, mbr: 0,
+  split_sentences: false,
 };
 
 /** The settings among a run's decode section that the page's searches leave out. @param {Record<string, unknown>} decode @returns {string[]} */
 export const ignoredSettings = (decode) => Object.entries(NEUTRAL).filter(([name, value]) => name in decode && decode[name] !== value).map(([name]) => name);
 
-/** ((5 + length) / 6)^α; `length` counts eos. @param {number} length @param {number} alpha */
-export const lengthPenalty = (length, alpha) => ((5 + length) / 6) ** alpha;
+/** ((5 + length) / 6)^α, or length^α; `length` counts eos. @param {number} length @param {Pick<SearchConfig, "length_penalty" | "length_norm">} settings */
+export const lengthPenalty = (length, { length_penalty: alpha, length_norm: norm }) => (norm === "power" ? length : (5 + length) / 6) ** alpha;
 
 /** Log-probabilities of the next id: x - log Σ e^x, rounded to float32. @param {Float32Array} logits @returns {Float32Array} */
 export function logSoftmax(logits) {
@@ -72,7 +74,7 @@ export const greedy = (model, srcIds, options = {}) => beam(model, srcIds, { ...
 export function beam(model, srcIds, options = {}) {
   const { edits = [], srcMask } = options, settings = searchSettings(options);
   const limit = outputLimit(srcIds, model.config, settings), memory = model.encode(srcIds, { edits, srcMask });
-  const lastPenalty = Math.fround(lengthPenalty(limit, settings.length_penalty));
+  const pool = settings.early_stopping === "beam" ? settings.n_best : settings.beam;
   /** @type {TreeNode[]} */
   const tree = [];
   /** @type {Candidate[]} */
@@ -88,11 +90,10 @@ export function beam(model, srcIds, options = {}) {
     const finished = found.filter((one) => one.outcome === "finished");
     nEnded += finished.length;
     ended.push(...finished.map(({ ids, log_prob, score }) => ({ ids, log_prob, score, truncated: false })));
-    ended.sort((a, b) => b.score - a.score).splice(settings.n_best);
+    ended.sort((a, b) => b.score - a.score).splice(pool);
     live = advance(found.filter((one) => one.outcome === "live"), live, tree);
-    const reachable = live.length ? Math.fround(live[0].logProb / lastPenalty) : -Infinity;
-    const nothingBetter = ended.length === settings.n_best && ended[ended.length - 1].score >= reachable;
-    if (nothingBetter || nEnded >= settings.beam || step >= limit || live.length === 0) break;
+    const nothingBetter = ended.length === pool && ended[pool - 1].score >= reachable(live, step, limit, settings);
+    if (nothingBetter || (endsWithBeam(settings) && nEnded >= settings.beam) || step >= limit || live.length === 0) break;
   }
   const truncated = ended.length < settings.n_best ? live.map((one) => truncate(one, settings)) : [];
   const candidates = [...ended, ...truncated.sort((a, b) => b.score - a.score)].slice(0, settings.n_best);
@@ -100,10 +101,19 @@ export function beam(model, srcIds, options = {}) {
   return { candidates, tree, best: candidates[0] };
 }
 
+/** Whether as many finished hypotheses as the beam is wide end the search. @param {SearchConfig} settings */
+const endsWithBeam = ({ beam: width, early_stopping: stopping }) => stopping === "beam" || width === 1;
+
+/** The best score that a live hypothesis is taken to reach: at the length limit, or at its present length. @param {Hypothesis[]} live @param {number} step @param {number} limit @param {SearchConfig} settings */
+function reachable(live, step, limit, settings) {
+  const length = settings.early_stopping === "heuristic" && settings.beam > 1 ? step : limit;
+  return live.length ? Math.fround(live[0].logProb / Math.fround(lengthPenalty(length, settings))) : -Infinity;
+}
+
 /** @param {SearchOptions} options @returns {SearchConfig} */
 function searchSettings(options) {
-  const settings = { ...PAPER };
-  for (const name of /** @type {(keyof SearchConfig)[]} */ (Object.keys(PAPER))) settings[name] = options[name] ?? PAPER[name];
+  const given = Object.entries(options).filter(([name, value]) => name in PAPER && value !== undefined);
+  const settings = { ...PAPER, ...Object.fromEntries(given) };
   if (settings.n_best > settings.beam) throw new Error(`n_best: found ${settings.n_best}, expected at most beam = ${settings.beam}.`);
   return settings;
 }
@@ -117,7 +127,7 @@ function candidatesOf(model, live, step, settings, memory, edits) {
       const sum = Math.fround(logProb + logProbs[id]);
       return {
         step, parent: node, id, ids: [...ids, id], token_log_prob: logProbs[id], log_prob: sum,
-        score: Math.fround(sum / lengthPenalty(step, settings.length_penalty)),
+        score: Math.fround(sum / lengthPenalty(step, settings)),
         outcome: /** @type {TreeNode["outcome"]} */ ("dropped"), node: -1,
       };
     });
@@ -133,4 +143,4 @@ const advance = (found, before, tree) => found.map((one) => {
 
 /** @param {Hypothesis} live @param {SearchConfig} settings @returns {Candidate} */
 const truncate = ({ ids, logProb }, settings) =>
-  ({ ids, log_prob: logProb, score: logProb / lengthPenalty(ids.length, settings.length_penalty), truncated: true });
+  ({ ids, log_prob: logProb, score: logProb / lengthPenalty(ids.length, settings), truncated: true });

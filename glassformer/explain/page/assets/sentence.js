@@ -30,7 +30,7 @@ export function sentenceBand(app) {
   const rows = element("div.rows", {}, element("div.row", {}, element("span.side", {}, "source"), src), lines, element("div.row", {}, element("span.side", {}, sentence.forced ? "forced target" : "translation"), tgt));
   const where = shown ? `Lines: cross-attention of decoder layer ${shown.layer + 1}, ${shown.head === null ? "mean of heads" : `head ${shown.head + 1}`}` : "This page holds no cross-attention weights.";
   const band = element("div.sentence", {}, stepSlider(app), element("div.scroll", { tabindex: 0, role: "region", "aria-label": "Tokens" }, rows), element("p.note", {}, where,
-    shown ? element("a", { href: `#decoder.layers.${shown.layer}.cross_attention.weights` }, " open them") : null));
+    shown ? [" · ", element("a", { href: `#decoder.layers.${shown.layer}.cross_attention.weights` }, "open them")] : null));
   if (shown) {
     const draw = () => drawLines(lines, rows, src, tgt, shown.value, app.step);
     requestAnimationFrame(draw);
@@ -54,7 +54,10 @@ function stepSlider(app) {
 function sourceToken(app, text, at) {
   const hidden = app.edits.some((edit) => edit.address === "src_mask" && edit.index?.src === at);
   const word = element(`span.chip.src${hidden ? ".hidden" : ""}`, { "data-token": `src:${at}` }, token(text));
-  if (!app.living?.ready) return word;
+  if (!app.living?.ready) {
+    if (app.carriesModel && !app.living?.trouble) word.append(element("span.eye.unseen", { "aria-hidden": "true" }, "●"));
+    return word;
+  }
   word.append(element("button.eye", {
     type: "button", "aria-pressed": hidden ? "true" : "false", "aria-label": `${hidden ? "show" : "hide"} source token ${text}`, title: hidden ? "Show it again" : "Hide this token from every query",
     onclick: () => app.toggleEdit({ address: "src_mask", index: { src: at }, operation: "zero" }),
@@ -70,11 +73,12 @@ function drawLines(lines, rows, src, tgt, value, step) {
   lines.replaceChildren();
   const middle = (/** @type {HTMLElement} */ one) => { const own = one.getBoundingClientRect(); return own.left - box.left + own.width / 2; };
   const xs = src.map(middle), xt = tgt.map(middle), many = src.length * tgt.length > 1600;
+  const least = src.length > 12 ? Math.max(0.04, 1.5 / src.length) : 0.04; // a head that looks at all alike has no line
   tgt.forEach((_, query) => {
     if (many && query !== step) return;
     src.forEach((__, key) => {
       const weight = value(query, key);
-      if (weight < 0.04) return;
+      if (weight < least) return;
       lines.append(svg("path", {
         d: `M ${xs[key]} 1 C ${xs[key]} ${height / 2}, ${xt[query]} ${height / 2}, ${xt[query]} ${height - 1}`, class: query === step ? "line chosen" : "line", "data-token": `tgt:${query}`,
         style: { "stroke-width": `${0.6 + 3.4 * weight}`, opacity: `${query === step ? 0.25 + 0.75 * weight : 0.1 + 0.5 * weight}` },

@@ -3,7 +3,7 @@
 
 import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
 import { createModel } from "./model.js";
-import { beam, greedy } from "./search.js";
+import { beam, greedy, ignoredSettings } from "./search.js";
 import { createTokenizer } from "./tokenizer.js";
 import { fromBase64, readWeights } from "./weights.js";
 
@@ -26,12 +26,12 @@ export class PageWorker {
     return this.loaded;
   }
 
-  /** What `page/weights.py` packs. Answers with the number of parameters. @param {Living} living */
-  load({ config, weights, tokenizers }) {
+  /** What `page/weights.py` packs. Answers with the number of parameters, and with the decode settings that the searches leave out. @param {Living} living */
+  load({ config, weights, tokenizers, decode = {} }) {
     this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
     const src = createTokenizer(tokenizers.src);
     this.tokenizers = { src, tgt: tokenizers.tgt === null ? src : createTokenizer(tokenizers.tgt) };
-    return { parameters: this.loaded.parameters };
+    return { parameters: this.loaded.parameters, ignored: ignoredSettings(decode) };
   }
 
   /** @param {"src" | "tgt"} side */

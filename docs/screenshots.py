@@ -1,0 +1,83 @@
+"""Write the screenshots of docs/page.md, each view in two themes and at the widths of a laptop and a phone.
+
+    python docs/screenshots.py
+
+It needs Chromium at /usr/bin/chromium, Playwright's client and Pillow; all come with `pip install 'glassformer[dev]'`
+but the browser.
+"""
+
+import io
+import tempfile
+import time
+from pathlib import Path
+from typing import Literal
+
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
+
+from glassformer.decoding import Translator
+from glassformer.explain import walk
+
+PLACE = Path(__file__).parent / "page"
+SENTENCE = "I love you, too."
+CELL = "decoder.layers.1.cross_attention.weights[heads=1,query=1,key=1]"
+VIEWS = {
+    "home": "",
+    "head": "#decoder.layers.1.cross_attention.weights[heads=1]",
+    "number": f"#{CELL}&step=1",
+    "why": "#why&step=1",
+    "beam": "#beam",
+}
+SIZES = {"laptop": (1280, 800), "phone": (390, 844)}
+PROJECTOR = (1024, 768)
+COLOURS = 256
+
+
+def shoot(
+    browser: Browser,
+    page_file: Path,
+    place: str,
+    *,
+    size: tuple[int, int],
+    scheme: Literal["light", "dark"],
+    target: Path,
+) -> None:
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, reduced_motion="reduce", offline=True
+    )
+    page = context.new_page()
+    page.goto(page_file.as_uri() + place)
+    page.wait_for_selector("#view .view")
+    while not page.evaluate("window.glassformer.living?.ready && !document.querySelector('[role=status]')"):
+        time.sleep(0.1)
+    page.wait_for_timeout(500)
+    if place == VIEWS["number"]:
+        page.evaluate("document.querySelector('.total, .origin').scrollIntoView({block: 'center'})")
+    elif place and size == SIZES["phone"]:
+        page.evaluate("scrollTo(0, document.querySelector('#view').getBoundingClientRect().top + scrollY - 12)")
+    page.wait_for_timeout(300)
+    picture = Image.open(io.BytesIO(page.screenshot()))
+    picture.convert("RGB").quantize(COLOURS, kmeans=3, dither=Image.Dither.NONE).save(target, optimize=True)
+    print(f"{target.name}: {target.stat().st_size / 1000:.0f} kB")
+    context.close()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as started:
+        page_file = Path(scratch, "page.html")
+        walk(Translator.load(), [SENTENCE]).to_page(page_file, run="en-de", run_option="")
+        browser = started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+        for scheme in ("light", "dark"):
+            ending = "" if scheme == "light" else "-dark"
+            target = PLACE / f"home-projector{ending}.png"
+            shoot(browser, page_file, "", size=PROJECTOR, scheme=scheme, target=target)
+            for view, place in VIEWS.items():
+                for name, size in SIZES.items():
+                    width = "" if name == "laptop" else f"-{name}"
+                    target = PLACE / f"{view}{width}{ending}.png"
+                    shoot(browser, page_file, place, size=size, scheme=scheme, target=target)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
