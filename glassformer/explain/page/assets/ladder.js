@@ -74,7 +74,7 @@ function headButtons(app, address, size, chosen = null) {
   if (!tap) return [element("span.left-out", {}, "left out")];
   const { many } = layout(tap);
   return Array.from({ length: many ? sizeAlong(tap, many) : 1 }, (_, at) => {
-    const label = many === "heads" ? `head ${at + 1}` : `${many} ${at}`;
+    const label = many === "heads" ? `head ${at}` : `${many} ${at}`;
     const silent = app.edits.some((edit) => edit.address === silenced(address) && edit.index?.heads === at);
     return element(`span.head-cell${silent ? ".silent" : ""}`, {}, element(`a.head${at === chosen ? ".lit" : ""}`, {
       href: `#${writePlace(address, many ? { [many]: at } : {})}`, "aria-label": `${crumbs(moduleOf(address)).slice(1).map((one) => one.label).join(", ")}, ${nameOf(address)}, ${label}`, title: label, "aria-current": at === chosen ? "true" : null,
@@ -90,7 +90,7 @@ function headSwitch(app, address, head, silent) {
   if (!app.carriesModel || app.living?.trouble || !/_attention$/.test(moduleOf(address))) return null;
   if (!app.living?.ready) return element("span.switch.unseen", { "aria-hidden": "true" }, "on");
   return element("button.switch", {
-    type: "button", role: "switch", "aria-checked": silent ? "false" : "true", "aria-label": `head ${head + 1} speaks`, title: silent ? "Let this head speak again" : "Silence this head",
+    type: "button", role: "switch", "aria-checked": silent ? "false" : "true", "aria-label": `head ${head} speaks`, title: silent ? "Let this head speak again" : "Silence this head",
     onclick: () => app.toggleEdit({ address: silenced(address), index: { heads: head }, operation: "zero" }),
   }, silent ? "off" : "on");
 }
@@ -153,7 +153,7 @@ function tapView(app, tap, address, cells) {
   const selected = picked ? { row: (cells[row] ?? 0) - matrix.first, column: cells[column] ?? 0 } : null;
   const figure = matrixView(matrix, { width: app.width, selected, onpick: (r, c) => app.go(writePlace(address, matrix.cells(r, c))) });
   const file = `${address}${many ? `.${many}-${chosen}` : ""}`;
-  return element("section.view", {}, element("h2", {}, title, many === "heads" ? element("span.of", {}, ` head ${chosen + 1} of ${sizeAlong(tap, many)}`) : null),
+  return element("section.view", {}, element("h2", {}, title, many === "heads" ? element("span.of", {}, ` head ${chosen} of ${sizeAlong(tap, many)}, counted from 0`) : null),
     many ? element("div.multiples", {}, headButtons(app, address, Math.min(72, Math.max(61, app.width / 4 - 22)), chosen)) : null,
     matrix.rows < sizeAlong(tap, row) ? element("p.note", {}, `Rows ${matrix.first} to ${matrix.first + matrix.rows - 1} of ${sizeAlong(tap, row)}.`) : null,
     figure, maskLever(app, address),

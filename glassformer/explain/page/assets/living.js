@@ -291,7 +291,7 @@ function inWords(edit, app) {
   if (address === "src_mask") return `source token ${app.record.sentence.src_tokens[index.src] ?? index.src} hidden`;
   if (address === "causal_mask") return "causal mask lifted";
   const module = address.replace(/^(encoder|decoder)\.layers\.(\d+)\./, (_, stack, layer) => `${stack} ${Number(layer) + 1} `).replaceAll("_", " ");
-  if (/\.heads$/.test(address) && Object.keys(index).length === 1 && operation === "zero") return `${module.replace(/\.heads$/, "")}, head ${index.heads + 1} silenced`;
+  if (/\.heads$/.test(address) && Object.keys(index).length === 1 && operation === "zero") return `${module.replace(/\.heads$/, "")}, head ${index.heads} silenced`;
   const where = Object.entries(index).map(([axis, at]) => `${axis} ${at}`).join(", ");
   return `${module} [${where}] ${operation === "zero" ? "= 0" : operation === "scale" ? `× ${value}` : `= ${value}`}`;
 }

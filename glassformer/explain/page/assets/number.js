@@ -12,7 +12,7 @@ export function numberView(app, address, cells) {
   const tap = app.record.at(address);
   const value = app.record.value(address, cells), before = app.before && app.edits.length ? app.before.value(address, cells) : value;
   const along = (tap?.axes ?? []).filter((axis) => axis in cells && axis !== "batch" && axis !== "one");
-  const where = along.map((axis) => (axis === "heads" ? `head ${cells.heads + 1}` : `${axis} ${printable(app.record.label(address, axis, cells[axis]))}`)).join(" · ");
+  const where = along.map((axis) => (axis === "heads" ? `head ${cells.heads}` : `${axis} ${printable(app.record.label(address, axis, cells[axis]))}`)).join(" · ");
   const made = originOf(app.context, address, cells);
   const edited = app.edits.find((edit) => edit.address === address);
   return element("section.number", { "aria-label": "one number and what made it" },

@@ -142,7 +142,7 @@ function at(context, address, cells) {
   const own = {};
   for (const axis of tap?.axes ?? []) if (axis !== "batch" && axis !== "one") own[axis] = cells[axis] ?? 0;
   const along = (tap?.axes ?? []).filter((axis) => axis !== "batch" && axis !== "one");
-  const label = along.map((axis) => (axis === "heads" ? `head ${own[axis] + 1}` : context.record.label(address, axis, own[axis]))).join(", ");
+  const label = along.map((axis) => (axis === "heads" ? `head ${own[axis]}` : context.record.label(address, axis, own[axis]))).join(", ");
   return { value: context.record.value(address, own), address, cells: own, label: `${nameOf(address)}[${label}]` };
 }
 

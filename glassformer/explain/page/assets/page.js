@@ -157,7 +157,7 @@ function drawCrumbs(app) {
   const { address, cells } = app.place, way = crumbs(address);
   const steps = way.map((one, at) => element("li", {}, at === way.length - 1 && !Object.keys(cells).length ? element("span", { "aria-current": "page" }, one.label) : element("a", { href: `#${one.address}` }, one.label)));
   if (Object.keys(cells).length) {
-    const words = Object.entries(cells).map(([axis, index]) => (axis === "heads" ? `head ${index + 1}` : app.record.label(address, axis, index)));
+    const words = Object.entries(cells).map(([axis, index]) => (axis === "heads" ? `head ${index}` : app.record.label(address, axis, index)));
     const value = app.record.has(address) && Object.keys(cells).length >= (app.record.taps.get(address)?.axes.filter((axis) => !["batch", "one"].includes(axis)).length ?? 9) ? ` = ${app.record.value(address, cells).toPrecision(6)}` : "";
     steps.push(element("li", {}, element("span", { "aria-current": "page" }, words.join(" × "), value)));
   }

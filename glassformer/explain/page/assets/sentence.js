@@ -28,7 +28,7 @@ export function sentenceBand(app) {
   }, token(text)));
   const lines = svg("svg.lines", { "aria-hidden": "true" });
   const rows = element("div.rows", {}, element("div.row", {}, element("span.side", {}, "source"), src), lines, element("div.row", {}, element("span.side", {}, sentence.forced ? "forced target" : "translation"), tgt));
-  const where = shown ? `Lines: cross-attention of decoder layer ${shown.layer + 1}, ${shown.head === null ? "mean of heads" : `head ${shown.head + 1}`}` : "This page holds no cross-attention weights.";
+  const where = shown ? `Lines: cross-attention of decoder layer ${shown.layer + 1}, ${shown.head === null ? "mean of heads" : `head ${shown.head}`}` : "This page holds no cross-attention weights.";
   const band = element("div.sentence", {}, stepSlider(app), element("div.scroll", { tabindex: 0, role: "region", "aria-label": "Tokens" }, rows), element("p.note", {}, where,
     shown ? [" · ", element("a", { href: `#decoder.layers.${shown.layer}.cross_attention.weights` }, "open them")] : null));
   if (shown) {

@@ -72,7 +72,7 @@ const partWords = (address) => address.replace(/^decoder\.layers\.(\d+)\./, (_, 
 function rival(app, runner) {
   const first = app.record.vocab[runner.id], second = app.record.vocab[runner.runnerUp];
   const flips = runner.parts.filter((/** @type {any} */ part) => part.flips).sort((/** @type {any} */ a, /** @type {any} */ b) => b.value - a.value);
-  const name = (/** @type {any} */ part) => element("span", {}, placeLink(app, part.address), part.head === null ? "" : ` head ${part.head + 1}`);
+  const name = (/** @type {any} */ part) => element("span", {}, placeLink(app, part.address), part.head === null ? "" : ` head ${part.head}`);
   const most = Math.max(...runner.parts.map((/** @type {any} */ part) => Math.abs(part.value)));
   return card("The runner-up", `${first} is ahead of ${second} by ${shortNumber(runner.gap)} in logits.`,
     element("p", {}, flips.length ? `Without any one of these parts, ${second} would have won:` : `No single part decides it: without any one of them ${first} would still be first.`),
