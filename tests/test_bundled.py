@@ -159,6 +159,7 @@ def test_the_card_names_those_who_wrote_the_sentences() -> None:
     assert len(re.findall(r"`nrefs:1\|case:mixed\|[^`]+version:[\d.]+`", scores)) == 2
 
 
+@pytest.mark.slow
 def test_every_command_that_takes_a_run_takes_the_bundled_one(tmp_path: Path, translator: Translator) -> None:
     src, tgt = tmp_path / "a.en", tmp_path / "a.de"
     answer = translator.translate([FIRST])[0].text

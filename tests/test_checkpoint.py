@@ -49,6 +49,7 @@ def test_whenever_a_process_is_killed_the_old_or_the_new_checkpoint_is_whole(rep
     assert report["standing_in"] > 0  # one was killed between two renames, and what it had written was adopted
 
 
+@pytest.mark.slow
 def test_a_reader_finds_a_whole_checkpoint_while_a_training_saves(report: dict[str, int]) -> None:
     assert report["readings"] == 200
     assert report["saved"] > 10

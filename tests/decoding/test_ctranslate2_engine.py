@@ -169,6 +169,7 @@ def test_required_phrases_ensembles_devices_and_engines_are_refused(fast):
         _ = fast.model
 
 
+@pytest.mark.slow
 def test_it_is_exported_once_and_again_when_the_weights_change(run):
     def files() -> dict[str, int]:
         return {path.parent.name: path.stat().st_mtime_ns for path in (run / CACHE).glob("*/model.bin")}

@@ -23,6 +23,7 @@ def pooled(make_model, tokenizer):
         yield translator
 
 
+@pytest.mark.slow
 def test_they_find_what_one_process_finds_in_the_order_of_the_texts(pooled, tokenizer):
     alone = Translator(pooled.model, tokenizer, tokenizer, OPTIONS)
     seen = []

@@ -74,7 +74,7 @@ def test_a_copy_beside_the_data_is_a_training_that_could_begin(name: str, tmp_pa
     request = TrainRequest.make(run=Path("r"), config_file=copy)
     recipe = read_recipe(str(copy))
     assert recipe.name == "mine"
-    places = [str(tmp_path / name) for name in recipe.data.values()]
+    places = {side: str(tmp_path / name) for side, name in recipe.data.items()}
     assert request.source.to_mapping() == {"files": places}
 
 

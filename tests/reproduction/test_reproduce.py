@@ -27,6 +27,9 @@ Done = tuple[ReproduceRequest, ReproduceResult]
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+pytestmark = pytest.mark.slow  # most of them need a training of two seeds
+
+
 @pytest.fixture(scope="module")
 def report(small_result: Done) -> dict[str, Any]:
     return make_report(*small_result)
@@ -181,7 +184,6 @@ def test_the_page_is_made_of_the_reports_and_of_nothing_else(
         assert f"../benchmarks/results/phrases/seed-{seed}.metrics.jsonl" in page
 
 
-@pytest.mark.slow
 def test_settings_can_be_changed_and_the_report_says_so(phrases: Path, tmp_path: Path) -> None:
     request = small_request(phrases, tmp_path, seeds=(3,), overrides=("train.max_updates=2", "decode.beam=1"))
     results = reproduce(request, Silent())

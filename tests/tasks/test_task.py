@@ -108,6 +108,7 @@ def test_another_seed_gives_other_pairs_but_trains_on_nothing_that_was_held_out(
         assert not {key(pair) for pair in held_out.valid + held_out.test} & {key(pair) for pair in train.train}
 
 
+@pytest.mark.slow
 def test_pairs_do_not_depend_on_the_process(get_task):
     """Sets of strings are ordered differently in each process, and phrases are drawn from sets of names."""
     program = (

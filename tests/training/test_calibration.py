@@ -66,6 +66,7 @@ def test_it_trusts_what_the_model_knows_and_doubts_other_languages_and_nonsense(
     assert max(strange) < 0.5
 
 
+@pytest.mark.slow
 def test_a_task_with_one_right_answer_is_judged_by_exact_match(translator: Translator, phrases: PreparedText) -> None:
     found = fit_confidence(translator, phrases, "exact_match")
     assert found is not None

@@ -174,6 +174,7 @@ def test_a_teacher_translates_again_after_more_training_or_with_another_search(
         assert len(list((place / "forward").glob("translations-*"))) == min(number, 3)
 
 
+@pytest.mark.slow
 def test_translations_from_before_a_stop_are_reused(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,7 +161,7 @@ def test_settings_that_contradict_the_model_are_refused(first: Path, new_pairs: 
     for override in ("model.d_model=64", "text.tokenizer=bpe", "model.norm=post"):
         with pytest.raises(ConfigError, match="which the model of --init has"):
             tune(tmp_path / "run", new_pairs, first, override)
-    with pytest.raises(ConfigError, match="--model: found 'small' beside --init"):
+    with pytest.raises(ConfigError, match="--model: found 'small' with --init"):
         TrainRequest.make(run=tmp_path / "run", data={"pairs": str(new_pairs)}, model="small", init=str(first))
     with pytest.raises(ConfigError, match=r"train\.mix: found 0\.2 without other pairs"):
         tune(tmp_path / "run", new_pairs, first, "train.mix=0.2")

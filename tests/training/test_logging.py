@@ -74,6 +74,7 @@ def test_the_shell_prints_that_warning_once(without_final: Path) -> None:
         assert done.stderr.count("warning: ") == done.stderr.count(LOST) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setup", "where"),
     [("", "stderr"), ("import logging, sys; logging.basicConfig(stream=sys.stdout, format='%(name)s')", "stdout")],

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -307,8 +308,9 @@ def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
             size = sum(part.file_size for part in packed.infolist())
         if size > LARGEST_WHOLE:
             raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
-        sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
-        rows = [["" if cell is None else str(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
+        with closing(load_workbook(path, read_only=True, data_only=True)) as book:
+            cells = book.worksheets[0].iter_rows(values_only=True)
+            rows = [["" if cell is None else str(cell) for cell in row] for row in cells]
     except Exception as error:  # openpyxl lets through whatever its parsers raise
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
     if not rows:
