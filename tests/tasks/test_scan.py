@@ -48,6 +48,7 @@ def test_the_grammar_makes_every_command_once(everything):
     assert (4 + 30) * 3 + 2 * ((4 + 30) * 3) ** 2 == 20_910
 
 
+@pytest.mark.slow
 def test_every_command_means_what_rewriting_gives(everything):
     assert [command for command, actions in everything if list(actions) != rewrite(command)] == []
 

@@ -30,6 +30,7 @@ def test_the_names_of_the_tasks():
     )
 
 
+@pytest.mark.slow
 @every_task
 def test_a_task_has_its_name_and_its_size_in_the_summary(name, get_task):
     task = get_task(name)

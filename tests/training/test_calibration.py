@@ -104,6 +104,7 @@ def test_one_sided_examples_give_no_certainty(good: bool) -> None:
     assert all(np.isfinite([one.mean, one.scale, one.weight]).all() for one in weights.values())
 
 
+@pytest.mark.slow
 def test_sources_in_the_language_of_the_targets_are_not_taken_for_foreign(phrases: PreparedText) -> None:
     pairs = [Pair(pair.src, pair.src) for pair in phrases.valid_text]
     table = calibration._choose_table(phrases, pairs)
@@ -123,6 +124,7 @@ def test_too_few_sentences_fit_nothing(
     assert lines.lines[0].startswith("Confidence: not fitted")
 
 
+@pytest.mark.slow
 def test_a_training_fits_it_and_average_fits_it_anew(tmp_path: Path, small_config: MakeConfig) -> None:
     words = ["".join(Random(number).choices("abcdef", k=5)) for number in range(200)]
     for side, texts in {"src": words, "tgt": [word[::-1].upper() for word in words]}.items():

@@ -77,6 +77,7 @@ def test_a_student_learns_each_source_once_with_the_translation_of_its_teacher(t
     assert translations_of(trained) == outputs
 
 
+@pytest.mark.slow
 def test_the_result_is_an_ordinary_run_that_can_teach_in_turn(trained: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in trained.rglob("*.json")}
     outcome = distil(tmp_path / "student", trained)
@@ -94,6 +95,7 @@ def test_the_result_is_an_ordinary_run_that_can_teach_in_turn(trained: Path, tmp
     assert data["teacher"] == str(tmp_path / "student")
 
 
+@pytest.mark.slow
 def test_two_students_share_what_the_teacher_wrote(trained: Path, tmp_path: Path) -> None:
     first, second = Lines(), Lines()
     distil(tmp_path / "one", trained, lines=first)
@@ -198,6 +200,7 @@ def test_what_cannot_be_is_refused_before_anything_is_translated(
     assert not (trained / "distilled").exists()
 
 
+@pytest.mark.slow
 def test_a_student_with_other_settings_or_another_teacher_is_not_continued(
     corpus: Corpus, small_config: MakeConfig, trained: Path, tmp_path: Path
 ) -> None:
@@ -280,6 +283,7 @@ def test_a_student_of_dates_is_smaller_and_nearly_as_good(tmp_path: Path) -> Non
     assert sizes[1] < 0.85 * sizes[0]
 
 
+@pytest.mark.slow
 def test_it_learns_from_a_text_that_is_named(trained: Path, tmp_path: Path) -> None:
     pairs = tmp_path / "new.tsv"
     pairs.write_text("".join(f"{'ab' * number}\t{'ba' * number}\n" for number in range(1, 7)) + "fed\tdef\n" * 5)

@@ -154,6 +154,7 @@ def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(
     assert train(trained, source, small_config(max_updates=25), lines).updates == 25
 
 
+@pytest.mark.slow
 def test_few_pairs_are_warned_of_and_two_are_refused(small_config: MakeConfig, tmp_path: Path, lines: Lines) -> None:
     for count in (2, 40):
         (tmp_path / f"{count}.tsv").write_text("".join(f"word{n}\tWort{n}\n" for n in range(count)))
