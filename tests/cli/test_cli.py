@@ -561,6 +561,7 @@ def test_diversify_refuses_what_it_cannot_do(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_distill_trains_a_student_and_says_how_to_use_it(
     call: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

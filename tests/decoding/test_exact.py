@@ -98,6 +98,7 @@ def check(seed: int) -> None:
     the_same(moved, [plain[place] for place in order], f"another order, seed {seed}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_every_way_through_the_model_finds_the_same(seed):
     check(seed)

@@ -55,6 +55,7 @@ def test_every_step_has_something_to_say_of_every_sentence(walked):
             assert ("finished" in tables[0].caption) == ("batch" in step.axes and sentence not in step.sentences)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [False, True])
 def test_every_generation_is_markdown_and_html(walked, values):
     assert "## Token 1: Decoder layer 2" in walked.to_markdown(values=values)

@@ -123,6 +123,7 @@ def test_pairs_do_not_depend_on_the_process(get_task):
     assert other.stdout.strip() == hashlib.sha256(repr(get_task("phrasebook-fr")).encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_overriding_the_settings_of_a_task_leaves_the_next_one_as_it_was(get_task):
     for name in ("dates", "scan-length"):
         task = load_task(name)

@@ -350,6 +350,7 @@ def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(
         train(run / "chrf", source, small_config(max_updates=2, metric="chrf", valid_translations=3), Lines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [None, b"", b'{"config": {'])
 def test_what_a_start_leaves_that_did_not_come_far_is_begun_anew(
     corpus: Corpus, small_config: MakeConfig, trained: Path, config: bytes | None
