@@ -46,7 +46,11 @@ def test_the_seeds_learn_what_teachers_of_the_variant_taught(done: Done, phrases
     assert request.teacher_training("forward").config.train.seed == 11
     _, data = request.seed_run(3).read_config()
     places = [request.run / "teachers/pairs" / name for name in ("train.src", "train.tgt")]
-    assert data["files"] == [*map(str, places), str(phrases / "val.tok.en.gz"), str(phrases / "val.tok.de.gz")]
+    assert [*data["files"].values()] == [
+        *map(str, places),
+        str(phrases / "val.tok.en.gz"),
+        str(phrases / "val.tok.de.gz"),
+    ]
     assert [len(list(read_lines(place))) for place in places] == [found.diversification.pairs] * 2
 
 
