@@ -4,8 +4,8 @@ A checkpoint is written to a temporary directory, synced and renamed. A series i
 their update: the newest valid one is used, and an older one is deleted only after a newer one has been verified.
 A series can be read while a training writes it. Nothing is ever unpickled.
 
-A matrix may be stored as int8 rows, each with a float32 scale, so that it takes a quarter of the space: who reads
-it gets float32. Such a checkpoint has format 2, any other format 1, which earlier versions read too.
+A matrix may be stored as int8 rows, each with a float32 scale, so that it takes a quarter of the space; it is
+read as float32. Such a checkpoint has format 2, any other format 1, which earlier versions read too.
 """
 
 import json

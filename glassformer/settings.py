@@ -93,7 +93,7 @@ def _convert(where: str, value: Any, hint: Any) -> Any:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The nested values of a TOML file, or a ``ConfigError`` that says where it is wrong."""
-    if path.exists() and not path.is_file() and not path.is_dir():  # a device may have no end
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a device may have no end
         raise ConfigError(f"{path}: is not a regular file, expected a file of TOML.")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

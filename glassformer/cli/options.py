@@ -122,7 +122,7 @@ def _annotation(knob: Field[Any]) -> Any:
     if kind is bool and knob.default:
         names = [f"{names[0]}/--no-{names[0][2:]}"]
     text = (
-        (text[0].upper() if text[0].isascii() else text[0])
+        (text[0].upper() if text[0].isascii() else text[0])  # not a symbol: α stays α
         + text[1:]
         + (". Implies --sample." if _implies_sampling(knob) else ".")
     )

@@ -291,7 +291,8 @@ def _encode(
 ) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
     """What ``encode`` returns; on a CPU some sources at a time, so that intermediate values fit its cache.
 
-    Each part is encoded as wide as its own longest source. What pads its memory is hidden by the mask.
+    Sources are padded on the right, and each part is encoded as wide as its own longest source. What pads its memory
+    is hidden by the mask.
     """
     width = src_ids.shape[1]
     at_once = max(1, _POSITIONS // max(1, width))

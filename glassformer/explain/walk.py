@@ -14,8 +14,7 @@ from torch import Tensor
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of, symbols
-from glassformer.explain.page.frame import HEIGHT, MOST_NUMBERS, PageFrame
-from glassformer.explain.page.writer import page_html
+from glassformer.explain.page.writer import FRAME_HEIGHT, MOST_FRAME_NUMBERS, PageFrame, page_html
 from glassformer.explain.render.html import attention_html, walk_html
 from glassformer.explain.render.json import walk_json, walk_mapping, write_text
 from glassformer.explain.render.markdown import walk_markdown
@@ -51,14 +50,14 @@ class Walk(WalkData):
             write_text(path, text)
         return text
 
-    def frame(self, *, model: bool = True, height: int = HEIGHT) -> PageFrame:
+    def frame(self, *, model: bool = True, height: int = FRAME_HEIGHT) -> PageFrame:
         """The page for a notebook: an iframe of ``height`` pixels without a network, which the end of a cell shows.
 
         With ``model`` it computes, as ``to_page`` does, and the notebook grows by the model's size. Raises
         ``TraceError`` for a walk that is not one whole forced pass.
         """
         self._check_whole("frame")
-        page = page_html(self, self.translator if model else None, most=MOST_NUMBERS)
+        page = page_html(self, self.translator if model else None, most=MOST_FRAME_NUMBERS)
         return PageFrame(page, attention_html(self), height)
 
     @property

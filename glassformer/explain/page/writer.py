@@ -9,6 +9,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -25,6 +26,12 @@ _EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULT
 _START = "page.js"
 _WORKER = ("weights.js", "model.js", "tokenizer.js", "search.js", "attribution.js", "worker.js")
 _SHARED = "weights.js"  # read by the page, too, to show weights
+
+FRAME_HEIGHT = 760  # pixels
+MOST_FRAME_NUMBERS = 1_200_000
+"""The float32 numbers of a page in a notebook: 5 MB, of which about 4 MB of compressed text stay in the notebook."""
+_SANDBOX = "allow-scripts allow-downloads"  # its origin is opaque: it sees neither the notebook nor a server
+_FRAME_STYLE = "width:100%;border:1px solid #8886;border-radius:8px;background:transparent"
 
 
 def page_html(
@@ -55,6 +62,27 @@ def page_html(
         scripts="\n".join(scripts),
         start=_START,
     )
+
+
+@dataclass(frozen=True)
+class PageFrame:
+    """A page of ``page_html`` that a notebook displays, ``height`` pixels high: an iframe that reaches nothing else.
+
+    The fallback is plain HTML, for viewers that take iframes or scripts away.
+    """
+
+    page: str = field(repr=False)
+    fallback: str = field(repr=False)
+    height: int = FRAME_HEIGHT
+
+    def _repr_html_(self) -> str:
+        """The iframe, then the fallback folded."""
+        text = self.page.replace("&", "&amp;").replace("'", "&#39;")
+        return (
+            f"<iframe title='glassformer' sandbox='{_SANDBOX}' loading='lazy' height='{self.height}' "
+            f"style='{_FRAME_STYLE}' srcdoc='{text}'></iframe>"
+            f"<details><summary>The same heads as still pictures</summary>{self.fallback}</details>"
+        )
 
 
 def _still(translator: Translator | None) -> str:
