@@ -186,6 +186,7 @@ def test_summary_says_which_model_it_shows(tmp_path: Path) -> None:
     assert call("summary", "base").stdout.startswith("The configuration base, without weights.\n")
 
 
+@pytest.mark.slow
 def test_the_demo_shows_the_bundled_model_in_80_columns(translator: Translator) -> None:
     console = Console(file=io.StringIO(), width=80)
     show_bundled(console)
@@ -255,6 +256,7 @@ def test_the_wheel_and_the_source_distribution_hold_the_model(built: Path) -> No
         assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
 
 
+@pytest.mark.slow
 def test_the_wheel_describes_itself_without_links_that_lead_nowhere(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

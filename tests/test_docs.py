@@ -121,6 +121,7 @@ def test_every_training_in_a_block_is_one_that_could_begin(line):
     assert request.run == given["run"]
 
 
+@pytest.mark.slow
 def test_every_command_within_a_sentence_is_one_with_options_that_it_has():
     for page in PAGES:
         for name, rest in re.findall(r"`glassformer ([a-z]+)([^`]*)`", text_of(page)):

@@ -104,6 +104,7 @@ def contents(place: Path) -> dict[str, str | None]:
         (["final/update-00000001/model.safetensors", "tokenizer.src.json"], "holds checkpoints but no config.json"),
     ],
 )
+@pytest.mark.slow
 def test_a_directory_that_no_training_wrote_is_refused_before_a_byte_is_written(
     tmp_path: Path, files: list[str], said: str
 ) -> None:

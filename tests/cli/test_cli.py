@@ -400,6 +400,7 @@ def test_a_mistake_gets_one_clear_line_and_no_traceback(
     assert "Traceback" not in result.err + result.out
 
 
+@pytest.mark.slow
 def test_a_run_can_be_told_whole_in_toml(call: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
     for path in files:
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -523,6 +524,7 @@ def test_score_names_a_pair_by_its_line(call: Run, trained: Path, tmp_path: Path
     assert "targets[1000]: has more than" in call("score", "--src", src, "--tgt", tgt, "--run", trained).err
 
 
+@pytest.mark.slow
 def test_diversify_writes_pairs_and_says_how_to_learn_them(
     call: Run, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -540,6 +542,7 @@ def test_diversify_writes_pairs_and_says_how_to_learn_them(
     assert config.model.d_model == 32
 
 
+@pytest.mark.slow
 def test_diversify_refuses_what_it_cannot_do(
     call: Run, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,6 +161,7 @@ def test_a_directory_that_cannot_be_made_is_an_error(shards, tmp_path):
         translate_shards(shards / "*.txt", tmp_path / "file" / "out", turn_round)
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_it_prints_for_each_file(shards, tmp_path):
     short = ["--max-length-a", "0", "--max-length-b", "4", "--beam", "1"]
 

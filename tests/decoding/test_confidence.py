@@ -98,6 +98,7 @@ def test_a_run_without_the_file_has_no_confidence(run: Path, tmp_path: Path) -> 
     assert "confidence" not in found.hypotheses[0].to_mapping()
 
 
+@pytest.mark.slow
 def test_translate_names_the_doubtful_lines_and_the_json_has_the_number(run: Path) -> None:
     arguments = ["translate", "--run", str(run), ENGLISH, NONSENSE]
     done = CliRunner().invoke(app, arguments)

@@ -208,6 +208,7 @@ def test_a_damaged_export_is_written_again(run, name):
     assert translate() == expected
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_written_uses_the_users_cache(run, tmp_path):
     (run / CACHE).write_text("in the way")  # root may write everywhere
     for _ in range(2):
@@ -228,6 +229,7 @@ def test_a_sentence_from_the_shell_loads_no_pytorch(fast):
     assert done.stdout == fast.translate(["I love you, too."])[0].text + "\n"
 
 
+@pytest.mark.slow
 def test_the_commands_take_it(tmp_path):
     (tmp_path / "a.en").write_text("A man sleeps.\nTwo dogs.\n")
     (tmp_path / "a.de").write_text("Ein Mann schläft.\nZwei Hunde.\n")

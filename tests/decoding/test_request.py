@@ -25,6 +25,7 @@ def speaker(make_model, kind) -> Translator:
     return Translator(model, tokenizer, tokenizer, BEAM)
 
 
+@pytest.mark.slow
 def test_an_output_begins_with_its_prefix(speaker):
     prefixes = ["the old house", "", "a", "by a river", "", "trees"]
     for options in (BEAM, DecodeConfig(sample=True, n_best=2, max_length_b=12)):

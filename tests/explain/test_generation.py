@@ -37,6 +37,7 @@ def tokens_of(walked) -> dict[str, tuple]:
 
 
 @pytest.mark.parametrize("width", [40, 120])
+@pytest.mark.slow
 def test_every_generation_is_printed_at_every_width(walked, printed, width):
     steps = tuple(step for step in walked.steps if step.address.startswith("search."))
     for text in (printed(walked, width), printed(replace(walked, steps=steps), width, values=True, row=1)):

@@ -9,6 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "interpretability.md"
 CELLS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
 
 
+@pytest.mark.slow
 def test_every_cell_runs_after_those_before_it(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
     for number, cell in enumerate(CELLS, 1):

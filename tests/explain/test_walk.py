@@ -228,6 +228,7 @@ def test_json_of_a_generation_tells_whose_each_row_is(searched, tmp_path):
     assert rows["search.candidate_ids"] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_json_of_a_training_step_has_gradients(trained):
     steps = {step["address"]: step for step in trained.to_mapping(values=True)["steps"]}
     gradient = steps["encoder.memory"]["gradient"]

@@ -72,6 +72,7 @@ def search(translator, rows: list[list[int]], beam: int) -> list[tuple[list[int]
 
 
 @pytest.mark.parametrize("grid", ["options", pytest.param("every_option", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_outputs_and_log_probs_are_ours_over_the_grid(grid, request, decided_model, tmp_path):
     seen = set()
     choices = [{**each, "d_v": 0} for each in request.getfixturevalue(grid)]

@@ -176,6 +176,7 @@ def test_ctranslate2_reads_the_release_and_scores_as_we_do(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["imported", "pre-norm"])
+@pytest.mark.slow
 def test_ctranslate2s_own_converter_reads_what_we_import_and_export(kind, tmp_path):
     """It starts each target of a Marian model from zeros and of a Pegasus from the padding, whatever config.json says."""
     ctranslate2 = pytest.importorskip("ctranslate2")

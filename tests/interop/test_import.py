@@ -97,6 +97,7 @@ def test_a_model_of_the_size_of_an_opus_mt_is_that_of_hugging_face(tmp_path):
     assert largest_gap(model, tmp_path, 58_101) < 1e-4
 
 
+@pytest.mark.slow
 def test_ids_and_texts_are_those_of_sentencepiece(tmp_path):
     write_marian(tmp_path)
     src, tgt = import_transformers(tmp_path).tokenizers

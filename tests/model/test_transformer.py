@@ -205,6 +205,7 @@ def test_bfloat16_autocast_keeps_norms_in_float32_and_stays_near(small_model, sr
     ],
 )
 @pytest.mark.usefixtures("unchecked")
+@pytest.mark.slow
 def test_a_compiled_model_is_one_graph_and_equals_the_eager_one(norm, positions, small_model, src_ids, tgt_ids):
     model = small_model(norm=norm, positions=positions, n_encoder_layers=1, n_decoder_layers=1)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")

@@ -20,6 +20,7 @@ def all_pairs(task):
 
 
 @every_language
+@pytest.mark.slow
 def test_there_are_more_than_twenty_thousand_pairs_to_learn_from(language, get_task):
     task = get_task(f"phrasebook-{language}")
     assert len(task.train) > 20_000
@@ -42,6 +43,7 @@ def test_no_text_holds_an_identifier_instead_of_a_word(language, get_task):
     assert found == set()
 
 
+@pytest.mark.slow
 def test_two_seeds_agree_on_every_translation(get_task):
     """English writes long and medium dates of May alike; if both were generated, no one could know which is meant."""
     targets = defaultdict(set)

@@ -118,6 +118,7 @@ def test_every_split_trains_on_every_word_and_every_action(get_task):
         assert len({action for pair in train for action in pair.tgt.split()}) == 6
 
 
+@pytest.mark.slow
 def test_a_tokenizer_of_words_restores_every_command_and_every_action(everything):
     commands_, actions_ = ([pair[side] for pair in everything] for side in (0, 1))
     actions_ = [" ".join(actions) for actions in actions_]

@@ -52,6 +52,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_all_known():
 
 
 @every_task
+@pytest.mark.slow
 def test_no_source_is_in_two_splits(name, get_task):
     task = get_task(name)
     train, valid, test = ({pair.src for pair in split} for split in (task.train, task.valid, task.test))
@@ -101,6 +102,7 @@ def test_the_recommended_settings_make_a_run(name, get_task):
 
 
 @pytest.mark.parametrize("name", ["dates", "phrasebook-ja", "scan-length"])
+@pytest.mark.slow
 def test_another_seed_gives_other_pairs_but_trains_on_nothing_that_was_held_out(name, get_task):
     first, second = get_task(name, seed=1), get_task(name, seed=2)
     assert first.train != second.train

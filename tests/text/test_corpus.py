@@ -212,6 +212,7 @@ def test_an_entity_bomb_is_refused(tmp_path):
         pairs_of(tmp_path, "a.tmx", bomb)
 
 
+@pytest.mark.slow
 def test_a_large_tmx_is_streamed(tmp_path):
     unit = "<tu><tuv lang='en'><seg>{0} yes</seg></tuv><tuv lang='de'><seg>{0} ja</seg></tuv></tu>\n"
     path = tmp_path / "a.tmx"

@@ -256,6 +256,7 @@ def test_characters_are_looked_up_one_by_one():
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=anything)
 @settings(max_examples=150, deadline=None)
+@pytest.mark.slow
 def test_the_steps_lead_to_the_ids_of_the_tokenizer(tokenizers, kind, lowercase, text):
     tokenizer = tokenizers[kind, lowercase]
     derivation = tokenizer.derive(text)

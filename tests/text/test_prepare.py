@@ -436,6 +436,7 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*.*"))}
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_does_not_change_the_files(tmp_path, monkeypatch):
     monkeypatch.setattr(import_module("glassformer.text.prepare"), "PAIRS_IN_CHUNK", 50)
     monkeypatch.setattr(workers, "CHUNKS_BEFORE_POOL", 2)

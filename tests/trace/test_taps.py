@@ -534,6 +534,7 @@ class TestCompiled:
             output = torch.compile(model, fullgraph=True, backend=keep)(*inputs)
         return graphs, output
 
+    @pytest.mark.slow
     def test_a_compiled_graph_is_the_graph_of_a_model_without_taps(self, small_model, src_ids, tgt_ids, monkeypatch):
         model = small_model(n_encoder_layers=1, n_decoder_layers=1)
         with_taps, _ = self.graphs_of(model, src_ids, tgt_ids)
@@ -545,6 +546,7 @@ class TestCompiled:
         assert with_taps == without_taps
         assert len(with_taps) == 1, "one graph, no break"
 
+    @pytest.mark.slow
     def test_inside_tracing_it_compiles_to_one_graph_that_records_nothing(self, small_model, src_ids, tgt_ids):
         model = small_model(n_encoder_layers=1, n_decoder_layers=1)
         outside, expected = self.graphs_of(model, src_ids, tgt_ids)
@@ -555,6 +557,7 @@ class TestCompiled:
         assert torch.equal(found, expected)
         assert len(trace) == 0
 
+    @pytest.mark.slow
     def test_a_graph_compiled_inside_tracing_serves_outside_and_the_other_way_round(
         self, small_model, src_ids, tgt_ids
     ):

@@ -103,6 +103,7 @@ def test_two_students_share_what_the_teacher_wrote(trained: Path, tmp_path: Path
     assert [sum("translates" in line for line in lines.lines) for lines in (first, second)] == [1, 0]
 
 
+@pytest.mark.slow
 def test_a_teacher_that_must_not_be_written_leaves_its_translations_with_the_student(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

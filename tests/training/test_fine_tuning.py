@@ -63,6 +63,7 @@ def weights(run: Path, series: str = "latest") -> dict[str, torch.Tensor]:
     return read_tensors(checkpoints(run / series)[-1], "model")
 
 
+@pytest.mark.slow
 def test_it_starts_from_the_weights_and_tokenizers_and_shows_what_they_can_do(
     first: Path, new_pairs: Path, tmp_path: Path
 ) -> None:
@@ -210,6 +211,7 @@ def test_other_pairs_have_their_share_of_each_epoch_and_are_drawn_anew(
     assert sum(len(most.next().src_ids) for _ in range(len(most))) == 60 + 90
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_of_the_other_text_is_said(
     first: Path, new_pairs: Path, corpus: Corpus, tmp_path: Path
 ) -> None:

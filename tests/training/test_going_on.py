@@ -60,6 +60,7 @@ class StopsAt(Lines):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_saved_after_skipping_a_damaged_later_one_is_the_newest(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_without_a_valid_checkpoint_to_average_the_last_update_is_validated(
         average_run(run, None, lambda _: None)
 
 
+@pytest.mark.slow
 def test_a_final_model_is_used_until_resumed_training_finds_a_better_one(
     corpus: Corpus, small_config: MakeConfig, trained: Path
 ) -> None:
@@ -179,6 +181,7 @@ def test_a_model_that_stands_in_for_a_lost_final_one_is_told(trained: Path, capl
 @pytest.mark.parametrize(
     "manifest", ['{"format": 1, "files": {"state.json": {}}}', '{"format": 1}', '{"format": 1, "files": ["a"]}']
 )
+@pytest.mark.slow
 def test_a_manifest_of_another_shape_is_damage(
     corpus: Corpus, small_config: MakeConfig, trained: Path, manifest: str
 ) -> None:
@@ -254,6 +257,7 @@ def last_weights(run: Path) -> bytes:
         pytest.param("valid/tgt.lengths", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path, name: str
 ) -> None:
@@ -339,6 +343,7 @@ def test_another_model_in_config_is_refused_and_other_options_of_decoding_are_no
             use()
 
 
+@pytest.mark.slow
 def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_training_cools_down_and_logs_it(
     assert "train.max_updates = 20: over the next 5 updates" in said
 
 
+@pytest.mark.slow
 def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(
     assert all(bool((value == parts[name]).all()) for name, value in whole.items())
 
 
+@pytest.mark.slow
 def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
@@ -144,6 +146,7 @@ def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(
     assert any("goes back to its curve" in line for line in lines.lines)
 
 
+@pytest.mark.slow
 def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(
     corpus: Corpus, small_config: MakeConfig, trained: Path, lines: Lines
 ) -> None:

@@ -19,6 +19,8 @@ from glassformer.training.model_selection import Candidate, best_verdict, judge,
 from glassformer.training.train import train
 from glassformer.world import ALONE
 
+pytestmark = pytest.mark.slow
+
 MakeConfig = Callable[..., RunConfig]
 Corpus = tuple[Path, Path]
 

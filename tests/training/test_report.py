@@ -100,6 +100,7 @@ def test_the_page_is_whole_and_safe() -> None:
     assert re.search(r"<td>1 to 5</td><td class=\"n\">3</td><td class=\"n\">1</td>", text)
 
 
+@pytest.mark.slow
 def test_a_training_ends_with_words_and_a_page(
     corpus: tuple[Path, Path], small_config: Callable[..., RunConfig], tmp_path: Path, lines: Lines
 ) -> None:

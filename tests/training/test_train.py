@@ -58,6 +58,7 @@ def test_a_run_leaves_a_translator_metrics_and_no_pickle(
     assert suffixes <= {".json", ".jsonl", ".safetensors", ".log", ".ids", ".lengths", ".offsets", ".html", ""}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_with_the_same_weights(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_another_setting_or_another_text_in_the_same_directory_is_refused(
         train(run, FileSource(tgt, src), small_config(max_updates=2), lines)
 
 
+@pytest.mark.slow
 def test_other_settings_and_other_text_can_be_forced_and_are_kept_in_the_log(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, trained: Path, tmp_path: Path
 ) -> None:
@@ -206,6 +208,7 @@ def test_after_a_restart_the_weights_are_those_that_were_saved(
 
 
 @pytest.mark.parametrize(("cooldown", "updates"), [(0, 8), (0.25, 8 + 2)])
+@pytest.mark.slow
 def test_patience_ends_a_run_that_no_longer_improves(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path, cooldown: float, updates: int
 ) -> None:
@@ -254,6 +257,7 @@ def test_an_update_of_accumulated_batches_is_that_of_their_mean_token_loss(
         torch.testing.assert_close(trained[name], parameter.detach(), rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_bf16_trains_and_keeps_float32_weights(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
@@ -262,6 +266,7 @@ def test_bf16_trains_and_keeps_float32_weights(
     assert lines.updates[-1].loss < lines.updates[0].loss
 
 
+@pytest.mark.slow
 def test_the_average_is_the_mean_of_the_last_checkpoints(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
@@ -306,6 +311,7 @@ def test_weights_of_another_shape_are_refused(
         Translator.load(run)
 
 
+@pytest.mark.slow
 def test_tensorboard_events_are_written_on_request(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def least_change(cell):
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative"])
+@pytest.mark.slow
 def test_one_changed_element_is_named_at_each_of_two_hundred_places(
     positions, small_model, src_ids, tgt_ids, seed, unchecked
 ):
@@ -80,6 +81,7 @@ def test_one_changed_element_is_named_at_each_of_two_hundred_places(
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.slow
 def test_a_change_at_one_step_of_a_cached_decoding_is_named_with_its_position(
     positions, small_model, src_ids, tgt_ids, seed, unchecked
 ):
@@ -131,6 +133,7 @@ def at_call(call, cell):
 
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("way", QUICK)
+@pytest.mark.slow
 def test_every_way_agrees_with_the_plain_walk(way, positions, small_model, src_ids, tgt_ids, unchecked):
     model = small_model(positions=positions)
     found = diff_sides(Side(model), Side(model, way), src_ids, tgt_ids)

@@ -163,6 +163,7 @@ SOURCE = 'It\'s $5, `x` & "more"'
 
 
 @pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.slow
 def test_the_command_for_what_is_left_out_records_it(run_js, tmp_path, forced):
     sentence = {"source": SOURCE, "target": "So 'ist' es.", "forced": forced}
     body = "return data.runs.map((run) => recordCommand({run_option: run}, data.sentence, 'encoder.memory'));"

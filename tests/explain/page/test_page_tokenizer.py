@@ -104,6 +104,7 @@ def test_every_kind_has_the_ids_labels_steps_and_texts_of_python(run_js, lowerca
     compare(run_js, [tokenizer_of(kind, lowercase) for kind in KINDS], TEXTS, steps=True)
 
 
+@pytest.mark.slow
 def test_ids_and_texts_of_generated_texts(run_js) -> None:
     compare(run_js, [tokenizer_of(kind, False) for kind in KINDS], generated(300), steps=False)
 
