@@ -65,7 +65,8 @@ words but for case, punctuation and names. The sentences themselves are not part
 ```sh
 python examples/bundled/pairs.py en-de-large.tsv.gz build/face
 OMP_NUM_THREADS=1 glassformer train --config examples/bundled/train.toml
-{trial_commands}python examples/bundled/pack.py build/face/run
+OMP_NUM_THREADS=1 glassformer train --config examples/bundled/continue.toml
+{trial_commands}python examples/bundled/pack.py build/face/continued
 ```
 
 Each line of `en-de-large.tsv.gz` has an English sentence of Tatoeba, a tab, and its German translation. Each command
@@ -126,7 +127,7 @@ NAMES = {"bundled": "this model", "trial": "the trial", "previous": "the model b
 
 def card(directory: Path, results: dict[str, Any]) -> str:
     """The model card in Markdown."""
-    ours, facts = results["bundled"], results["training"]
+    ours, facts = results["bundled"], results["text"]
     text = TEMPLATE.format(
         first=FIRST,
         architecture=_architecture(RunDirectory(directory).load("cpu")),
@@ -135,7 +136,7 @@ def card(directory: Path, results: dict[str, Any]) -> str:
         median_words=facts["words"]["median"], most_words=facts["words"]["most"],
         trial_commands=TRIAL_COMMANDS if "trial" in results else "",
         trial=TRIAL if "trial" in results else "",
-        training=_training(facts),
+        training=_trainings(results["trainings"]),
         search=ours["search"],
         scores=_scores(results),
         bleu=f"`{ours['signatures']['bleu']}`", chrf=f"`{ours['signatures']['chrf']}`",
@@ -196,13 +197,20 @@ def _sizes(directory: Path) -> str:
     return f"Its weights take {weights / 1e6:.2f} MB, its tokenizers {tokenizers / 1e6:.2f} MB."
 
 
+def _trainings(found: dict[str, Any]) -> str:
+    first, *others = map(_training, found.values())
+    continued = (f" The next one started from the model that this gave, as it was packed: {one}" for one in others)
+    return f"The first training made {first}{''.join(continued)} Each was done once, with one seed."
+
+
 def _training(facts: dict[str, Any]) -> str:
     threads = f"{facts['threads']} thread{'' if facts['threads'] == 1 else 's'}"
+    precision = {"bf16": "bfloat16"}.get(facts["precision"], facts["precision"])
     kept = f" Kept was: {facts['kept']}." if facts["kept"] else ""
     return (
-        f"Training made {facts['updates']:,} updates on {facts['target_tokens']:,} target tokens in "
-        f"{facts['elapsed_s'] / 60:.0f} minutes of wall-clock time (CPU, {threads}, bfloat16, PyTorch "
-        f"{facts['torch']}, other programs running as well), with one seed.{kept}"
+        f"{facts['updates']:,} updates on {facts['target_tokens']:,} target tokens in "
+        f"{facts['elapsed_s'] / 60:.0f} minutes of wall-clock time (CPU, {threads}, {precision}, PyTorch "
+        f"{facts['torch']}, other programs running as well).{kept}"
     )
 
 
@@ -273,7 +281,7 @@ def _doubted(doubted: list[str]) -> str:
 
 def _examples(results: dict[str, Any]) -> str:
     shown = [name for name in NAMES if name in results]
-    known, doubted = results["training"]["known_first_sentences"], results["bundled"]["doubted_first_sentences"]
+    known, doubted = results["text"]["known_first_sentences"], results["bundled"]["doubted_first_sentences"]
     parts = []
     for topic, sentences in SENTENCES.items():
         rows = []

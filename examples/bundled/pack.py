@@ -1,6 +1,6 @@
 """Pack a finished run into the package: int8 rows, tokenizers, settings, confidence, and a card with its scores.
 
-    python examples/bundled/pack.py build/face/run
+    python examples/bundled/pack.py build/face/continued
 
 The run's final model is written to ``glassformer/bundled/en-de`` as a run directory, with its matrices as int8 rows,
 so that it is loaded like any run. Then the confidence of its translations is fitted on the run's validation pairs,
@@ -12,6 +12,7 @@ build/face.
 import argparse
 import shutil
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -111,24 +112,38 @@ def read_all(directory: Path) -> dict[str, list[Pair]]:
     return pairs
 
 
-def training_facts(run: Path, pairs: dict[str, list[Pair]]) -> dict[str, Any]:
-    """What the card says of the training, from the run's log, its counters and its text."""
-    state = read_json(final_checkpoint(RunDirectory(run)) / "state.json")
-    log = RunDirectory(run).log_file.read_text(encoding="utf-8").splitlines()
-    kept = [line.split("  ", 2)[2].strip() for line in log if line.endswith("<- kept")]
+def text_facts(pairs: dict[str, list[Pair]]) -> dict[str, Any]:
+    """What the card says of the pairs."""
     known = {letters(pair) for pair in pairs["learned"]}
     words = sorted(len(pair.src.split()) for pair in pairs["train"])
     return {
         "pairs": {name: len(found) for name, found in pairs.items()},
         "words": {"median": words[len(words) // 2], "most": words[-1]},
+        "known_first_sentences": [one for one in FIRST if letters(Pair(one, "")) in known],
+    }
+
+
+def training_facts(run: Path) -> dict[str, Any]:
+    """What the card says of a training, from the run's log, its settings and its counters."""
+    place = RunDirectory(run)
+    state, (config, _) = read_json(final_checkpoint(place) / "state.json"), place.read_config()
+    log = place.log_file.read_text(encoding="utf-8").splitlines()
+    kept = [line.split("  ", 2)[2].strip() for line in log if line.endswith("<- kept")]
+    return {
         "updates": state["counters"]["update"],
         "target_tokens": state["counters"]["target_tokens"],
         "elapsed_s": state["counters"]["elapsed_s"],
+        "precision": config.train.precision,
         "threads": state["threads"],
         "torch": state["torch"],
         "kept": " ".join(kept[-1].removesuffix("<- kept").split()) if kept else "",
-        "known_first_sentences": [one for one in FIRST if letters(Pair(one, "")) in known],
     }
+
+
+def with_training(trainings: dict[str, Any], run: Path) -> dict[str, Any]:
+    """The trainings before this run's, which it continues, and this one."""
+    before = list(takewhile(lambda name: name != run.name, trainings))
+    return {**{name: trainings[name] for name in before}, run.name: training_facts(run)}
 
 
 def main() -> None:
@@ -143,7 +158,9 @@ def main() -> None:
     check_size(options.into)
     if not RunDirectory(options.into).confidence_file.exists():
         calibrate(options.run, options.into)
-    write_results({**read_results(), "training": training_facts(options.run, pairs)})
+    results = read_results()
+    trainings = with_training(results.get("trainings", {}), options.run)
+    write_results({**results, "text": text_facts(pairs), "trainings": trainings})
     update_results("bundled", options.into, options.run)
     print(write_card(options.into))
     check_size(options.into)
