@@ -1,13 +1,18 @@
 """Model selection: which of a training's models is kept. Each candidate translates validation text; the best wins.
 
 Neither the last update nor the lowest loss is always best: a loss may rise for a long time while translations still
-improve. The average of the last checkpoints is section 6.1 of the paper.
+improve. But some hundred translations tell two models apart only if they differ much; where they do not, the loss,
+which looks at every token, decides. The average of the last checkpoints is section 6.1 of the paper.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest, Result
 
 from glassformer.checkpoint import checkpoint_path, is_valid
 from glassformer.run_directory import RunDirectory
@@ -21,6 +26,8 @@ SHARE_OF_TRAINING = 0.1  # of its time, which the judging may take
 LEAST_BUDGET_S = 10.0  # a training of seconds may take so long
 _FIRST_SENTENCES = 100
 _AVERAGES = (5, 3, 10)
+_RESAMPLES = 1000
+_SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -94,13 +101,41 @@ def judge(
     return [Verdict(each, measure(each, count)) for each in candidates]
 
 
-def best_verdict(verdicts: Sequence[Verdict], metric: str) -> Verdict:
-    """The verdict with the best ``metric``; of equals the first."""
-    return max(verdicts, key=lambda verdict: verdict.validation.value(metric))
+def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World) -> Verdict:
+    """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
+
+    Whether BLEU or chrF differ measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent.
+    """
+    (number,) = world.broadcast(lambda: (_choose(verdicts, metric),))
+    return verdicts[number]
 
 
-def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict) -> list[str]:
-    """A line for each candidate with its scores, and which of them is kept."""
+def _choose(verdicts: Sequence[Verdict], metric: str) -> int:
+    """The number of the verdict to keep; of equals the first."""
+    found = [verdict.validation for verdict in verdicts]
+    best = max(range(len(found)), key=lambda number: found[number].value(metric))
+    alike = [number for number, one in enumerate(found) if one.value(metric) == found[best].value(metric)]
+    if metric in ("bleu", "chrf"):
+        alike += _not_measurably_worse(found, best, BLEU(force=True) if metric == "bleu" else CHRF())
+    return min(sorted(alike), key=lambda number: found[number].loss)
+
+
+def _not_measurably_worse(found: Sequence[Validation], best: int, metric: BLEU | CHRF) -> list[int]:
+    """The numbers of those whose translations are other than those of ``best``, but not measurably worse."""
+    outputs = [[example.output for example in one.examples] for one in found]
+    others = [number for number, texts in enumerate(outputs) if texts != outputs[best]]
+    if not others or len(outputs[best]) < 2:
+        return []
+    systems: list[tuple[str, Sequence[str]]] = [(str(number), outputs[number]) for number in (best, *others)]
+    references = [[example.reference for example in found[best].examples]]
+    _, scores = PairedTest(systems, {"metric": metric}, references, test_type="bs", n_samples=_RESAMPLES)()
+    (results,) = (of_each for name, of_each in scores.items() if name != "System")
+    p_values = [result.p_value for result in results if isinstance(result, Result)][1:]
+    return [number for number, p in zip(others, p_values, strict=True) if p is None or p >= _SIGNIFICANT]
+
+
+def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict, metric: str) -> list[str]:
+    """A line for each candidate with its scores, and which of them is kept and why."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
     lines = [f"The final model is chosen by {verdicts[0].validation.scores.sentences} validation sentences:"]
     for verdict in verdicts:
@@ -109,4 +144,7 @@ def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict) -> list[str]:
             f"  {verdict.candidate.name:{width}}  chrF {found.scores.chrf:.1f}  BLEU {found.scores.bleu:.1f}  "
             f"exact {found.scores.exact_match:.1f} %  loss {found.loss:.3f}{mark}"
         )
+    if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):
+        name = {"chrf": "chrF", "bleu": "BLEU"}[metric]
+        lines.append(f"  The best {name} is not measurably better on these sentences, so the lower loss decides.")
     return lines

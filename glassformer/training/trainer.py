@@ -211,8 +211,8 @@ class Trainer:
         sentences = 0 if settings.metric == "loss" else min(SENTENCES, len(self.text.valid_text))
         budget_s = max(LEAST_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
         verdicts = judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
-        chosen = best_verdict(verdicts, settings.metric)
-        for line in verdict_lines(verdicts, chosen):
+        chosen = best_verdict(verdicts, settings.metric, self.world)
+        for line in verdict_lines(verdicts, chosen, settings.metric):
             self.display.log(line)
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)

@@ -14,8 +14,16 @@ from glassformer.run_directory import RunDirectory
 from glassformer.training.averaging import average_weights
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
-from glassformer.training.evaluation import Scores, Validation
-from glassformer.training.model_selection import Candidate, best_verdict, judge, list_candidates
+from glassformer.training.diagnosis import Example
+from glassformer.training.evaluation import Scores, Validation, score
+from glassformer.training.model_selection import (
+    Candidate,
+    Verdict,
+    best_verdict,
+    judge,
+    list_candidates,
+    verdict_lines,
+)
 from glassformer.training.train import train
 from glassformer.world import ALONE
 
@@ -153,8 +161,31 @@ def test_short_of_time_fewer_sentences_are_translated_then_fewer_candidates_judg
 
 def test_of_equals_the_first_is_kept_and_a_loss_is_better_when_lower() -> None:
     verdicts = judge(FOUR, Measure(0.01), 10, 60.0, ALONE)
-    assert best_verdict(verdicts, "chrf").candidate.name == "a"
+    assert best_verdict(verdicts, "chrf", ALONE).candidate.name == "a"
     values = iter([validation(50, 3.0), validation(40, 2.0), validation(60, 2.5), validation(60, 2.5)])
     verdicts = judge(FOUR, lambda *_: next(values), 10, 60.0, ALONE)
-    assert best_verdict(verdicts, "loss").candidate.name == "b"
-    assert best_verdict(verdicts, "chrf").candidate.name == "c"
+    assert best_verdict(verdicts, "loss", ALONE).candidate.name == "b"
+    assert best_verdict(verdicts, "chrf", ALONE).candidate.name == "c"
+
+
+def verdict(name: str, right: int, loss: float, of: int = 100) -> Verdict:
+    """A candidate that translates so many of its sentences rightly, the first ones, and leaves out a word elsewhere."""
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    texts = [f"{words[number % 10]} {words[number // 10]} houses stand by the sea" for number in range(of)]
+    outputs = [text if number < right else text.replace("stand ", "") for number, text in enumerate(texts)]
+    examples = tuple(Example(text, output, text) for text, output in zip(texts, outputs, strict=True))
+    return Verdict(Candidate(name, ()), Validation(1, loss, score(outputs, texts), (("", "", ""),), 0.0, examples))
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_what_few_sentences_cannot_tell_apart_is_decided_by_the_loss(metric: str) -> None:
+    best, near, far = verdict("best", 52, 2.1), verdict("near", 51, 2.0), verdict("far", 10, 1.0)
+    verdicts = [far, best, near]
+    assert best_verdict(verdicts, metric, ALONE) is near
+    assert "so the lower loss decides" in verdict_lines(verdicts, near, metric)[-1]
+    assert best_verdict([far, best], metric, ALONE) is best
+    assert "<- kept" in verdict_lines([far, best], best, metric)[-1]
+    assert (
+        best_verdict([verdict("one", 1, 2.0, of=1), verdict("none", 0, 1.0, of=1)], metric, ALONE).candidate.name
+        == "one"
+    )
