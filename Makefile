@@ -10,12 +10,16 @@ MINUTES ?= 20
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-$(BIN)/.ready: pyproject.toml
+$(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(BIN)/.ready: $(BIN)/.installed
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(BIN)/.ready  ## set up, translate, look inside, train on dates: three minutes
+demo: $(BIN)/.installed  ## set up, translate, look inside, train on dates: three minutes
 	$(BIN)/glassformer demo
 
 test: $(BIN)/.ready  ## set up and run the tests
