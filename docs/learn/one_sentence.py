@@ -120,8 +120,8 @@ for place, token in enumerate(walked.sentences.src_tokens[0][:5]):
     print(f"without {token:6} {translated_with({'src_mask': hide})}")
 
 # %% [markdown]
-# Hide a word and its translation goes; hide the comma and nothing happens. In the fifth line the model writes one
-# word too many: it still sees the comma, and something should follow a comma.
+# Hide a word and its translation goes; hide the comma and nothing happens. In the fifth line the model writes a comma
+# and one word too many: it still sees the comma, and something should follow a comma.
 #
 # ## 4. The future is hidden
 #
@@ -163,8 +163,9 @@ walked.plot("decoder.layers.1.cross_attention.weights")
 # Read a row as a sentence: having read *Ich*, about to write *▁liebe*, all four heads look at *▁love*. Head 1 is
 # different one line below: when *▁dich* is due, it already looks at *▁too*.
 #
-# **Guess before you look: silence a head.** We set the output of one head of this layer to zero, and of one only.
-# Four heads, four translations: which one changes, and how?
+# **Guess before you look: silence a head.** We set the output of one head of this layer to zero, and of one only:
+# in our sentence, and in *I am hungry*, which a German says with another verb: *Ich habe Hunger*, I have hunger.
+# Four heads, eight translations: which ones change, and how?
 
 # %% tags=["guess"]
 for head in range(model.config.n_heads):
@@ -173,12 +174,14 @@ for head in range(model.config.n_heads):
         heads[:, head] = 0  # the axes are: batch heads query d_v
         return heads
 
-    without = translated_with({"decoder.layers.1.cross_attention.heads": silence})
-    print(f"without head {head}  {without}")
+    edits = {"decoder.layers.1.cross_attention.heads": silence}
+    without = [translated_with(edits, text) for text in (SENTENCE, "I am hungry.")]
+    print(f"without head {head}  {without[0]}  {without[1]}")
 
 # %% [markdown]
-# The head that looked ahead to *▁too* was the one that kept *auch* in the sentence. The other three can do each
-# other's work, so any one of them can be spared.
+# Our sentence does not need any of them: even when the head that looks ahead to *▁too* is silent, the others still
+# find the word. But one head kept the model from saying *Ich bin hungrig*. That is good German too, word by word
+# what the English says; the usual way to say it hung on a single head.
 #
 # ## 6. A word takes shape
 #

@@ -34,7 +34,7 @@ from glassformer.training.train import Outcome, train
 DATES_SHOWN, EDITED = 6, 3
 PAGE = "demo.html"
 GREEDY = DecodeConfig(beam=1)
-SENTENCES = ["I love you, too.", "Where is my coffee?", "The water was too cold.", "Wednesday, May 7, 2031"]
+SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wednesday, May 7, 2031"]
 
 
 def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
