@@ -102,7 +102,7 @@ def test_prefixes_and_banned_phrases_act(torch_engine, fast):
     ours, theirs = (list(engine.translate_stream(requests, greedy)) for engine in (torch_engine, fast))
     assert_same(ours, theirs)
     assert theirs[0].text.startswith("Der")
-    assert "liebe" not in theirs[1].text
+    assert "liebe" not in theirs[1].text.split()
 
 
 def test_a_stream_is_the_translation_in_pieces(torch_engine, fast):
