@@ -268,4 +268,4 @@ def test_of_a_thousand_sentences_it_writes_as_torch_does_and_int8_costs_no_bleu(
         with Translator.load(engine=name, precision="int8") as small:
             rounded = [one.text for one in small.translate(sources)]
         bleu = [sacrebleu.corpus_bleu(texts, [references]).score for texts in (ours, rounded)]
-        assert abs(bleu[0] - bleu[1]) <= 0.2, (name, bleu)
+        assert bleu[0] - bleu[1] <= 0.2, (name, bleu)  # by chance, rounding may also gain
