@@ -85,13 +85,12 @@ def main() -> None:
             with lock:
                 results.append(result)
                 print(json.dumps(result), flush=True)
+                options.json.write_text(json.dumps({**report, "results": results}, indent=1) + "\n", encoding="utf-8")
 
-        before = scores()
+        report = {"machine": machine(), "minutes": options.minutes, "pairs": options.pairs, "before": scores()}
         with ThreadPoolExecutor(options.jobs) as pool:
             for future in [pool.submit(measure, way, seed) for seed in options.seeds for way in options.ways]:
                 future.result()
-    report = {"machine": machine(), "minutes": options.minutes, "pairs": options.pairs, "before": before}
-    options.json.write_text(json.dumps({**report, "results": results}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
