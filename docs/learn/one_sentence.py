@@ -181,7 +181,7 @@ for head in range(model.config.n_heads):
 # %% [markdown]
 # Our sentence does not need any of them: even when the head that looks ahead to *▁too* is silent, the others still
 # find the word. But one head kept the model from saying *Ich bin hungrig*. That is good German too, word by word
-# what the English says; the usual way to say it hung on a single head.
+# what the English says; the usual way to say it depended on a single head.
 #
 # ## 6. A word takes shape
 #

@@ -199,7 +199,7 @@ def _sizes(directory: Path) -> str:
 
 def _trainings(found: dict[str, Any]) -> str:
     first, *others = map(_training, found.values())
-    continued = (f" The next one started from the model that this gave, as it was packed: {one}" for one in others)
+    continued = (f" The next one started from the packed files of that model and made {one}" for one in others)
     return f"The first training made {first}{''.join(continued)} Each was done once, with one seed."
 
 

@@ -142,8 +142,8 @@ def training_facts(run: Path) -> dict[str, Any]:
 
 def with_training(trainings: dict[str, Any], run: Path) -> dict[str, Any]:
     """The trainings before this run's, which it continues, and this one."""
-    before = list(takewhile(lambda name: name != run.name, trainings))
-    return {**{name: trainings[name] for name in before}, run.name: training_facts(run)}
+    before = dict(takewhile(lambda item: item[0] != run.name, trainings.items()))
+    return {**before, run.name: training_facts(run)}
 
 
 def main() -> None:

@@ -106,8 +106,7 @@ def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World) -> Verd
 
     Whether BLEU or chrF differ measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent.
     """
-    (number,) = world.broadcast(lambda: (_choose(verdicts, metric),))
-    return verdicts[number]
+    return verdicts[world.broadcast(lambda: _choose(verdicts, metric))]
 
 
 def _choose(verdicts: Sequence[Verdict], metric: str) -> int:

@@ -21,8 +21,6 @@ from glassformer.training.calibration import fit_confidence, keep_confidence
 from glassformer.training.data import FileSource
 from glassformer.training.train import train
 
-pytestmark = pytest.mark.slow
-
 MakeConfig = Callable[..., RunConfig]
 PHRASES = 60
 
@@ -56,6 +54,7 @@ def chances(translator: Translator, confidence: Confidence, texts: list[str]) ->
     return [confidence.estimate(one.source, one.source_tokens, one.hypotheses[0]) for one in translations]
 
 
+@pytest.mark.slow
 def test_it_trusts_what_the_model_knows_and_doubts_other_languages_and_nonsense(
     translator: Translator, phrases: PreparedText, fitted: Confidence
 ) -> None:
@@ -67,6 +66,7 @@ def test_it_trusts_what_the_model_knows_and_doubts_other_languages_and_nonsense(
     assert max(strange) < 0.5
 
 
+@pytest.mark.slow
 def test_a_task_with_one_right_answer_is_judged_by_exact_match(translator: Translator, phrases: PreparedText) -> None:
     found = fit_confidence(translator, phrases, "exact_match")
     assert found is not None
@@ -104,6 +104,7 @@ def test_one_sided_examples_give_no_certainty(good: bool) -> None:
     assert all(np.isfinite([one.mean, one.scale, one.weight]).all() for one in weights.values())
 
 
+@pytest.mark.slow
 def test_sources_in_the_language_of_the_targets_are_not_taken_for_foreign(phrases: PreparedText) -> None:
     pairs = [Pair(pair.src, pair.src) for pair in phrases.valid_text]
     table = calibration._choose_table(phrases, pairs)
@@ -111,6 +112,7 @@ def test_sources_in_the_language_of_the_targets_are_not_taken_for_foreign(phrase
     assert len({pair.src for pair in pairs} & foreign) <= PHRASES // 20  # the strangest of the sources themselves
 
 
+@pytest.mark.slow
 def test_too_few_sentences_fit_nothing(
     translator: Translator, phrases: PreparedText, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -123,6 +125,7 @@ def test_too_few_sentences_fit_nothing(
     assert lines.lines[0].startswith("Confidence: not fitted")
 
 
+@pytest.mark.slow
 def test_a_training_fits_it_and_average_fits_it_anew(tmp_path: Path, small_config: MakeConfig) -> None:
     words = ["".join(Random(number).choices("abcdef", k=5)) for number in range(200)]
     for side, texts in {"src": words, "tgt": [word[::-1].upper() for word in words]}.items():

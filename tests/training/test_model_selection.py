@@ -27,8 +27,6 @@ from glassformer.training.model_selection import (
 from glassformer.training.train import train
 from glassformer.world import ALONE
 
-pytestmark = pytest.mark.slow
-
 MakeConfig = Callable[..., RunConfig]
 Corpus = tuple[Path, Path]
 
@@ -56,6 +54,7 @@ def long_run(
     return run, lines
 
 
+@pytest.mark.slow
 def test_the_candidates_are_averages_and_single_checkpoints_each_once(long_run: tuple[Path, Lines]) -> None:
     run, _ = long_run
     found = candidates_of(run, 10)
@@ -69,6 +68,7 @@ def test_the_candidates_are_averages_and_single_checkpoints_each_once(long_run: 
     assert all(len(one.checkpoints) == 1 for one in candidates_of(run, 1))
 
 
+@pytest.mark.slow
 def test_the_best_of_the_candidates_becomes_the_final_model(long_run: tuple[Path, Lines]) -> None:
     run, lines = long_run
     rows = [line for line in lines.lines if line.startswith("  ") and "chrF" in line]
@@ -84,6 +84,7 @@ def test_the_best_of_the_candidates_becomes_the_final_model(long_run: tuple[Path
     assert read_json(final / "state.json").get("averaged", 1) == len(found[kept].checkpoints)
 
 
+@pytest.mark.slow
 def test_patience_counts_validations_that_improve_neither_metric_nor_loss(long_run: tuple[Path, Lines]) -> None:
     run, _ = long_run
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -103,6 +104,7 @@ def test_patience_counts_validations_that_improve_neither_metric_nor_loss(long_r
     assert since_best > stale  # the loss went on improving, or else this run shows nothing
 
 
+@pytest.mark.slow
 def test_counters_of_an_earlier_version_are_read(long_run: tuple[Path, Lines], tmp_path: Path) -> None:
     counters = read_json(checkpoints(long_run[0] / "latest")[-1] / "state.json")["counters"]
     for name in ("best_loss", "best_loss_update"):
