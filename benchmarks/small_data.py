@@ -63,29 +63,21 @@ def settings_of(pairs: int) -> dict[str, dict[str, Any]]:
         "train.warmup": 500,
         "train.metric": "chrf",
     }
-    separate = {"text.joint": False, "model.tie_embeddings": "target"}
+    vocabulary = before["text.vocab_size"]
     changes: dict[str, dict[str, Any]] = {
         "before": {},
-        "BPE-dropout": {"text.bpe_dropout": 0.1},
+        "rotary": {"model.positions": "rotary"},
         "batches of 1024": {"train.batch_tokens": 1024},
         "dropout 0.2": {"model.dropout": 0.2},
-        "dropout 0.4": {"model.dropout": 0.4},
-        "smoothing 0.3": {"train.label_smoothing": 0.3},
-        "vocabulary x 2": {"text.vocab_size": 2 * before["text.vocab_size"]},
-        "vocabulary x 4": {"text.vocab_size": min(8000, 4 * before["text.vocab_size"])},
+        "vocabulary x 2": {"text.vocab_size": 2 * vocabulary},
+        "BPE-dropout": {"text.bpe_dropout": 0.1},
+        "batches of 512": {"train.batch_tokens": 512},
+        "2 + 2 layers": {"model.n_encoder_layers": 2, "model.n_decoder_layers": 2},
+        "smoothing 0.2": {"train.label_smoothing": 0.2},
+        "two vocabularies": {"text.joint": False, "model.tie_embeddings": "target"},
+        "warm-up 250": {"train.warmup": 250},
+        "dropout 0.1": {"model.dropout": 0.1},
         "small": {"model.name": "small", "model.dropout": 0.3},
-        "rotary": {"model.positions": "rotary"},
-        "two vocabularies": separate,
-        "warm-up 1000": {"train.warmup": 1000},
-    }
-    vocabulary, quick = before["text.vocab_size"], {"train.batch_tokens": 1024, "model.dropout": 0.2}
-    changes |= {
-        "combined, vocabulary x 1": quick,
-        "combined, vocabulary x 2": {**quick, "text.vocab_size": 2 * vocabulary},
-        "combined, vocabulary x 4": {**quick, "text.vocab_size": min(8000, 4 * vocabulary)},
-        "combined, x 2, batches of 512": {**quick, "text.vocab_size": 2 * vocabulary, "train.batch_tokens": 512},
-        "combined, x 2, dropout 0.1": {**quick, "text.vocab_size": 2 * vocabulary, "model.dropout": 0.1},
-        "combined, x 2, 4 + 2 layers": {**quick, "text.vocab_size": 2 * vocabulary, "model.n_decoder_layers": 2},
     }
     return {name: {**before, **change} for name, change in changes.items()} | {"today": {}}
 

@@ -77,6 +77,16 @@ def split(pairs: Sequence[Pair], chance: random.Random) -> dict[str, list[Pair]]
     return {"train": train, **held_out}
 
 
+def extend(train: list[Pair]) -> list[Pair]:
+    """The training pairs, copies of some without their final punctuation, the phrasebook, and pairs joined from two."""
+    return [
+        *train,
+        *drop_end_marks(train, 0.1, random.Random(1)),
+        *load_task("phrasebook-de").train,
+        *join_pairs(train, random.Random(2)),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tatoeba", type=Path)
@@ -84,13 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     options.into.mkdir(parents=True, exist_ok=True)
     found = split(list(read_pairs(options.tatoeba, None)), random.Random(1))
-    train = found["train"]
-    found["learned"] = [
-        *train,
-        *drop_end_marks(train, 0.1, random.Random(1)),
-        *load_task("phrasebook-de").train,
-        *join_pairs(train, random.Random(2)),
-    ]
+    found["learned"] = extend(found["train"])
     for name, pairs in found.items():
         path = options.into / f"{name}.tsv"
         path.write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in pairs), encoding="utf-8", newline="\n")

@@ -31,7 +31,7 @@ from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
 from glassformer.text.formats.gettext import po_segments
 from glassformer.text.formats.markup import html_segments, markdown_segments
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, apply_edits, join_parts
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, apply_edits, join_parts, trim
 from glassformer.text.formats.subtitles import subtitle_segments
 from glassformer.text.formats.tables import csv_segments, jsonl_segments
 from glassformer.text.formats.xml import tmx_segments, xliff_segments
@@ -198,7 +198,7 @@ class FileTranslator:
                 elif result is not None:
                     missing = [f"the number {number} is missing" for number in lost]
                     flags = (*result.flags, *missing, *_flags(translation, self.translator.confidence))
-                    results[source] = Result(result.parts, flags)
+                    results[source] = Result(_keep_ends(waiting[source], result.parts), flags)
             if self.progress is not None:
                 self.progress(len(results), len(waiting))
             if len(results) == len(waiting):
@@ -254,6 +254,12 @@ def _check_form(path: Path, before: list[Segment], after: list[Segment], results
 def _has_words(parts: Sequence[Part]) -> bool:
     """Whether there is a letter outside the codes, and so something to translate."""
     return any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts)
+
+
+def _keep_ends(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:
+    """The output with the white space that the source has at its ends."""
+    before, _, after = trim(source)
+    return tuple(part for part in (before, *trim(output)[1], after) if part != "")
 
 
 def _from_memory(segment: Segment, known: str) -> Result:

@@ -10,6 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 from babel.messages import pofile
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from glassformer.documents.placeholders import find_codes
 from glassformer.documents.translate_file import FORMATS, FormatOptions, find_format
@@ -86,11 +89,13 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("jsonl", '{"text": "a \\"b\\" {"}\n\n{"id": {"x": 1}, "text": "c"}\n', ['a "b" {', "c"]),
     ("jsonl", '{"src": "a", "tgt": null}\n{"meta": {"tgt": ""}, "src": "b", "tgt": ""}\n', ["a", "b"]),
     ("jsonl", '{"src": "x \\"tgt\\": \\"\\"", "tgt" : ""}\n{"src":"c","tgt":" "}', ['x "tgt": ""', "c"]),
+    ("srt", "1\n00:00:01,000 --> 00:00:02,000\n- Where?\n–At home.\n\n2\n00:00:03,000 --> 00:00:04,000\n- a\nb\n", ["Where?", "At home.", "- a b"]),
+    ("srt", "1\n00:00:01,000 --> 00:00:02,000\n- %s\n-\n- b\n" % ("long " * 20).strip(), [("long " * 20).strip(), "b"]),
     ("srt", "1\n00:00:01,000 --> 00:00:02,000\nOne\n", ["One"]),
     ("srt", "1\r\n00:00:01,000 --> 00:00:02,000\r\n<i>One</i>\r\ntwo\r\n\r\n2\r\n00:00:03,000 --> 00:00:04,000\r\nThree\r\n", ["<i>One</i> two", "Three"]),
     ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n2\n00:00:03,000 --> 00:00:04,000\n{\\an8}Up\n\n", ["{\\an8}Up"]),
     ("srt", "1\n00:00:01,000 --> 00:00:02,000", []),
-    ("srt", "\ufeff1\n00:00:01,000 --> 00:00:02,000 X1:40\n- a\n- b", ["- a - b"]),
+    ("srt", "\ufeff1\n00:00:01,000 --> 00:00:02,000 X1:40\n- a\n- b", ["a", "b"]),
     ("vtt", "WEBVTT\n\nNOTE a\n00 b\n\nintro\n00:01.000 --> 00:02.000 align:start\nOne\n", ["One"]),
     ("vtt", "WEBVTT\n\nSTYLE\n::cue {}\n\n1:00:01.000 --> 1:00:02.000\n<v Ann>One <00:01.500>two</v>\n", ["<v Ann>One <00:01.500>two</v>"]),
     ("html", "<p>One</p>", ["One"]),
@@ -233,6 +238,51 @@ def test_a_page_that_is_translated_into_itself_says_the_same(page: Path) -> None
     again = apply_edits(text, [edit for one in segments for edit in one.edits(find_codes(one.parts))])
     assert again.split() == text.split()
     assert len(segments) > 10
+
+
+def other_words(parts: Sequence[Part]) -> list[Part]:
+    """The parts in a language of which every letter is another one."""
+    return [part if isinstance(part, Code) else re.sub(r"[^\W\d_]", "w", part) for part in parts]
+
+
+def markup_of(text: str) -> list[tuple[str, str, str]]:
+    """What a reader of the page does not read as words: the kind of each token, where links lead, code."""
+    found = []
+    for block in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text):
+        for token in [block, *(block.children or ())]:
+            if token.type not in ("text", "inline", "softbreak"):
+                content = "" if token.type == "image" else token.content
+                found.append((token.type, content, str(token.attrs.get("href") or token.attrs.get("src"))))
+    return found
+
+
+def check_markup(text: str) -> None:
+    segments = FORMATS[".md"](text, Path("a.md"), FormatOptions())
+    filled = apply_edits(text, [edit for one in segments for edit in one.edits(other_words(find_codes(one.parts)))])
+    assert markup_of(filled) == markup_of(text)
+
+
+@pytest.mark.parametrize(
+    "page", sorted((Path(__file__).parents[2] / "docs").glob("*.md")), ids=lambda path: path.name
+)
+def test_links_and_code_of_a_translated_page_stay(page: Path) -> None:
+    check_markup(page.read_text(encoding="utf-8"))
+
+
+INLINE = [
+    "word", "a.", ".", ". ", " ", ",", "(see)", "`c`", "`a.b`", "``a`.b``", "*it*", "**bold.**", "~~s~~", "[x](a.b)",
+    "[x.](<a b.c> 'a.b')", "[a (b)](c(d.e)f).", "[y][ref]", "[ref]", "[ref][]", "[none]", "![i.m](p.q)", "![ref]",
+    "[![i](a.b)](c.d)", "<http://a.b/c>", "<i x='a.b'>", "</i>", "&amp;", "\\*", "*", "_", "`", "[", "]", "\n", "  \n",
+    "\\\n", "1", "http://a.b.",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(INLINE), max_size=9).map("".join))
+@example("See [the house](http://a.b/c).")
+@example("Call `a.b()`.")
+@example("[the house].\n\n[the house]: http://a.b/c")
+def test_links_and_code_of_a_paragraph_stay(paragraph: str) -> None:
+    check_markup(f"a{paragraph}z\n\n[ref]: r.s/t 'u.v'\n")
 
 
 def test_a_language_that_the_file_does_not_name_is_put_in() -> None:

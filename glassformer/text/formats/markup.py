@@ -1,16 +1,15 @@
 """Marked-up text: HTML and Markdown. A paragraph, a heading, a cell or an item of a list is one text with codes."""
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
 from html.parser import HTMLParser
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number, trim, write_parts
+from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number, trim, write_parts
 
 # Elements inside a sentence. All others end it.
 _INLINE = {
@@ -158,7 +157,8 @@ def markdown_segments(text: str, path: Path) -> list[Segment]:
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     segments: list[Segment] = []
     line_now, column = -1, 0
-    for before, token in _markdown_blocks(text, lines):
+    references: dict[str, Any] = {}
+    for before, token in _markdown_blocks(text, lines, references):
         if token.map[0] != line_now:
             line_now, column = token.map[0], 0
         in_table = before.type in ("th_open", "td_open")
@@ -167,19 +167,25 @@ def markdown_segments(text: str, path: Path) -> list[Segment]:
         if place is not None:
             (first_line, start), (last_line, column) = place
             span = starts[first_line] + start, starts[last_line] + column
-            segments.append(_markdown_segment(*span, first_line + 1, before, token))
+            indent = _NO_QUOTATION.sub(" ", lines[first_line][:start])
+            parts = _InlineReader(token.content, references.get("references", {})).read(token.children or ())
+            segments.append(_markdown_segment(span, first_line + 1, before, indent, parts))
     return segments
 
 
-def _markdown_blocks(text: str, lines: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-    """The tokens with text, each with the one before it, which opens its block. Front matter is left out."""
+def _markdown_blocks(text: str, lines: Sequence[str], env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """The tokens with text, each with the one before it, which opens its block. Front matter is left out.
+
+    ``env`` gets the parser's ``references``.
+    """
     matter = _FRONT_MATTER.match(text)
     first = text.count("\n", 0, matter.end()) if matter else 0
-    for before, token in pairwise(_markdown().parse("\n".join(["" for _ in lines[:first]] + [*lines[first:]]))):
+    for before, token in pairwise(_markdown().parse("\n".join(["" for _ in lines[:first]] + [*lines[first:]]), env)):
         if token.type == "inline" and token.map is not None and token.content.strip():
             yield before, token
 
 
+_NO_QUOTATION = re.compile(r"[^>\s]")  # of what stands before a block: the signs of items
 _FRONT_MATTER = re.compile(r"\A---\r?\n.*?\n---\r?\n", re.DOTALL)
 
 
@@ -204,21 +210,29 @@ def _find_content(
     return (start, first), (last, end)
 
 
-def _markdown_segment(start: int, end: int, line: int, before: Any, token: Any) -> Segment:
-    parts = _inline_parts(token)
+def _markdown_segment(span: tuple[int, int], line: int, before: Any, indent: str, parts: tuple[Part, ...]) -> Segment:
+    """``indent`` is what stands before each further line of the block."""
     in_table = before.type in ("th_open", "td_open")
-    begins_line = not in_table and not before.markup.startswith("#")  # where another block might begin
+    in_paragraph = not in_table and not before.markup.startswith("#")
     texts = "".join(part for part in parts if isinstance(part, str))
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        text = write_parts(translated, partial(_escape_markdown, source=texts)).replace("\n", " ")
-        if begins_line and translated and isinstance(translated[0], str):
-            text = _BLOCK_START.sub(r"\1\\\2", text)
-        return [Edit(start, end, text.replace("|", "\\|") if in_table else text)]
+        written, begins_line = "", in_paragraph  # where another block might begin
+        for is_markup, group in groupby(translated, lambda part: isinstance(part, Code) and not part.is_text):
+            text = join_parts(group)
+            if is_markup:
+                text = _LINE_END.sub(" ", text).replace("\n", f"\n{indent}")
+            else:
+                text = _escape_markdown(text.replace("\n", " "), texts)
+                text = _BLOCK_START.sub(r"\1\\\2", text) if begins_line else text
+            written += text
+            begins_line = in_paragraph and written.endswith(f"\n{indent}")
+        return [Edit(*span, written.replace("|", "\\|") if in_table else written)]
 
     return Segment(parts, line, edits)
 
 
+_LINE_END = re.compile(r"(?<!  )(?<!\\)\n")  # but not where a line is broken
 # What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.
 _BLOCK_START = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))")
 _INLINE_SIGNS = re.compile(r"[*_`\[\]<~]")
@@ -229,37 +243,130 @@ def _escape_markdown(text: str, source: str) -> str:
     return _INLINE_SIGNS.sub(lambda sign: sign[0] if sign[0] in source else f"\\{sign[0]}", text)
 
 
-def _inline_parts(token: Any) -> tuple[Part, ...]:
-    """Text and codes: whatever stands between two texts is a code, as it is written."""
-    raw, position = token.content, 0
-    parts: list[Part] = []
-    waiting: list[str] = []  # the kinds of markup since the last text
+class _InlineReader:
+    """Text and codes of one block: whatever stands between two texts is a code, as it is written.
 
-    def add_code(end: int) -> None:
-        nonlocal position
-        if end > position:
-            kinds = set(waiting)
-            kind = "opens" if kinds == {"open"} else "closes" if kinds == {"close"} else "alone"
-            parts.append(Code(raw[position:end], kind))  # type: ignore[arg-type]
-        position = end
-        waiting.clear()
+    The parser does not say where a token stands: that follows from its kind and its text. ``references`` are those
+    that the document defines.
+    """
 
-    for child in token.children or ():
-        if child.type == "softbreak":
-            add_code(raw.index("\n", position))
-            parts.append(" ")
-            position = len(raw) - len(raw[position:].lstrip(" \t\n"))  # what the parser drops there
-        elif child.type == "text":
-            place = raw.index(child.content, position)
-            add_code(place)
-            parts.append(child.content)
-            position = place + len(child.content)
-        elif child.nesting:
-            waiting.append("open" if child.nesting > 0 else "close")
+    def __init__(self, raw: str, references: Mapping[str, Any]) -> None:
+        self._raw, self._references = raw, references
+        self._parts: list[Part] = []
+        self._cursor = 0
+        self._code, self._kinds = "", set[str]()  # of the markup since the last text
+        self._opened: list[int] = []  # where the text of each markup begins that is open
+
+    def read(self, tokens: Sequence[Any]) -> tuple[Part, ...]:
+        """The parts. From a token on that is not where it is expected, the rest is one code, which stays as it is."""
+        in_address = False  # between < and >, where the text is an address
+        for token in tokens:
+            if in_address:
+                in_address = token.type != "link_close"
+                continue
+            if token.type in ("text", "softbreak"):
+                found = self._read_text(token)
+            else:
+                in_address = token.markup == "autolink"
+                found = self._read_markup(token, "alone" if in_address else _KINDS[token.nesting])
+            if not found:
+                self._kinds.add("alone")
+                break
+        self._code += self._raw[self._cursor :]
+        self._end_code()
+        return tuple(_join_texts(self._parts))
+
+    def _read_text(self, token: Any) -> bool:
+        start = self._cursor
+        if token.type == "softbreak":
+            written, end = " ", _end(_SOFT_BREAK.match(self._raw, start))  # with what the parser drops there
         else:
-            waiting.append("alone")
-    add_code(len(raw))
-    return tuple(_join_texts(parts))
+            written, end = token.content, start + len(token.content)
+            end = end if self._raw.startswith(written, start) else None
+        if end is None:
+            return False
+        if written:
+            self._end_code()
+            self._parts.append(written)
+        self._cursor = end
+        return True
+
+    def _read_markup(self, token: Any, kind: str) -> bool:
+        start, end = self._cursor, _markup_end(token, self._raw, self._cursor, self._references)
+        if end is None:
+            return False
+        written = self._raw[start:end]
+        if kind == "opens":
+            self._opened.append(end)
+        elif kind == "closes":
+            text = self._raw[self._opened.pop() : start]
+            if written in ("]", "][]"):
+                written = f"][{text}]"  # the reference is the text, which will be another
+        self._code += written
+        self._kinds.add(kind)
+        self._cursor = end
+        return True
+
+    def _end_code(self) -> None:
+        if self._code:
+            kind = self._kinds.pop() if len(self._kinds) == 1 else "alone"
+            self._parts.append(Code(self._code, kind))  # type: ignore[arg-type]
+        self._code, self._kinds = "", set()
+
+
+_KINDS = {1: "opens", 0: "alone", -1: "closes"}
+_SOFT_BREAK, _HARD_BREAK = re.compile(r"[ \t]*\n[ \t]*"), re.compile(r"[ \t]*\\?\n[ \t]*")
+_AUTOLINK = re.compile(r"<[^<>\s]+>")
+_REFERENCE = re.compile(r"\[((?:[^\[\]\\]|\\.)*)\]", re.DOTALL)
+
+
+def _markup_end(token: Any, raw: str, start: int, references: Mapping[str, Any]) -> int | None:
+    """Where the markup of an inline token ends that begins at ``start``; None if it is not there."""
+    kind = token.type
+    if kind == "code_inline":
+        closing = re.compile(rf"(?<!`){token.markup}(?!`)")
+        return _end(closing.search(raw, start + len(token.markup)))
+    if kind == "hardbreak":
+        return _end(_HARD_BREAK.match(raw, start))
+    if kind == "link_open" and token.markup == "autolink":
+        return _end(_AUTOLINK.match(raw, start))
+    if kind == "image":
+        return _link_end(raw, start + len(f"![{token.content}"), references)
+    if kind == "link_close":
+        return _link_end(raw, start, references)
+    written = {"link_open": "[", "html_inline": token.content}.get(kind, token.markup)
+    return start + len(written) if raw.startswith(written, start) else None
+
+
+def _link_end(raw: str, start: int, references: Mapping[str, Any]) -> int | None:
+    """Where a link or an image ends whose text ends at ``start``: after its address, its reference, or its bracket."""
+    from markdown_it.common.utils import normalizeReference
+    from markdown_it.helpers import parseLinkDestination, parseLinkTitle
+
+    if raw[start : start + 1] != "]":
+        return None
+    after, length = start + 1, len(raw)
+    if raw[after : after + 1] == "(":
+        address = parseLinkDestination(raw, _skip_space(raw, after + 1), length)
+        place = _skip_space(raw, address.pos if address.ok else after + 1)
+        title = parseLinkTitle(raw, place, length)
+        place = _skip_space(raw, title.pos if title.ok else place)
+        if raw[place : place + 1] == ")":
+            return place + 1
+    reference = _REFERENCE.match(raw, after)
+    if reference and (not reference[1] or normalizeReference(reference[1]) in references):
+        return reference.end()
+    return after
+
+
+def _skip_space(raw: str, place: int) -> int:
+    while raw[place : place + 1] in (" ", "\t", "\n"):
+        place += 1
+    return place
+
+
+def _end(match: re.Match[str] | None) -> int | None:
+    return None if match is None else match.end()
 
 
 def _join_texts(parts: Sequence[Part]) -> list[Part]:

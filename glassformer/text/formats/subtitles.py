@@ -1,4 +1,4 @@
-"""Subtitles: SubRip (.srt) and WebVTT (.vtt). A cue is one text, whatever its lines."""
+"""Subtitles: SubRip (.srt) and WebVTT (.vtt). A cue is one text, whatever its lines; in a dialogue each line is one."""
 
 import re
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_par
 
 _TIMES = re.compile(r"^[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+.*$", re.MULTILINE)
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}")
+_DASH = re.compile(r"[ \t]*[-–—](?![-–—])[ \t]*")
 _LONGEST_LINE = 42  # characters; a longer text is broken into two lines, as subtitlers do
 
 
@@ -26,15 +27,28 @@ def subtitle_segments(text: str, path: Path) -> list[Segment]:
         end = blank.start() if blank else len(text)
         end = max(start, start + len(text[start:end].rstrip()))
         if text[start:end].strip():
-            segments.append(_cue(text, start, end))
+            segments += [_cue_segment(text, *span, longest) for span, longest in _cue_texts(text, start, end)]
     return segments
 
 
-def _cue(text: str, start: int, end: int) -> Segment:
+def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], int | None]]:
+    """From where to where each text of a cue goes, and how long a line of its translation may be, if that matters.
+
+    A cue is one text, or in a dialogue each line, without its dash.
+    """
+    lines = list(re.finditer(r"[^\r\n]+", text[start:end]))
+    dashes = [_DASH.match(line[0]) for line in lines]
+    if len(lines) < 2 or not all(dashes):
+        return [((start, end), _LONGEST_LINE)]
+    ends = [(line.start() + dash.end(), line.end()) for line, dash in zip(lines, dashes, strict=True) if dash]
+    return [((start + first, start + last), None) for first, last in ends if text[start + first : start + last].strip()]
+
+
+def _cue_segment(text: str, start: int, end: int, longest: int | None) -> Segment:
     lines = [line.strip() for line in text[start:end].split("\n")]
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
-        return [Edit(start, end, _break_line(join_parts(parts)))]
+        return [Edit(start, end, _write_lines(join_parts(parts), longest))]
 
     return Segment(mark_codes([" ".join(lines)], _TAG, _tag), line_number(text, start), edits)
 
@@ -45,11 +59,16 @@ def _tag(match: re.Match[str]) -> Code:
     return Code(tag, "closes" if tag.startswith("</") else "alone" if is_alone else "opens")
 
 
-def _break_line(text: str) -> str:
-    """A long text in two lines of about the same length; an arrow of times may not occur in it."""
+def _write_lines(text: str, longest: int | None) -> str:
+    """A longer text in two lines of about the same length, of which the second does not look like an answer.
+
+    Without ``longest`` it stands behind a dash. An arrow of times may not occur in it.
+    """
     text = re.sub(r"\s+", " ", text).replace("-->", "→")
-    spaces = [place for place, sign in enumerate(text) if sign == " "]
-    if len(text) <= _LONGEST_LINE or not spaces:
+    if longest is None:
+        return text.lstrip("-–— ") or f" {text}"
+    spaces = [place.start() for place in re.finditer(r" (?![-–—])", text)]
+    if len(text) <= longest or not spaces:
         return text
     middle = min(spaces, key=lambda place: abs(place - len(text) / 2))
     return f"{text[:middle]}\n{text[middle + 1 :]}"
