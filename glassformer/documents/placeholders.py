@@ -30,6 +30,14 @@ _PLACEHOLDERS = re.compile(
 _EMPTY_TAGS = ("<br", "<hr", "<img", "<input", "<wbr")
 _COUNT = re.compile(r"%[^a-zA-Z]*[diouxXeEfFgG]$|count|num|total|size|\bn\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?:[.,\u00a0\u202f']\d+)*")
+# Currencies, ©, °, arrows, what mathematics and shells write, pictures. A number with its unit is one code.
+_SIGN = (
+    r"[#+<=>@\\^|~$¢-¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
+)
+_SIGNS = re.compile(rf"{_SIGN}(?:[\ufe0e\ufe0f\u200d]|{_SIGN})*")
+_NUMBERS_AND_SIGNS = re.compile(
+    rf"(?:[#+<>~$¢-¥©±\u20a0-\u20cf]\s?)?{_NUMBER.pattern}(?:\s?[%$¢-¥°\u20a0-\u20cf])?|{_SIGNS.pattern}"
+)
 _CODE_SIGN = "\ue000"  # private use: stands for a code where sentences are split
 _WORDS_TO_KEEP = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
 _NUMBERS_TO_KEEP = ("7", "12", "5", "30", "8", "15", "40", "3")
@@ -96,10 +104,10 @@ class Result:
 def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) -> Draft:
     """The text of ``parts`` with words for its codes; each attempt takes others, the last one none.
 
-    With ``numbers``, numbers are codes too.
+    With ``numbers``, numbers and signs are codes too. Signs have no words.
     """
     if numbers:
-        parts = mark_codes(parts, _NUMBER, lambda match: Code(match[0], is_text=True))
+        parts = mark_codes(parts, _NUMBERS_AND_SIGNS, lambda match: Code(match[0], is_text=True))
     plain = join_parts(part for part in parts if isinstance(part, str))
     draft, open_tags = Draft(""), list[tuple[Code, int]]()
     names, counts = (_free_words(words, plain, attempt) for words in (_WORDS_TO_KEEP, _NUMBERS_TO_KEEP))
@@ -111,7 +119,7 @@ def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) ->
         elif part.kind == "closes" and open_tags:
             code, start = open_tags.pop()
             draft.marks.append(Mark(code, start, len(draft.text), part))
-        elif part.kind == "closes" or attempt == ATTEMPTS - 1 or not (names and counts):
+        elif part.kind == "closes" or attempt == ATTEMPTS - 1 or not (names and counts) or _SIGNS.fullmatch(part.raw):
             place, spaced = len(draft.text), draft.text[-1:].isspace()
             draft.text = draft.text.rstrip()
             draft.marks.append(Mark(part, min(place, len(draft.text)), len(draft.text), spaced=spaced))
@@ -132,7 +140,7 @@ def _free_words(words: Sequence[str], text: str, attempt: int) -> list[str]:
 def _word_for(code: Code, attempt: int, names: list[str], counts: list[str]) -> str:
     if code.raw == "%%":
         return "%"
-    is_number = bool(_COUNT.search(code.raw)) or bool(_NUMBER.fullmatch(code.raw))
+    is_number = bool(_COUNT.search(code.raw) or _NUMBERS_AND_SIGNS.fullmatch(code.raw))
     return (counts if is_number != (attempt == 2) else names).pop(0)
 
 
@@ -297,6 +305,12 @@ def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
 def lost_numbers(source: str, output: str) -> list[str]:
     """The numbers of the source that the output does not have; 1,000.5 and 1.000,5 are the same."""
     missing = Counter(map(_digits, _NUMBER.findall(source))) - Counter(map(_digits, _NUMBER.findall(output)))
+    return sorted(missing.elements())
+
+
+def lost_signs(source: str, output: str) -> list[str]:
+    """The signs of the source, such as © or an arrow, that the output does not have."""
+    missing = Counter(re.findall(_SIGN, source)) - Counter(re.findall(_SIGN, output))
     return sorted(missing.elements())
 
 

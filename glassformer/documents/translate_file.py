@@ -23,6 +23,7 @@ from glassformer.documents.placeholders import (
     find_codes,
     lost_codes,
     lost_numbers,
+    lost_signs,
     make_draft,
     restore,
     split_parts,
@@ -183,7 +184,7 @@ class FileTranslator:
     def _translate_texts(self, waiting: dict[str, tuple[Part, ...]]) -> dict[str, Result]:
         """Translate texts with codes; each attempt takes those that the one before did not keep whole."""
         results = {source: Result(parts) for source, parts in waiting.items() if not _has_words(parts)}
-        with_numbers: set[str] = set()  # texts whose numbers became codes, because the model did not keep them
+        with_numbers: set[str] = set()  # texts whose numbers and signs became codes: the model did not keep them
         for attempt in range(ATTEMPTS):
             drafts = {
                 source: make_draft(parts, attempt, numbers=source in with_numbers)
@@ -192,12 +193,11 @@ class FileTranslator:
             }
             for source, draft, translation in self._translate_drafts(drafts):
                 result = restore(draft, translation, self._token_ends)
-                lost = [] if result is None else lost_numbers(source, result.text)
+                lost = [] if result is None else _missing(source, result.text)
                 if lost and attempt < ATTEMPTS - 1:
                     with_numbers.add(source)
                 elif result is not None:
-                    missing = [f"the number {number} is missing" for number in lost]
-                    flags = (*result.flags, *missing, *_flags(translation, self.translator.confidence))
+                    flags = (*result.flags, *lost, *_flags(translation, self.translator.confidence))
                     results[source] = Result(_keep_ends(waiting[source], result.parts), flags)
             if self.progress is not None:
                 self.progress(len(results), len(waiting))
@@ -254,6 +254,12 @@ def _check_form(path: Path, before: list[Segment], after: list[Segment], results
 def _has_words(parts: Sequence[Part]) -> bool:
     """Whether there is a letter outside the codes, and so something to translate."""
     return any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts)
+
+
+def _missing(source: str, output: str) -> list[str]:
+    """The numbers and signs that the output does not have, in words."""
+    numbers = [f"the number {number} is missing" for number in lost_numbers(source, output)]
+    return numbers + [f"the sign {sign} is missing" for sign in lost_signs(source, output)]
 
 
 def _keep_ends(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:

@@ -12,6 +12,7 @@ from glassformer.documents.placeholders import (
     Alignment,
     find_codes,
     lost_numbers,
+    lost_signs,
     make_draft,
     restore,
     split_parts,
@@ -133,3 +134,14 @@ def test_numbers_are_compared_by_their_digits() -> None:
     assert lost_numbers("1,000.5 and 7", "7 und 1.000,5") == []
     assert lost_numbers("212 rooms", "2:12") == ["212"]
     assert lost_numbers("3 and 3", "3") == ["3"]
+
+
+def test_signs_that_the_model_lost_are_put_back() -> None:
+    assert lost_signs("© Tom → 5 € 👍", "Tom 5 €") == ["©", "→", "👍"]
+    source = find_codes(("© 2024 Tom, 5 € → 20% a<b 👍🏽",))
+    draft = make_draft(source, 0, numbers=True)
+    assert [code.raw for _, code in draft.words] == ["© 2024", "5 €", "20%"]
+    assert [mark.code.raw for mark in draft.marks] == ["→", "<", "👍🏽"]
+    result = restore(draft, output(draft.text, draft.text), lambda _: ([], []))
+    assert result is not None and not lost_signs(join_parts(source), result.text)
+    assert result.text.endswith(" 👍🏽") and "check where 👍🏽 belongs" not in result.flags
