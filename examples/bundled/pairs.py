@@ -78,7 +78,7 @@ def split(pairs: Sequence[Pair], chance: random.Random) -> dict[str, list[Pair]]
 
 
 def extend(train: list[Pair]) -> list[Pair]:
-    """The training pairs, copies of some without their final punctuation, the phrasebook, and pairs joined from two."""
+    """The training pairs, some once more without their final punctuation, the phrasebook, and joined pairs."""
     return [
         *train,
         *drop_end_marks(train, 0.1, random.Random(1)),

@@ -32,12 +32,14 @@ _COUNT = re.compile(r"%[^a-zA-Z]*[diouxXeEfFgG]$|count|num|total|size|\bn\b", re
 _NUMBER = re.compile(r"\d+(?:[.,\u00a0\u202f']\d+)*")
 # Currencies, ©, °, arrows, what mathematics and shells write, pictures. A number with its unit is one code.
 _SIGN = (
-    r"[#+<=>@\\^|~$¢-¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
+    r"[#+<=>@\\^|~$¢-¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    r"\U0001f000-\U0001faff]"
 )
 _SIGNS = re.compile(rf"{_SIGN}(?:[\ufe0e\ufe0f\u200d]|{_SIGN})*")
 _NUMBERS_AND_SIGNS = re.compile(
     rf"(?:[#+<>~$¢-¥©±\u20a0-\u20cf]\s?)?{_NUMBER.pattern}(?:\s?[%$¢-¥°\u20a0-\u20cf])?|{_SIGNS.pattern}"
 )
+_WORDLESS = re.compile(rf"{_SIGNS.pattern}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:")  # boxes of tasks, footnotes, pictures
 _CODE_SIGN = "\ue000"  # private use: stands for a code where sentences are split
 _WORDS_TO_KEEP = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
 _NUMBERS_TO_KEEP = ("7", "12", "5", "30", "8", "15", "40", "3")
@@ -119,7 +121,12 @@ def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) ->
         elif part.kind == "closes" and open_tags:
             code, start = open_tags.pop()
             draft.marks.append(Mark(code, start, len(draft.text), part))
-        elif part.kind == "closes" or attempt == ATTEMPTS - 1 or not (names and counts) or _SIGNS.fullmatch(part.raw):
+        elif (
+            part.kind == "closes"
+            or attempt == ATTEMPTS - 1
+            or not (names and counts)
+            or _WORDLESS.fullmatch(part.raw)
+        ):
             place, spaced = len(draft.text), draft.text[-1:].isspace()
             draft.text = draft.text.rstrip()
             draft.marks.append(Mark(part, min(place, len(draft.text)), len(draft.text), spaced=spaced))
@@ -174,16 +181,18 @@ def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result |
         shown = mark.code.raw + ("…" + mark.closing.raw if mark.closing else "")
         if not sure:
             flags.append(f"check where {shown} belongs")
-        inserts.append((start, start, _with_spaces(mark, text, start)))
+        inserts.append((start, start, _with_spaces(mark, draft.text, text, start)))
         if mark.closing is not None:
             inserts.append((end, end, mark.closing))
     return Result(_insert(text, inserts), tuple(flags))
 
 
-def _with_spaces(mark: Mark, text: str, place: int) -> Code:
+def _with_spaces(mark: Mark, source: str, text: str, place: int) -> Code:
     """The code with a space where it had one and the text has none, and where two words would become one."""
     raw = mark.code.raw
     spaced_before, spaced_after = mark.spaced or raw[0].isalnum(), mark.spaced or raw[-1].isalnum()
+    if mark.closing is None:
+        spaced_after |= source[mark.end : mark.end + 1].isspace()
     before = " " if spaced_before and place > 0 and not text[place - 1].isspace() else ""
     after = " " if spaced_after and text[place : place + 1].isalnum() else ""
     return mark.code._replace(raw=f"{before}{raw}{after}")
@@ -279,7 +288,7 @@ class Alignment:
 def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
     """The sentences of a text with codes, and the white space after each; a line break ends a sentence too.
 
-    Tags that enclose several sentences keep them together.
+    A code that breaks a line is a part of its own. Tags that enclose several sentences keep them together.
     """
     codes = [part for part in parts if isinstance(part, Code)]
     sentences = split_sentences("".join(_CODE_SIGN if isinstance(part, Code) else part for part in parts))
@@ -292,7 +301,11 @@ def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
             if piece == _CODE_SIGN:
                 code = next(waiting)
                 depth += {"opens": 1, "closes": -1, "alone": 0}[code.kind]
-                together.append(code)
+                if code.raw.endswith("\n") and depth <= 0:
+                    found += [((*together,), "")] * bool(together) + [((code,), "")]
+                    together = []
+                else:
+                    together.append(code)
             elif piece:
                 together.append(piece)
         gap = sentence.gap

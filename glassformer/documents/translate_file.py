@@ -31,7 +31,8 @@ from glassformer.documents.placeholders import (
 from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
 from glassformer.text.formats.gettext import po_segments
-from glassformer.text.formats.markup import html_segments, markdown_segments
+from glassformer.text.formats.html import html_segments
+from glassformer.text.formats.markdown import markdown_segments
 from glassformer.text.formats.segment import Code, Edit, Part, Segment, apply_edits, join_parts, trim
 from glassformer.text.formats.subtitles import subtitle_segments
 from glassformer.text.formats.tables import csv_segments, jsonl_segments

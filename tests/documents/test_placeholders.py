@@ -143,5 +143,21 @@ def test_signs_that_the_model_lost_are_put_back() -> None:
     assert [code.raw for _, code in draft.words] == ["© 2024", "5 €", "20%"]
     assert [mark.code.raw for mark in draft.marks] == ["→", "<", "👍🏽"]
     result = restore(draft, output(draft.text, draft.text), lambda _: ([], []))
-    assert result is not None and not lost_signs(join_parts(source), result.text)
-    assert result.text.endswith(" 👍🏽") and "check where 👍🏽 belongs" not in result.flags
+    assert result is not None
+    assert not lost_signs(join_parts(source), result.text)
+    assert result.text.endswith(" 👍🏽")
+    assert "check where 👍🏽 belongs" not in result.flags
+
+
+def test_boxes_and_footnotes_stand_for_no_word() -> None:
+    draft = make_draft((Code("[ ]"), " Buy this now", Code("[^1]")), 0)
+    assert draft.text == " Buy this now"
+    assert not draft.words
+    result = restore(draft, output(draft.text, "Kauf das nun"), no_ends)
+    assert result is not None
+    assert (result.text, result.flags) == ("[ ] Kauf das nun[^1]", ())
+
+
+def test_a_code_that_breaks_a_line_ends_a_sentence() -> None:
+    parts = ("a", Code("\\\n"), "b")
+    assert split_parts(parts) == [(("a",), ""), ((Code("\\\n"),), ""), (("b",), "")]

@@ -1,4 +1,4 @@
-"""Subtitles: SubRip (.srt) and WebVTT (.vtt). A cue is one text, whatever its lines; in a dialogue each line is one."""
+"""Subtitles: SubRip (.srt) and WebVTT (.vtt). A cue is one text, but in a dialogue each line is one."""
 
 import re
 from collections.abc import Sequence
@@ -41,7 +41,9 @@ def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], i
     if len(lines) < 2 or not all(dashes):
         return [((start, end), _LONGEST_LINE)]
     ends = [(line.start() + dash.end(), line.end()) for line, dash in zip(lines, dashes, strict=True) if dash]
-    return [((start + first, start + last), None) for first, last in ends if text[start + first : start + last].strip()]
+    return [
+        ((start + first, start + last), None) for first, last in ends if text[start + first : start + last].strip()
+    ]
 
 
 def _cue_segment(text: str, start: int, end: int, longest: int | None) -> Segment:
