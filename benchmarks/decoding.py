@@ -223,7 +223,10 @@ def main() -> None:
     if options.bleu and not (options.run and options.data):
         parser.error("--bleu needs --run and --data.")
     random.seed(1)
-    results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds, "versions": versions(), "cells": {}}
+    results: dict[str, Any] = {
+        "machine": machine(), "rounds": options.rounds, "versions": versions(), "trained": options.run is not None,
+        "cells": {},
+    }  # fmt: skip
     for key, value in {**results["machine"], **results["versions"]}.items():
         print(f"{key:12} {value}")
     with tempfile.TemporaryDirectory() as scratch:

@@ -17,14 +17,14 @@ SYSTEMS = {
 
 
 def _since(revisions: dict[str, Any]) -> str:
-    """What has changed since the figures were measured."""
+    """How fast the one forward pass is beside the passes of the past."""
     training = json.loads((RESULTS / "training_revisions.json").read_text("utf-8"))["ratios"]["training"]
     speeds = [row["median"] for row in revisions["ratios"].values()]
     return (
-        "These figures are of the decoder before translating ran the modules' own forward pass, and not yet measured "
-        f"again. Compared with it (commit {revisions['commits']['earlier'][:7]}), with random weights and in turns, "
-        f"today's is {min(speeds):.2f} to {max(speeds):.2f} times as fast in the {len(speeds)} cells of its two "
-        "precisions: [the results](../benchmarks/results/decoding_revisions.json) of "
+        f"Up to commit {revisions['commits']['earlier'][:7]} decoding had layers of its own; now it runs those that are "
+        f"shown and trained. With random weights and in turns, today's is {min(speeds):.2f} to {max(speeds):.2f} times "
+        f"as fast in the {len(speeds)} cells of its two precisions: "
+        "[the results](../benchmarks/results/decoding_revisions.json) of "
         "`python benchmarks/decoding_revisions.py`. Updates of `glassformer train` (`tiny`, the task `dates`) are "
         f"{training['median']:.2f} times as fast as then (95 %: {training['low']:.2f} to {training['high']:.2f}; "
         "[results](../benchmarks/results/training_revisions.json))."
@@ -42,9 +42,9 @@ def speed_page() -> str:
         + ", ".join(f"{name} {version}" for name, version in decoding["versions"].items())
         + f". Medians of {decoding['rounds']} rounds in which the systems take turns. All translate the same "
         f"sentences of Multi30k's test_2016_flickr with the same weights, {_tuning(cells)}. "
-        "`small` is 3+3 layers, d_model 256, d_ff 1024, vocabulary 10,000, trained for a short time; `base` has the "
-        "paper's sizes and random weights, and writes 16 tokens for each sentence. Loading and tokenisation are not "
-        "timed. One by one means that each sentence waits for the one before.",
+        "`small` is 3+3 layers, d_model 256, d_ff 1024, vocabulary 10,000; `base` has the paper's sizes. "
+        f"{_weights(decoding)} Loading and tokenisation are not timed. One by one means that each sentence waits for "
+        "the one before.",
         _since(revisions),
         "## Sentences a second",
         table(["system", *map(_title, cells)], _speeds(cells)),
@@ -60,8 +60,8 @@ def speed_page() -> str:
         "## The same outputs",
         table(["compared", *map(_title, cells)], _agreement(cells)),
         "In float32 the same weights give the same outputs, so all systems did the same work. Quantized weights are "
-        "another model; its quality is shown in cased BLEU (sacrebleu, 13a).",
-        table(["system", *(_title(cell) for cell in cells if "bleu" in cells[cell])], _bleu(cells)),
+        "another model.",
+        *_quality(cells),
         *_profile(json.loads((RESULTS / "decoding_profile.json").read_text("utf-8"))),
         *_start_up(),
         *_students(),
@@ -73,8 +73,8 @@ def speed_page() -> str:
         "python benchmarks/pareto.py --tatoeba en-de-large.tsv.gz --work DIR\n```",
         "The defaults measure more than is shown here; set rounds, sentences and tuning as above with `--rounds`, "
         "`--sentences`, `--single-sentences` and `--tuning-sentences`.",
-        "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers support; DIR has "
-        "Multi30k's test_2016_flickr.",
+        "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers support; without one, and "
+        "without `--bleu`, weights are random. DIR has Multi30k's test_2016_flickr.",
     )  # fmt: skip
 
 
@@ -131,9 +131,22 @@ def _agreement(cells: dict[str, Any]) -> Iterator[list[str]]:
             yield [f"{name}, and glassformer", *(f"{row['equal']} of {row['of']}" for row in rows)]
 
 
-def _bleu(cells: dict[str, Any]) -> Iterator[list[str]]:
-    for arm, name in _measured(cells).items():
-        yield [name, *(f"{cell['bleu'][arm]:.2f}" for cell in cells.values() if "bleu" in cell)]
+def _weights(decoding: dict[str, Any]) -> str:
+    """Which model was measured."""
+    if decoding["trained"]:
+        return "`small` was trained for a short time; `base` has random weights and writes 16 tokens a sentence."
+    return "Both have random weights and write 16 tokens for each sentence."
+
+
+def _quality(cells: dict[str, Any]) -> Iterator[str]:
+    """What int8 costs, of models that are trained."""
+    scored = {cell: row["bleu"] for cell, row in cells.items() if "bleu" in row}
+    if not scored:
+        yield "With random weights nearly all words are about as probable, so that rounding changes many outputs."
+        return
+    yield "Their quality in cased BLEU (sacrebleu, 13a):"
+    rows = ([name, *(f"{bleu[arm]:.2f}" for bleu in scored.values())] for arm, name in _measured(cells).items())
+    yield table(["system", *map(_title, scored)], rows)
 
 
 def _profile(profile: dict[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ the attention; where that is not clear they go round the whole text, flagged.
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from glassformer.decoding.translation import Translation
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
@@ -135,7 +135,23 @@ def make_draft(parts: Sequence[Part], attempt: int, *, numbers: bool = False) ->
             draft.words.append((word, part))
             draft.text += word
     draft.marks += [Mark(code, start, start) for code, start in open_tags]
-    return draft
+    return _trim(draft)
+
+
+def _trim(draft: Draft) -> Draft:
+    """Without white space at the ends, which a model has hardly seen there."""
+    text = draft.text.strip()
+    shift = len(draft.text) - len(draft.text.lstrip())
+    marks = [
+        replace(
+            mark,
+            start=max(0, min(mark.start - shift, len(text))),
+            end=max(0, min(mark.end - shift, len(text))),
+            spaced=mark.spaced or (mark.closing is None and mark.end < shift),
+        )
+        for mark in draft.marks
+    ]
+    return Draft(text, draft.words, marks)
 
 
 def _free_words(words: Sequence[str], text: str, attempt: int) -> list[str]:

@@ -151,7 +151,7 @@ def test_signs_that_the_model_lost_are_put_back() -> None:
 
 def test_boxes_and_footnotes_stand_for_no_word() -> None:
     draft = make_draft((Code("[ ]"), " Buy this now", Code("[^1]")), 0)
-    assert draft.text == " Buy this now"
+    assert draft.text == "Buy this now"
     assert not draft.words
     result = restore(draft, output(draft.text, "Kauf das nun"), no_ends)
     assert result is not None
