@@ -22,8 +22,8 @@ def _since(revisions: dict[str, Any]) -> str:
     speeds = [row["median"] for row in revisions["ratios"].values()]
     return (
         f"Up to commit {revisions['commits']['earlier'][:7]} decoding had layers of its own; now it runs those that "
-        f"are shown and trained. With random weights and in turns it is {min(speeds):.2f} to {max(speeds):.2f} times "
-        f"as fast in the {len(speeds)} cells of its two precisions: "
+        f"are shown and trained. With random weights and in turns it is {min(speeds):.2f} to {max(speeds):.2f} "
+        f"times as fast in the {len(speeds)} cells of its two precisions: "
         "[the results](../benchmarks/results/decoding_revisions.json) of "
         "`python benchmarks/decoding_revisions.py`. Updates of `glassformer train` (`tiny`, the task `dates`) are "
         f"{training['median']:.2f} times as fast as then (95 %: {training['low']:.2f} to {training['high']:.2f}; "
@@ -73,8 +73,8 @@ def speed_page() -> str:
         "python benchmarks/pareto.py --tatoeba en-de-large.tsv.gz --work DIR\n```",
         "The defaults measure more than is shown here; set rounds, sentences and tuning as above with `--rounds`, "
         "`--sentences`, `--single-sentences` and `--tuning-sentences`.",
-        "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers support; without one and "
-        "`--bleu`, weights are random. DIR has Multi30k's test_2016_flickr.",
+        "RUN is a trained `small` with `model.norm = \"post\"`, the only order that the peers support; without one "
+        "and `--bleu`, weights are random. DIR has Multi30k's test_2016_flickr.",
     )  # fmt: skip
 
 
