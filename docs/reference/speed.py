@@ -260,7 +260,7 @@ def _students() -> Iterator[str]:
         return
     yield "## Students"
     yield (
-        f"`benchmarks/pareto.py` on {_where(found)}: the bundled model after its first 6,721 updates and what "
+        f"`benchmarks/pareto.py` on {_where(found)}: the bundled model and what "
         "`glassformer distill` made of it, on "
         f"{found['sentences']:,} test sentences that none has learned, in one thread, from text to text, by turns "
         "(sentences a second of processor time). "
