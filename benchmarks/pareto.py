@@ -44,7 +44,7 @@ DISTIL = [
     "--beam", "4", "--engine", "ctranslate2", "--precision", "int8", "--set", "train.precision=float32", "--set",
     "train.warmup=500", "--set", "train.patience=0", "--set", "train.save_minutes=4",
 ]  # fmt: skip
-# First the decoder alone learns, which lost most of its layers, then all weights: some 70 minutes of a core.
+# First the decoder alone learns, which lost one of its two layers, then all weights.
 STAGES = (
     ["--max-updates", "1200", "--set", "train.cooldown=0", "--set", "train.freeze=encoder.*,src_embedding.*"],
     ["--max-updates", "3800", "--force"],

@@ -17,7 +17,7 @@ SYSTEMS = {
 
 
 def _since(revisions: dict[str, Any]) -> str:
-    """How fast the one forward pass is beside the passes of the past."""
+    """How fast the one forward pass is, compared with the passes that it replaced."""
     training = json.loads((RESULTS / "training_revisions.json").read_text("utf-8"))["ratios"]["training"]
     speeds = [row["median"] for row in revisions["ratios"].values()]
     return (

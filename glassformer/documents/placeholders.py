@@ -3,7 +3,8 @@
 A placeholder that stands alone is translated as a word that the model most likely keeps, a name or a number, and then
 put back. If the output does not hold that word exactly once, other words are tried; at last the placeholder is left
 out of the text and put where the attention says, and the translation is flagged. Tags round a part of the text follow
-the attention; where that is not clear they go round the whole text, flagged.
+the attention; where that is not clear they go round the whole text, flagged. Signs, boxes of tasks and footnotes have
+no word.
 """
 
 import re
@@ -318,7 +319,9 @@ def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
                 code = next(waiting)
                 depth += {"opens": 1, "closes": -1, "alone": 0}[code.kind]
                 if code.raw.endswith("\n") and depth <= 0:
-                    found += [((*together,), "")] * bool(together) + [((code,), "")]
+                    if together:
+                        found.append((tuple(together), ""))
+                    found.append(((code,), ""))
                     together = []
                 else:
                     together.append(code)
