@@ -24,7 +24,7 @@ from typing import Any
 from machine import machine, spread
 
 # There are far fewer epochs than the published recipe's 85, so dropout is lower than its 0.3.
-COMMON = ["model.dropout=0.15"]
+COMMON = ["model.dropout=0.15", "text.vocab_size=4833"]
 # Each entry names all of its settings, so that a result stays valid if a default changes.
 PLAIN = {"train.cooldown": 0, "train.batch_tokens": 2048, "train.bucket": 2, "model.positions": "sinusoidal"}
 COOLDOWN = {**PLAIN, "train.cooldown": 0.25}

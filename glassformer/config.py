@@ -106,6 +106,11 @@ class ModelConfig(Section):
         return self.n_heads * self.d_v
 
     @classmethod
+    def micro(cls, **changes: Any) -> Self:
+        """2 + 2 layers, d_model 128: up to some 20,000 pairs and minutes; norms come first, as in ``tiny``."""
+        return cls.named("micro", **changes)
+
+    @classmethod
     def tiny(cls, **changes: Any) -> Self:
         """4 + 4 layers, d_model 128, for some 30,000 pairs: the sizes of Wu et al. 2021 (arXiv 2105.14462).
 
@@ -144,6 +149,10 @@ _PAPERS_BASE: dict[str, Any] = {
     "d_model": 512, "n_heads": 8, "d_ff": 2048, "n_encoder_layers": 6, "n_decoder_layers": 6, "norm": "post",
 }  # fmt: skip
 NAMED_MODELS: dict[str, dict[str, Any]] = {
+    "micro": {
+        "src_vocab": 8_000, "tgt_vocab": 8_000, "d_model": 128, "n_heads": 4, "d_ff": 256,
+        "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre", "dropout": 0.2,
+    },
     "tiny": {
         "src_vocab": 8_000, "tgt_vocab": 8_000, "d_model": 128, "n_heads": 4, "d_ff": 256,
         "n_encoder_layers": 4, "n_decoder_layers": 4, "norm": "pre", "dropout": 0.3,
@@ -173,7 +182,7 @@ def named_model(name: str) -> dict[str, Any]:
 
 def default_vocab_size(pairs: int) -> int:
     """The entries of a vocabulary that is trained on so many pairs, if ``text.vocab_size`` does not say."""
-    return min(8000, max(512, pairs // 6))
+    return min(8000, max(512, pairs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +193,7 @@ class TextConfig(Section):
         "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, or characters"
     )
     vocab_size: int = knob(
-        0, "entries of a trained vocabulary, control tokens included; 0 means min(8000, max(512, pairs / 6))",
+        0, "entries of a trained vocabulary, control tokens included; 0 means as many as pairs, from 512 to 8,000",
         low=0, high=1_000_000,
     )  # fmt: skip
     joint: bool = knob(True, "one tokenizer for both sides, or one for each")

@@ -240,7 +240,7 @@ MISTAKES: dict[str, list[Mistake]] = {
                 "latin.de:2:6:", "found byte 0xFC", "expected UTF-8", "convert it: iconv -f WINDOWS-1252 -t UTF-8 latin.de"),
         Mistake("A model of no known name", "",
                 "glassformer train --src a.en --tgt a.de --run runs/a --model smal", ConfigError,
-                "model.name:", "there is no configuration named 'smal'", "Known: tiny, small, base, big", "Did you mean 'small'?"),
+                "model.name:", "there is no configuration named 'smal'", "Known: micro, tiny, small, base, big", "Did you mean 'small'?"),
         Mistake("A setting that does not exist", "",
                 "glassformer train --src a.en --tgt a.de --run runs/a --set train.warm_up=4000", ConfigError,
                 "train.warm_up:", "there is no such setting", "Known: seed, batch_tokens", "Did you mean 'warmup'?"),

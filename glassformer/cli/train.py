@@ -25,7 +25,12 @@ Valid = Annotated[Path | None, typer.Option(help="A file of pairs for validation
 ValidSrc = Annotated[Path | None, typer.Option(help="Validation sources, with --src")]
 ValidTgt = Annotated[Path | None, typer.Option(help="Validation targets, with --tgt")]
 Config = Annotated[Path | None, typer.Option(help=r"A TOML file with all of this: run, \[data], \[model] ...")]
-Model = Annotated[str | None, typer.Option(help="tiny, small, base, big or walkthrough; tiny if none is named")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="micro, tiny, small, base, big or walkthrough; without it micro for up to 20,000 pairs, else tiny"
+    ),
+]
 MaxUpdates = Annotated[int | None, typer.Option(help="End after this many updates")]
 MaxMinutes = Annotated[float | None, typer.Option(help="End after this many minutes of training")]
 

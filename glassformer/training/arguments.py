@@ -9,6 +9,7 @@ from glassformer.config import RunConfig, named_model
 from glassformer.errors import ConfigError, nearest
 from glassformer.settings import apply_overrides, read_toml
 from glassformer.training.data import FileSource, Source, TaskSource
+from glassformer.training.defaults import default_model
 from glassformer.training.fine_tuning import InitialModel
 
 _KEYS_OF_KIND = {
@@ -40,12 +41,13 @@ class TrainRequest:
         init: str | None = None,
         overrides: Sequence[str] = (),
     ) -> "TrainRequest":
-        """Merge the settings; later ones win: defaults and ``tiny``, the task's, the TOML file's, the arguments.
+        """Merge the settings; later ones win: the defaults, the task's, the TOML file's, the arguments.
 
-        A named model sets its sizes only; ``init`` names a run to start from instead, or ``bundled``. ``data`` and
-        the TOML's ``[data]`` name ``src`` and ``tgt`` (with ``valid_src``, ``valid_tgt``), or ``pairs`` (with
-        ``valid``), or ``task``, and ``mix``, a file of other pairs. Paths in the TOML, including ``run`` and
-        ``init``, are relative to its directory. Raises ``ConfigError``.
+        Without a name the model follows from the number of pairs (``default_model``). A named model sets its sizes
+        only; ``init`` names a run to start from instead, or ``bundled``. ``data`` and the TOML's ``[data]`` name
+        ``src`` and ``tgt`` (with ``valid_src``, ``valid_tgt``), or ``pairs`` (with ``valid``), or ``task``, and
+        ``mix``, a file of other pairs. Paths in the TOML, including ``run`` and ``init``, are relative to its
+        directory. Raises ``ConfigError``.
         """
         values = _read_config_file(config_file) if config_file else {}
         file_data = values.pop("data", {})
@@ -61,7 +63,8 @@ class TrainRequest:
         task_settings = source.task.settings if isinstance(source, TaskSource) else {}
         initial = None if init is None else InitialModel.load(init)
         if initial is None:
-            config = RunConfig.from_mapping(_merge_settings([task_settings, values], model, changes))
+            base = {"model": {"name": model or default_model(source, run)}}
+            config = RunConfig.from_mapping(_merge_settings([base, task_settings, values], model, changes))
         else:
             if model is not None:
                 raise ConfigError(
@@ -93,12 +96,12 @@ def require_directory(run: Path | None) -> Path:
 def _merge_settings(
     layers: Sequence[Mapping[str, Any]], model: str | None, changes: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    merged: dict[str, dict[str, Any]] = {"model": {"name": model or "tiny"}}
+    merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for section, settings in layer.items():
             _merge_section(merged, section, settings)
     if model is not None:
-        merged["model"] |= {"name": model, **named_model(model)}
+        merged["model"] = {**merged.get("model", {}), "name": model, **named_model(model)}
     for section, settings in changes.items():
         _merge_section(merged, section, settings)
     return merged

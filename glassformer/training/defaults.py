@@ -1,25 +1,63 @@
 """What a training of somebody's own text takes where nothing is set, and why: said in one line when it starts.
 
-The values are defaults of the configuration, except the vocabulary, which follows from the number of pairs. The
-reasons are what has been measured; docs/results.md says what has not been measured yet.
+The values are defaults of the configuration, except the sizes of the model and of the vocabulary, which follow from
+the number of pairs. The reasons are what has been measured; docs/results.md has all of it.
 """
 
-from glassformer.config import NAMED_MODELS, RunConfig, TrainConfig
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-# Why a default is what it is. The figures are from docs/results.md, Multi30k in minutes.
+from glassformer.checkpoint import read_json
+from glassformer.config import RunConfig, TrainConfig, named_model
+from glassformer.errors import CheckpointError, TextError
+from glassformer.run_directory import RunDirectory
+from glassformer.training.data import FileSource, Source
+
+FEW_PAIRS = 20_000  # the most that benchmarks/small_data.py has compared settings on
+_DEFAULT_MODELS = ("micro", "tiny")
+
+# Why a default is what it is. The figures are from docs/results.md, Few pairs: those of Tatoeba and of Multi30k.
 _REASONS = {
+    "layers": "4 + 4 learned less in the same minutes",
     "dropout": "against learning few pairs by heart",
-    "vocabulary": "a sixth of the pairs, but from 512 to 8,000",
-    "batches": "with 1,024, chrF was the same on 29,000 pairs",
-    "BPE-dropout": "0.1 cost 2.9 BLEU in 20 minutes on 29,000 pairs",
+    "vocabulary": "one for each pair, from 512 to 8,000: a quarter of that cost 2.0 and 4.4 BLEU on 2,000 pairs",
+    "batches": "1,024 cost 0.4 and 0.6 BLEU on 2,000 pairs",
+    "BPE-dropout": "0.1 cost 1.1 and 3.6 BLEU on 2,000 pairs",
 }
+
+
+def default_model(source: Source, run: Path) -> str:
+    """The named model for a training that names none: ``micro`` for up to 20,000 pairs of text, otherwise ``tiny``.
+
+    A run that exists keeps the one it began with, although pairs may have been added.
+    """
+    if not isinstance(source, FileSource):
+        return "tiny"
+    place = RunDirectory(run)
+    if place.exists:
+        with suppress(CheckpointError, KeyError, TypeError, AttributeError):  # a damaged run: train() says so
+            return _nearest_default(read_json(place.config_file)["config"]["model"])
+    with suppress(TextError):  # a missing or damaged file: train() says so
+        return "tiny" if any(islice(source.pairs(), FEW_PAIRS, None)) else "micro"
+    return "micro"
+
+
+def _nearest_default(model: dict[str, Any]) -> str:
+    """The one of the two from which fewer settings of this model differ."""
+    return min(
+        _DEFAULT_MODELS, key=lambda name: sum(model.get(key) != value for key, value in named_model(name).items())
+    )
 
 
 def describe_settings(config: RunConfig, pairs: int) -> str:
     """The settings that matter most for few pairs, each with its reason if it is the default."""
     model, text, train = config.model, config.text, config.train
+    default = named_model(_nearest_default(model.to_mapping()))
     is_default = {
-        "dropout": model.dropout == NAMED_MODELS["tiny"]["dropout"],
+        "layers": default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2,
+        "dropout": model.dropout == default["dropout"],
         "vocabulary": text.tokenizer == "bpe" and not text.vocab_size,
         "batches": train.batch_tokens == TrainConfig().batch_tokens,
         "BPE-dropout": not text.bpe_dropout,

@@ -2,10 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.config import NAMED_MODELS, ModelConfig
+from glassformer.config import NAMED_MODELS, ModelConfig, RunConfig
 from glassformer.errors import ConfigError
+from glassformer.run_directory import RunDirectory
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.data import FileSource, TaskSource
+from glassformer.training.defaults import FEW_PAIRS
 
 RUN = Path("runs/x")
 
@@ -25,6 +27,38 @@ def test_a_named_model_overrides_only_its_sizes_in_the_settings_of_a_task() -> N
     assert request.config.model.d_model == 256
     assert request.config.text.joint is False
     assert request.config.model.tie_embeddings != "all"
+
+
+def write_pairs(path: Path, count: int) -> Path:
+    path.write_text("".join(f"{number}\t{number} {number}\n" for number in range(count)))
+    return path
+
+
+@pytest.mark.parametrize(("count", "name"), [(1, "micro"), (FEW_PAIRS, "micro"), (FEW_PAIRS + 1, "tiny")])
+def test_the_model_follows_from_the_number_of_pairs(count: int, name: str, tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv", count)
+    request = TrainRequest.make(run=tmp_path / "run", data={"pairs": str(pairs)}, overrides=["model.dropout=0.25"])
+    assert request.config.model == ModelConfig.named(name, dropout=0.25)
+
+
+@pytest.mark.parametrize("name", ["micro", "tiny"])
+@pytest.mark.parametrize("changes", [{}, {"n_encoder_layers": 3}, {"dropout": 0.1}])
+def test_a_run_keeps_the_model_that_it_began_with(name: str, changes: dict[str, int], tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    run.write_config(RunConfig(model=ModelConfig.named(name, src_vocab=97, tgt_vocab=97, **changes)), {})
+    for count in (FEW_PAIRS, FEW_PAIRS + 1):
+        pairs = write_pairs(tmp_path / "pairs.tsv", count)
+        assert TrainRequest.make(run=run.path, data={"pairs": str(pairs)}).config.model == ModelConfig.named(name)
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"config": []}', '{"config": {"model": 3}}', "\0"])
+def test_a_damaged_run_does_not_keep_the_model_from_being_chosen(damage: str, tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    run.config_file.write_text(damage)
+    request = TrainRequest.make(run=run.path, data={"pairs": str(write_pairs(tmp_path / "pairs.tsv", 5))})
+    assert request.config.model == ModelConfig.micro()
 
 
 @pytest.mark.parametrize("name", NAMED_MODELS)

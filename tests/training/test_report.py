@@ -139,14 +139,19 @@ def test_damaged_records_are_left_out(tmp_path: Path) -> None:
     assert advise(records, 5)
 
 
-def test_only_defaults_are_given_reasons() -> None:
-    config = RunConfig.from_mapping({"model": {"name": "tiny"}})
-    assert "dropout 0.3 (against learning few pairs by heart)" in describe_settings(config, 5000)
-    config = RunConfig.from_mapping({"model": {"name": "tiny", "dropout": 0.1}, "text": {"vocab_size": 700}})
+@pytest.mark.parametrize(("name", "dropout"), [("micro", 0.2), ("tiny", 0.3)])
+def test_only_defaults_are_given_reasons(name: str, dropout: float) -> None:
+    config = RunConfig.from_mapping({"model": {"name": name}})
+    line = describe_settings(config, 5000)
+    assert f"dropout {dropout} (against learning few pairs by heart)" in line
+    assert ("learned less in the same minutes" in line) == (name == "micro")
+    model = {"name": name, "dropout": 0.1, "n_encoder_layers": 3}
+    config = RunConfig.from_mapping({"model": model, "text": {"vocab_size": 700}})
     line = describe_settings(config, 5000)
     assert "dropout 0.1; " in line
-    assert "a sixth of the pairs" not in line
-    config = RunConfig.from_mapping({"model": {"name": "tiny"}, "text": {"tokenizer": "characters"}})
+    assert "one for each pair" not in line
+    assert "learned less" not in line
+    config = RunConfig.from_mapping({"model": {"name": name}, "text": {"tokenizer": "characters"}})
     line = describe_settings(config, 5000)
     assert "BPE" not in line
-    assert "a sixth of the pairs" not in line
+    assert "one for each pair" not in line
