@@ -152,8 +152,11 @@ def describe(examples: Sequence[Example], records: Sequence[Mapping[str, Any]], 
         lines.append("Typical errors, each with an example:")
         for name, wrong in list(errors.items())[:3]:
             shortest = min(wrong, key=lambda one: len(one.reference))
-            lines.append(
-                f"  {name} ({len(wrong):,}): {shortest.output!r} for {shortest.source!r}, expected "
-                f"{shortest.reference!r}"
-            )
+            output, source, reference = map(_quote, (shortest.output, shortest.source, shortest.reference))
+            lines.append(f"  {name} ({len(wrong):,}): {output} for {source}, expected {reference}")
     return [*lines, advise(records, pairs)]
+
+
+def _quote(text: str) -> str:
+    """The text in quotation marks, cut after 80 characters."""
+    return repr(text if len(text) <= 80 else text[:79] + "…")

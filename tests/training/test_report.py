@@ -71,6 +71,12 @@ def test_a_loss_that_no_longer_falls_asks_for_pairs() -> None:
     assert "too short to say" in advise([{"update": 1, "loss": 3.0}], 900)
 
 
+def test_an_example_is_cut_where_it_would_fill_the_screen() -> None:
+    line = describe([Example("Roll the dice.", "no " * 300, "Würfel!")], curve(5, 3), 900)[2]
+    assert "n…' for 'Roll the dice.', expected 'Würfel!'" in line
+    assert len(line) < 200
+
+
 class Page(HTMLParser):
     """Counts what a page refers to, and its elements."""
 
@@ -145,6 +151,9 @@ def test_only_defaults_are_given_reasons(name: str, dropout: float) -> None:
     line = describe_settings(config, 5000)
     assert f"dropout {dropout} (against learning few pairs by heart)" in line
     assert ("learned less in the same minutes" in line) == (name == "micro")
+    assert "8,000 entries (one for each pair" in line
+    grown = RunConfig.from_mapping({"model": {"name": name, "src_vocab": 1200, "tgt_vocab": 1200}})
+    assert "one for each pair" not in describe_settings(grown, 5000)  # pairs were added since
     model = {"name": name, "dropout": 0.1, "n_encoder_layers": 3}
     config = RunConfig.from_mapping({"model": model, "text": {"vocab_size": 700}})
     line = describe_settings(config, 5000)
