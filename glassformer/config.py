@@ -193,7 +193,7 @@ class TextConfig(Section):
         "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, or characters"
     )
     vocab_size: int = knob(
-        0, "entries of a trained vocabulary, control tokens included; 0 means as many as pairs, from 512 to 8,000",
+        0, "entries of a trained vocabulary, control tokens included; 0 means one for each pair, from 512 to 8,000",
         low=0, high=1_000_000,
     )  # fmt: skip
     joint: bool = knob(True, "one tokenizer for both sides, or one for each")

@@ -85,7 +85,7 @@ def _settings(found: list[dict[str, Any]]) -> Iterator[str]:
         rows.append(row)
     yield (
         "Each row differs from `before`, the defaults until this search, in what it names; `now` are the defaults "
-        "since: a model of 2 + 2 layers, dropout 0.2, and as many entries in the vocabulary as pairs, from 512 to "
+        "since: a model of 2 + 2 layers, dropout 0.2, and one entry in the vocabulary for each pair, from 512 to "
         "8,000, which had a sixth of that. A difference is that to `before` with the same seeds. What is not in the "
         "table was not measured."
     )

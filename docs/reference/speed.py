@@ -91,7 +91,7 @@ def _tuning(cells: dict[str, Any]) -> str:
     return "with one thread in each of two workers or processes, and one by one in one thread; nothing was tuned"
 
 
-def _measured(cells: dict[str, Any]) -> dict[str, str]:
+def _systems_of(cells: dict[str, Any]) -> dict[str, str]:
     """The arms of the results, and how they are called."""
     return {
         arm: name for arm, name in SYSTEMS.items() if all(arm in cell["sentences_per_s"] for cell in cells.values())
@@ -105,19 +105,19 @@ def _title(cell: str) -> str:
 
 def _speeds(cells: dict[str, Any]) -> Iterator[list[str]]:
     yield ["sentences", *(str(cell["sentences"]) for cell in cells.values())]
-    for arm, name in _measured(cells).items():
+    for arm, name in _systems_of(cells).items():
         yield [name, *(f"{cell['sentences_per_s'][arm]['median']:.1f}" for cell in cells.values())]
 
 
 def _ratios(cells: dict[str, Any]) -> Iterator[list[str]]:
-    for arm, name in _measured(cells).items():
+    for arm, name in _systems_of(cells).items():
         if arm != "glassformer int8":
             rows = [cell["ratios"][f"glassformer int8 / {arm}"] for cell in cells.values()]
             yield [f"over {name}", *(f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})" for row in rows)]
 
 
 def _shares(cells: dict[str, Any]) -> Iterator[list[str]]:
-    for arm, name in _measured(cells).items():
+    for arm, name in _systems_of(cells).items():
         yield [name, *(f"{100 * cell['ceiling']['share'][arm]:.0f} %" for cell in cells.values())]
     for precision in ("float32", "int8"):
         ceilings = (cell["ceiling"]["sentences_per_s"][precision] for cell in cells.values())
@@ -125,7 +125,7 @@ def _shares(cells: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def _agreement(cells: dict[str, Any]) -> Iterator[list[str]]:
-    for arm, name in _measured(cells).items():
+    for arm, name in _systems_of(cells).items():
         if arm != "glassformer":
             rows = [cell["agreement"][f"{arm} = glassformer"] for cell in cells.values()]
             yield [f"{name}, and glassformer", *(f"{row['equal']} of {row['of']}" for row in rows)]
@@ -145,7 +145,7 @@ def _quality(cells: dict[str, Any]) -> Iterator[str]:
         yield "With random weights nearly all words are about as probable, so that rounding changes many outputs."
         return
     yield "Their quality in cased BLEU (sacrebleu, 13a):"
-    rows = ([name, *(f"{bleu[arm]:.2f}" for bleu in scored.values())] for arm, name in _measured(cells).items())
+    rows = ([name, *(f"{bleu[arm]:.2f}" for bleu in scored.values())] for arm, name in _systems_of(cells).items())
     yield table(["system", *map(_title, scored)], rows)
 
 

@@ -86,7 +86,7 @@ class Vocabulary:
         rest = [*rest[: len(rest) - len(self.extra)], *self.extra]
         return [*CONTROL_TOKENS, *(UNREACHABLE + entry if entry in CONTROL_TOKENS else entry for entry in rest)]
 
-    def barred(self) -> list[int]:
+    def suppressed_ids(self) -> list[int]:
         """The ids of ours that no output of the other program may have."""
         rows = self.rows()
         return [
@@ -174,7 +174,7 @@ def order_weights(
         bias = found.get(OUT_BIAS, torch.zeros(len(tgt.entries)))[tgt.rows()]
     except (KeyError, IndexError, RuntimeError) as error:
         raise CheckpointError(f"{where}: the weights do not fit the settings: {error}.") from error
-    bias[tgt.barred()] = NEVER
+    bias[tgt.suppressed_ids()] = NEVER
     found[OUT_BIAS] = bias
     if not bias.any():
         del found[OUT_BIAS]

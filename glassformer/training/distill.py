@@ -133,7 +133,7 @@ class DistilledSource:
 
     def pairs(self) -> Iterator[Pair]:
         """A new stream of each source once, with its translation, without those that were cut or are empty."""
-        return iter(self._distilled)
+        return iter(self._pairs)
 
     def valid(self) -> Iterator[Pair] | None:
         """A new stream of the validation pairs."""
@@ -167,7 +167,7 @@ class DistilledSource:
         return split_pairs(list(self.text.pairs()), config.text)
 
     @cached_property
-    def _distilled(self) -> list[Pair]:
+    def _pairs(self) -> list[Pair]:
         pairs = self._split[0] if self.text.valid() is None else self.text.pairs()
         sources = list(dict.fromkeys(pair.src for pair in pairs if not pair.blank))
         translations = self.teacher.translate(sources, self._file(), self.display)
