@@ -76,7 +76,10 @@ def _settings(found: list[dict[str, Any]]) -> Iterator[str]:
     for one in found:
         cells.setdefault((one["corpus"], one["pairs"], one["settings"]), {})[one["seed"]] = one["test"]
     rows = []
-    for (corpus, pairs, settings), tests in sorted(cells.items()):
+    for corpus, pairs, settings in sorted(
+        cells, key=lambda key: (*key[:2], key[2] == "now", key[2] != "before", key)
+    ):
+        tests = cells[corpus, pairs, settings]
         before = cells[corpus, pairs, "before"]
         row = [corpus, f"{pairs:,}", settings, ", ".join(map(str, sorted(tests)))]
         for metric in ("bleu", "chrf"):
@@ -86,7 +89,7 @@ def _settings(found: list[dict[str, Any]]) -> Iterator[str]:
     yield (
         "Each row differs from `before`, the defaults until this search, in what it names; `now` are the defaults "
         "since: a model of 2 + 2 layers, dropout 0.2, and one entry in the vocabulary for each pair, from 512 to "
-        "8,000, which had a sixth of that. A difference is that to `before` with the same seeds. What is not in the "
+        "8,000; before, one for every six. A difference is that to `before` with the same seeds. What is not in the "
         "table was not measured."
     )
     yield table(["corpus", "pairs", "settings", "seeds", "BLEU (beam 4)", "difference", "chrF", "difference "], rows)
