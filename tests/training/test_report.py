@@ -150,7 +150,7 @@ def test_only_defaults_are_given_reasons(name: str, dropout: float) -> None:
     config = RunConfig.from_mapping({"model": {"name": name}})
     line = describe_settings(config, 5000)
     assert f"dropout {dropout} (against learning few pairs by heart)" in line
-    assert ("learned less in the same minutes" in line) == (name == "micro")
+    assert ("4 + 4 cost" in line) == (name == "micro")
     assert "8,000 entries (one for each pair" in line
     grown = RunConfig.from_mapping({"model": {"name": name, "src_vocab": 1200, "tgt_vocab": 1200}})
     assert "one for each pair" not in describe_settings(grown, 5000)  # pairs were added since
@@ -159,7 +159,7 @@ def test_only_defaults_are_given_reasons(name: str, dropout: float) -> None:
     line = describe_settings(config, 5000)
     assert "dropout 0.1; " in line
     assert "one for each pair" not in line
-    assert "learned less" not in line
+    assert "4 + 4 cost" not in line
     config = RunConfig.from_mapping({"model": {"name": name}, "text": {"tokenizer": "characters"}})
     line = describe_settings(config, 5000)
     assert "BPE" not in line
