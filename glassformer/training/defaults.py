@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint import read_json
-from glassformer.config import RunConfig, TrainConfig, named_model
+from glassformer.config import RunConfig, TrainConfig, default_vocab_size, named_model
 from glassformer.errors import CheckpointError, TextError
 from glassformer.run_directory import RunDirectory
 from glassformer.training.data import FileSource, Source
 
-FEW_PAIRS = 20_000  # the most that benchmarks/small_data.py has compared settings on
+FEW_PAIRS = 20_000  # benchmarks/small_data.py has compared settings on no more than these
 _DEFAULT_MODELS = ("micro", "tiny")
 
 # Why a default is what it is. The figures are from docs/results.md, Few pairs: those of Tatoeba and of Multi30k.
@@ -58,7 +58,7 @@ def describe_settings(config: RunConfig, pairs: int) -> str:
     is_default = {
         "layers": default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2,
         "dropout": model.dropout == default["dropout"],
-        "vocabulary": text.tokenizer == "bpe" and not text.vocab_size and model.tgt_vocab >= min(8000, pairs),
+        "vocabulary": text.tokenizer == "bpe" and not text.vocab_size and model.tgt_vocab >= default_vocab_size(pairs),
         "batches": train.batch_tokens == TrainConfig().batch_tokens,
         "BPE-dropout": not text.bpe_dropout,
     }
