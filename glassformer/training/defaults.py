@@ -58,7 +58,9 @@ def describe_settings(config: RunConfig, pairs: int) -> str:
     is_default = {
         "layers": default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2,
         "dropout": model.dropout == default["dropout"],
-        "vocabulary": text.tokenizer == "bpe" and not text.vocab_size and model.tgt_vocab >= default_vocab_size(pairs),
+        "vocabulary": text.tokenizer == "bpe"
+        and not text.vocab_size
+        and model.tgt_vocab >= default_vocab_size(pairs),
         "batches": train.batch_tokens == TrainConfig().batch_tokens,
         "BPE-dropout": not text.bpe_dropout,
     }
