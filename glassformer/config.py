@@ -107,7 +107,7 @@ class ModelConfig(Section):
 
     @classmethod
     def micro(cls, **changes: Any) -> Self:
-        """2 + 2 layers, d_model 128: some minutes of training on up to 20,000 pairs; norms come first, as in ``tiny``."""
+        """2 + 2 layers, d_model 128: some minutes on up to 20,000 pairs; norms come first, as in ``tiny``."""
         return cls.named("micro", **changes)
 
     @classmethod
