@@ -84,8 +84,9 @@ def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
     for kind, remarks in (("note", report.notes), ("check", report.flagged)):
         for one in remarks:
             typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
-    lines = {remark.line for remark in report.flagged}
+    flagged = len({(remark.line, remark.source) for remark in report.flagged})
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
-    look = f"; check the {len(lines):,} that are named above" if lines else ""
+    these = "one that is" if flagged == 1 else f"{flagged:,} that are"
+    look = f"; check the {these} named above" if flagged else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
     typer.echo(f"{out}: {texts} filled{memory}{look}.", err=True)

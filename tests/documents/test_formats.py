@@ -97,6 +97,9 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("srt", "1\r\n00:00:01,000 --> 00:00:02,000\r\n<i>One</i>\r\ntwo\r\n\r\n2\r\n00:00:03,000 --> 00:00:04,000\r\nThree\r\n", ["<i>One</i> two", "Three"]),
     ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n2\n00:00:03,000 --> 00:00:04,000\n{\\an8}Up\n\n", ["{\\an8}Up"]),
     ("srt", "1\n00:00:01,000 --> 00:00:02,000", []),
+    ("srt", "1\n00:00:01,000 --> 00:00:02,000\nOne\n2\n00:00:03 --> 00:00:04\nTwo\n", ["One", "Two"]),
+    ("srt", "1\n00:00:01,000 --> 00:00:02,000\nOne\n\nmore -->\n\n2\n00:00:03,000 --> 00:00:04,000\n42\n", ["One", "more -->", "42"]),
+    ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n\nintro\n00:03.000 --> 00:04.000\nOne\n\nNOTE a\n", ["One"]),
     ("srt", "\ufeff1\n00:00:01,000 --> 00:00:02,000 X1:40\n- a\n- b", ["a", "b"]),
     ("vtt", "WEBVTT\n\nNOTE a\n00 b\n\nintro\n00:01.000 --> 00:02.000 align:start\nOne\n", ["One"]),
     ("vtt", "WEBVTT\n\nSTYLE\n::cue {}\n\n1:00:01.000 --> 1:00:02.000\n<v Ann>One <00:01.500>two</v>\n", ["<v Ann>One <00:01.500>two</v>"]),
@@ -334,6 +337,16 @@ def test_columns_are_taken_by_name_or_number() -> None:
         ("jsonl", "{", "is not JSON"),
         ("jsonl", "[1]", "found list, not an object"),
         ("srt", "no subtitles\n", "expected subtitles"),
+        (
+            "srt",
+            "1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:00:03,000 -> 0\nb\n\n3\n00:05 --> x\nc\n",
+            r"srt:6: found '00:00:03,000 -> 0', expected",
+        ),
+        (
+            "srt",
+            "1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:05 --> x\nb\n",
+            r"srt:6: found '00:05 --> x', expected",
+        ),
     ],
 )
 def test_a_damaged_file_is_refused_in_words(kind: str, text: str, message: str) -> None:

@@ -7,28 +7,49 @@ from pathlib import Path
 from glassformer.errors import TextError
 from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number, mark_codes
 
-_TIMES = re.compile(r"^[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[,.]\d+.*$", re.MULTILINE)
+_TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"
+_TIMES = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![\d:,.]).*$", re.MULTILINE)
+_DAMAGED_TIMES = re.compile(r"^(?:(?=.*\d:\d).*-->|[ \t]*\d+:\d\d:\d\d[,.]\d+[ \t]*-).*$", re.MULTILINE)
+_BLOCK = re.compile(r"(?:^[^\S\n]*\S.*(?:\n|\Z))+", re.MULTILINE)  # lines without a blank one between them
+_NUMBER = re.compile(r"\n[ \t]*\d+\s*\Z")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}")
 _DASH = re.compile(r"[ \t]*[-–—](?![-–—])[ \t]*")
 _LONGEST_LINE = 42  # characters; a longer text is broken into two lines, as subtitlers do
 
 
 def subtitle_segments(text: str, path: Path) -> list[Segment]:
-    """The text of each cue; numbers, times, settings, notes and styles are left alone."""
+    """The text of each cue; numbers, times, settings, notes and styles are left alone.
+
+    In SubRip, text behind a blank line belongs to a cue, too. Raises ``TextError`` for a damaged line of times: the
+    text below it would be left out.
+    """
     times = list(_TIMES.finditer(text))
     if not times and text.replace("\ufeff", "").strip() not in ("", "WEBVTT"):
         raise TextError(f"{path}: has no line like 00:00:01,000 --> 00:00:02,000, expected subtitles.")
+    starts, ends = [time.end() for time in times], [time.start() for time in times]
     segments = []
-    for time in times:
-        start = text.find("\n", time.end()) + 1
-        if start == 0:
-            continue
-        blank = re.compile(r"\n[ \t\r]*(?=\n|\Z)").search(text, start - 1)
-        end = blank.start() if blank else len(text)
-        end = max(start, start + len(text[start:end].rstrip()))
-        if text[start:end].strip():
-            segments += [_cue_segment(text, *span, longest) for span, longest in _cue_texts(text, start, end)]
+    for start, end in zip([0, *starts], [*ends, len(text)], strict=True):
+        damaged = _DAMAGED_TIMES.search(text, start, end)
+        if damaged is not None:
+            raise TextError(
+                f"{path}:{line_number(text, damaged.start())}: found {damaged[0].strip()!r}, expected times like "
+                "00:00:01,000 --> 00:00:02,000. Correct the line."
+            )
+        if start:
+            for block in _cue_blocks(text, start, end, is_subrip=path.suffix.lower() == ".srt"):
+                segments += [_cue_segment(text, *span, longest) for span, longest in _cue_texts(text, *block)]
     return segments
+
+
+def _cue_blocks(text: str, start: int, end: int, *, is_subrip: bool) -> list[tuple[int, int]]:
+    """The text between two lines of times, up to a blank line: in SubRip all such blocks, but not the next number."""
+    first = text.find("\n", start, end) + 1
+    if first == 0:
+        return []
+    if is_subrip and end < len(text) and (number := _NUMBER.search(text, first - 1, end)):
+        end = max(first, number.start())
+    blocks = [(found.start(), found.start() + len(found[0].rstrip())) for found in _BLOCK.finditer(text, first, end)]
+    return blocks if is_subrip else [block for block in blocks[:1] if block[0] == first]
 
 
 def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], int | None]]:
