@@ -72,27 +72,43 @@ def _cell(one: dict[str, Any]) -> list[str]:
 
 def _settings(found: list[dict[str, Any]]) -> Iterator[str]:
     """BLEU and chrF of each setting, as a mean over its seeds, and the difference to the same seeds before."""
-    cells: dict[tuple[str, int, str], dict[int, dict[str, float]]] = {}
+    cells: dict[tuple[str, int, str], dict[int, dict[str, Any]]] = {}
     for one in found:
-        cells.setdefault((one["corpus"], one["pairs"], one["settings"]), {})[one["seed"]] = one["test"]
+        cells.setdefault((one["corpus"], one["pairs"], one["settings"]), {})[one["seed"]] = one
     rows = []
     for corpus, pairs, settings in sorted(
         cells, key=lambda key: (*key[:2], key[2] == "now", key[2] != "before", key)
     ):
-        tests = cells[corpus, pairs, settings]
+        seeds = cells[corpus, pairs, settings]
         before = cells[corpus, pairs, "before"]
-        row = [corpus, f"{pairs:,}", settings, ", ".join(map(str, sorted(tests)))]
+        row = [corpus, f"{pairs:,}", settings, ", ".join(map(str, sorted(seeds)))]
         for metric in ("bleu", "chrf"):
-            mean = fmean(test[metric] for test in tests.values())
-            row += [f"{mean:.1f}", f"{mean - fmean(before[seed][metric] for seed in tests):+.1f}"]
-        rows.append(row)
+            mean = fmean(one["test"][metric] for one in seeds.values())
+            row += [f"{mean:.1f}", f"{mean - fmean(before[seed]['test'][metric] for seed in seeds):+.1f}"]
+        rows.append([*row, f"{fmean(one['updates'] for one in seeds.values()):,.0f}"])
     yield (
         "Each row differs from `before`, the defaults until this search, in what it names; `now` are the defaults "
         "since: a model of 2 + 2 layers, dropout 0.2, and one entry in the vocabulary for each pair, from 512 to "
         "8,000; before, one for every six. A difference is that to `before` with the same seeds. What is not in the "
         "table was not measured."
     )
-    yield table(["corpus", "pairs", "settings", "seeds", "BLEU (beam 4)", "difference", "chrF", "difference "], rows)
+    yield table(["corpus", "pairs", "settings", "seeds", "BLEU (beam 4)", "difference", "chrF", "difference ",
+                 "updates"], rows)  # fmt: skip
+    usual = {(one["pairs"], one["minutes"]) for one in found if one["settings"] == "before"}
+    shorter = {
+        (one["settings"], one["pairs"], one["seed"], one["minutes"])
+        for one in found
+        if (one["pairs"], one["minutes"]) not in usual
+    }
+    if shorter:
+        trainings = "; ".join(
+            f"{settings}, {pairs:,} pairs, seed {seed}: {minutes:g} minutes"
+            for settings, pairs, seed, minutes in sorted(shorter)
+        )
+        yield (
+            f"On a faster processor, and therefore shorter, so that they make about as many updates: {trainings}. "
+            "Updates are the mean over the seeds."
+        )
 
 
 def fine_tuning() -> Iterator[str]:
