@@ -5,13 +5,14 @@ model that does not know a term may write nonsense round it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.request import Request
+from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.documents.placeholders import Result
 from glassformer.errors import TextError
@@ -65,46 +66,64 @@ class Glossary:
     def apply(
         self,
         translator: Translator,
-        sources: Mapping[str, Sequence[Part]],
-        results: dict[str, Result],
+        results: dict[tuple[Part, ...], Result],
+        check: Callable[[tuple[Part, ...], Translation], Result],
         options: DecodeConfig | None,
     ) -> None:
         """Translate again what lacks a term, with each form of it, and keep the best; say what that costs.
 
-        Texts with placeholders or tags are not translated again: a term that they lack is flagged.
+        ``results`` has the translation of each source; ``check`` flags what another translation of it lacks. Texts
+        with placeholders or tags are not translated again: a term that they lack is flagged.
         """
-        for source, parts in sources.items():
-            result = results[source]
-            plain = join_parts(part for part in parts if isinstance(part, str))
+        for source, result in results.items():
+            plain = join_parts(part for part in source if isinstance(part, str))
             missing = [term for term in self.terms if term.occurs_in(plain) and not term.is_met_by(result.text)]
             if not missing:
                 continue
-            if any(isinstance(part, Code) for part in parts):
+            if any(isinstance(part, Code) for part in source):
                 flags = [f"the term {term.src!r} is not {' or '.join(map(repr, term.forms))}" for term in missing]
-                results[source] = Result(result.parts, (*result.flags, *flags))
+                results[source] = replace(result, flags=(*result.flags, *flags))
+                continue
+            found = self._require(translator, plain.strip(), missing, options)
+            if found is None:
+                names = ", ".join(repr(term.src) for term in missing)
+                flag = f"the search found no translation with the terms for {names}"
+                results[source] = replace(result, flags=(*result.flags, flag))
             else:
-                results[source] = self._require(translator, plain, missing, result, options)
+                results[source] = found.add_to(check(source, found.translation))
 
     def _require(
-        self, translator: Translator, source: str, missing: Sequence[Term], free: Result, options: DecodeConfig | None
-    ) -> Result:
+        self, translator: Translator, source: str, missing: Sequence[Term], options: DecodeConfig | None
+    ) -> "_Required | None":
         """The best translation with a form of each missing term."""
         forms = [list(term.forms) for term in missing]
         choices = [
             tuple(each[min(number, len(each) - 1)] for each in forms) for number in range(max(map(len, forms)))
         ]
         requests = [Request(source), *(Request(source, must=choice) for choice in dict.fromkeys(choices))]
-        unforced, *forced = translator.translate_stream(requests, options)
+        free, *forced = translator.translate_stream(requests, options)
         met = [each for each in forced if not each.hypotheses[0].unmet]
         if not met:
-            names = ", ".join(repr(term.src) for term in missing)
-            return Result(free.parts, (*free.flags, f"the search found no translation with the terms for {names}"))
+            return None
         chosen = max(met, key=lambda each: each.hypotheses[0].score)
-        cost = unforced.hypotheses[0].log_prob - chosen.hypotheses[0].log_prob
+        cost = free.hypotheses[0].log_prob - chosen.hypotheses[0].log_prob
         tokens = sum(len(translator.tgt_tokenizer.to_ids(each[0])) for each in forms)
-        required = ", ".join(f"{term.src!r}" for term in missing)
-        said = f"the required term for {required} costs {cost:.1f} nats"
-        if cost > DOUBTFUL_COST * tokens:
-            doubt = f"{said}, and the text round it may be wrong; without it: {unforced.text}"
-            return Result((chosen.text,), (*free.flags, doubt))
-        return Result((chosen.text,), free.flags, (f"{said}; without it: {unforced.text}",))
+        said = f"the required term for {', '.join(repr(term.src) for term in missing)} costs {cost:.1f} nats"
+        return _Required(chosen, said, cost > DOUBTFUL_COST * tokens, free.text)
+
+
+@dataclass(frozen=True)
+class _Required:
+    """A translation with the required terms, what they cost in words, and the translation without them."""
+
+    translation: Translation
+    cost: str
+    is_doubtful: bool
+    free: str
+
+    def add_to(self, result: Result) -> Result:
+        """The result with the cost as a note, or as a flag."""
+        if self.is_doubtful:
+            flag = f"{self.cost}, and the text round it may be wrong; without it: {self.free}"
+            return replace(result, flags=(*result.flags, flag))
+        return replace(result, notes=(*result.notes, f"{self.cost}; without it: {self.free}"))

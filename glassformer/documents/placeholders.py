@@ -22,7 +22,8 @@ _PLACEHOLDERS = re.compile(
     | (?P<percent>%%)
     | (?P<printf>%(?:\(\w+\)|\d+\$)?[-+ 0#]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[qjzt])?[diouxXeEfFgGcsSrp@](?![A-Za-z]))
     | (?P<braces>\$?\{\{?[^{}\n]*\}\}?)
-    | (?P<shell>\$[A-Za-z_]\w*|%[A-Z_]{2,}%)
+    | (?P<qt>%L?\d{1,2}(?![\w%])|%n(?!\w))
+    | (?P<name>\$[A-Za-z_]\w*|(?<!\d)%[A-Za-z_]\w+%|(?<![\w:/]):[A-Za-z_]\w+(?![\w:]))
     | (?P<entity>&(?:\#\d+|\#x[0-9A-Fa-f]+|[A-Za-z]+);)
     | (?P<tag></?[A-Za-z][^<>\n]*>)
     """,
@@ -41,7 +42,6 @@ _NUMBERS_AND_SIGNS = re.compile(
     rf"(?:[#+<>~$¢-¥©±\u20a0-\u20cf]\s?)?{_NUMBER.pattern}(?:\s?[%$¢-¥°\u20a0-\u20cf])?|{_SIGNS.pattern}"
 )
 _WORDLESS = re.compile(rf"{_SIGNS.pattern}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:")  # boxes of tasks, footnotes, pictures
-_CODE_SIGN = "\ue000"  # private use: stands for a code where sentences are split
 _WORDS_TO_KEEP = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
 _NUMBERS_TO_KEEP = ("7", "12", "5", "30", "8", "15", "40", "3")
 ATTEMPTS = 4
@@ -308,14 +308,18 @@ def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
     A code that breaks a line is a part of its own. Tags that enclose several sentences keep them together.
     """
     codes = [part for part in parts if isinstance(part, Code)]
-    sentences = split_sentences("".join(_CODE_SIGN if isinstance(part, Code) else part for part in parts))
+    text = join_parts(part for part in parts if isinstance(part, str))
+    sign = next(
+        sign for sign in map(chr, range(0xE000, 0xF900)) if sign not in text
+    )  # private use: stands for a code
+    sentences = split_sentences("".join(sign if isinstance(part, Code) else part for part in parts))
     waiting, found = iter(codes), list[tuple[tuple[Part, ...], str]]()
     together, depth, gap = list[Part](), 0, ""
     for sentence in sentences:
         if gap and together:
             together.append(gap)
-        for piece in re.split(f"({_CODE_SIGN})", sentence.text):
-            if piece == _CODE_SIGN:
+        for piece in re.split(f"({sign})", sentence.text):
+            if piece == sign:
                 code = next(waiting)
                 depth += {"opens": 1, "closes": -1, "alone": 0}[code.kind]
                 if code.raw.endswith("\n") and depth <= 0:

@@ -5,7 +5,7 @@ something is filled in and reported.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from glassformer.text.formats.tables import csv_segments, jsonl_segments
 from glassformer.text.formats.xml import tmx_segments, xliff_segments
 from glassformer.text.lines import is_blank, read_whole
 
+Parts = tuple[Part, ...]
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and of how many."""
 
@@ -161,54 +162,59 @@ class FileTranslator:
 
     def _translate_segments(self, segments: Sequence[Segment], report: DocumentReport) -> list[Result]:
         """The translation of each segment. The memory comes first; the same text is translated once."""
-        exact, sentences = dict[str, Result](), dict[str, list[tuple[tuple[Part, ...], str]]]()
+        exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
         for segment in segments:
             known = self.memory.exact(segment.text) if self.memory is not None else None
             if known is None:
-                sentences[segment.text] = split_parts(find_codes(segment.parts))
+                sentences[segment.parts] = split_parts(find_codes(segment.parts))
             else:
-                exact[segment.text] = _from_memory(segment, known)
-        waiting = {join_parts(parts): parts for each in sentences.values() for parts, _ in each}
-        translated = self._translate_texts(waiting)
+                exact[segment.parts] = _from_memory(segment, known)
+        translated = self._translate_texts(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
         results = exact | {source: _join(each, translated) for source, each in sentences.items()}
         for segment in segments:
-            source, result = segment.text, results[segment.text]
-            report.from_memory += source in exact
+            source, result = segment.text, results[segment.parts]
+            report.from_memory += segment.parts in exact
             report.flagged += [Remark(segment.line, source, result.text, flag) for flag in result.flags]
             report.notes += [Remark(segment.line, source, result.text, note) for note in result.notes]
-            near = self.memory.near(source) if self.memory is not None and source not in exact else None
+            near = self.memory.near(source) if self.memory is not None and segment.parts not in exact else None
             if near is not None:
                 note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
                 report.notes.append(Remark(segment.line, source, result.text, note))
-        return [results[segment.text] for segment in segments]
+        return [results[segment.parts] for segment in segments]
 
-    def _translate_texts(self, waiting: dict[str, tuple[Part, ...]]) -> dict[str, Result]:
+    def _translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
         """Translate texts with codes; each attempt takes those that the one before did not keep whole."""
-        results = {source: Result(parts) for source, parts in waiting.items() if not _has_words(parts)}
-        with_numbers: set[str] = set()  # texts whose numbers and signs became codes: the model did not keep them
+        results = {parts: Result(parts) for parts in waiting if not _has_words(parts)}
+        with_numbers: set[Parts] = set()  # texts whose numbers and signs became codes: the model did not keep them
         for attempt in range(ATTEMPTS):
             drafts = {
-                source: make_draft(parts, attempt, numbers=source in with_numbers)
-                for source, parts in waiting.items()
+                source: make_draft(source, attempt, numbers=source in with_numbers)
+                for source in waiting
                 if source not in results
             }
             for source, draft, translation in self._translate_drafts(drafts):
                 result = restore(draft, translation, self._token_ends)
-                lost = [] if result is None else _missing(source, result.text)
+                lost = [] if result is None else _missing(join_parts(source), result.text)
                 if lost and attempt < ATTEMPTS - 1:
                     with_numbers.add(source)
                 elif result is not None:
                     flags = (*result.flags, *lost, *_flags(translation, self.translator.confidence))
-                    results[source] = Result(_keep_ends(waiting[source], result.parts), flags)
+                    results[source] = Result(_keep_ends(source, result.parts), flags)
             if self.progress is not None:
                 self.progress(len(results), len(waiting))
             if len(results) == len(waiting):
                 break
         if self.glossary is not None:
-            self.glossary.apply(self.translator, waiting, results, self.options)
+            self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
 
-    def _translate_drafts(self, drafts: dict[str, Draft]) -> list[tuple[str, Draft, Translation]]:
+    @staticmethod
+    def _check_translation(source: Parts, translation: Translation) -> Result:
+        """A translation with required terms; what these cost says more than the confidence."""
+        lost = _missing(join_parts(source), translation.text)
+        return Result(_keep_ends(source, (translation.text,)), (*lost, *_flags(translation, None)))
+
+    def _translate_drafts(self, drafts: dict[Parts, Draft]) -> list[tuple[Parts, Draft, Translation]]:
         """The translation of each draft; with the attention of those that have tags, which takes memory and time."""
         found = []
         for attention in (False, True):
@@ -263,7 +269,7 @@ def _missing(source: str, output: str) -> list[str]:
     return numbers + [f"the sign {sign} is missing" for sign in lost_signs(source, output)]
 
 
-def _keep_ends(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:
+def _keep_ends(source: Parts, output: Sequence[Part]) -> Parts:
     """The output with the white space that the source has at its ends."""
     before, _, after = trim(source)
     return tuple(part for part in (before, *trim(output)[1], after) if part != "")
@@ -275,12 +281,12 @@ def _from_memory(segment: Segment, known: str) -> Result:
     pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
     parts = tuple(codes.get(piece, piece) for piece in pieces if piece)
     lost = lost_codes(segment.parts, parts)
-    return Result(parts, tuple(f"the memory's translation lacks {code}" for code in lost))
+    return Result(_keep_ends(segment.parts, parts), tuple(f"the memory's translation lacks {code}" for code in lost))
 
 
-def _join(sentences: Sequence[tuple[tuple[Part, ...], str]], translated: dict[str, Result]) -> Result:
+def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result]) -> Result:
     """The translation of a text from those of its sentences."""
-    results = [(translated[join_parts(parts)], gap) for parts, gap in sentences]
+    results = [(translated[parts], gap) for parts, gap in sentences]
     parts = tuple(part for result, gap in results for part in (*result.parts, gap) if part != "")
     flags = tuple(flag for result, _ in results for flag in result.flags)
     return Result(parts, flags, tuple(note for result, _ in results for note in result.notes))

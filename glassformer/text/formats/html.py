@@ -15,7 +15,17 @@ _INLINE = {
     "img", "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time",
     "tt", "u", "var", "wbr",
 }  # fmt: skip
-_EMPTY = {"br", "img", "wbr"}
+_EMPTY = {
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+}  # fmt: skip
+# Elements that need no closing tag, and the tags that end them by beginning another.
+_ENDED_BY = {
+    "li": {"li"}, "dt": {"dt", "dd"}, "dd": {"dt", "dd"}, "option": {"option", "optgroup"},
+    "tr": {"tr", "tbody", "tfoot"}, "td": {"td", "th", "tr", "tbody", "tfoot"},
+    "th": {"td", "th", "tr", "tbody", "tfoot"},
+    "p": {"p", "div", "ul", "ol", "dl", "table", "pre", "blockquote", "form", "hr", "section", "article", "header",
+          "footer", "nav", "h1", "h2", "h3", "h4", "h5", "h6"},
+}  # fmt: skip
 _UNTRANSLATED = {"script", "style", "code", "kbd", "pre", "samp", "svg", "math", "textarea", "template", "var"}
 
 
@@ -59,6 +69,8 @@ class _Reader(HTMLParser):
             self._parts.append(part)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._untranslated and tag in _ENDED_BY.get(self._untranslated[-1][0], ()):
+            self._end_hidden(len(self._untranslated) - 1)
         hidden = tag in _UNTRANSLATED or ("translate", "no") in attrs
         if self._untranslated or (hidden and tag not in _EMPTY):
             if tag not in _EMPTY and not (self.get_starttag_text() or "").endswith("/>"):
@@ -80,20 +92,26 @@ class _Reader(HTMLParser):
         end = self._text.index(">", self._position) + 1
         if self._untranslated:
             opened = [name for name, _ in self._untranslated]
+            start = self._untranslated[0][1]
             if tag in opened:
-                index = len(opened) - 1 - opened[::-1].index(tag)
-                start = self._untranslated[0][1]
-                del self._untranslated[index:]
+                self._end_hidden(len(opened) - 1 - opened[::-1].index(tag))
                 if not self._untranslated and tag in _INLINE:
                     if self._start is None:
                         self._start = start
                     self._parts.append(Code(self._text[start:end]))
-                elif not self._untranslated:
-                    self._end_run(start)
+            elif tag not in _INLINE and opened[0] in _ENDED_BY:  # the end of what encloses it
+                self._end_hidden(0)
         elif tag in _INLINE:
             self._add(Code(self._text[self._position : end], "closes"))
         else:
             self._end_run(self._position)
+
+    def _end_hidden(self, index: int) -> None:
+        """Close the open element of that index, and those in it, which are not translated."""
+        name, start = self._untranslated[0]
+        del self._untranslated[index:]
+        if not self._untranslated and name not in _INLINE:
+            self._end_run(start)
 
     def handle_data(self, data: str) -> None:
         if not self._untranslated:
@@ -111,7 +129,15 @@ class _Reader(HTMLParser):
 
     def handle_comment(self, data: str) -> None:
         if not self._untranslated and self._start is not None:
-            self._add(Code(f"<!--{data}-->"))
+            start = self._position
+            data_start = start + (4 if self._text.startswith("<!--", start) else 2)
+            self._add(Code(self._text[start : self._text.index(">", data_start + len(data)) + 1]))
+
+    def unknown_decl(self, data: str) -> None:
+        """``<![if ...]>`` and ``<![endif]>``, as office programs write them."""
+        if not self._untranslated and self._start is not None:
+            start = self._position
+            self._add(Code(self._text[start : self._text.index(">", start + len(data)) + 1]))
 
     def handle_decl(self, decl: str) -> None:
         self._end_run(self._position)
