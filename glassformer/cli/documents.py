@@ -22,22 +22,32 @@ STRUCTURED = {
 }  # fmt: skip
 
 
+# The files whose columns and language an option may name, and endings that stand for the same form.
+_READ_BY = {
+    "--column": {".csv", ".tsv"}, "--into": {".csv", ".tsv"}, "--language": {".po", ".pot", ".tmx", ".xlf", ".xliff"},
+}  # fmt: skip
+_SAME_KIND = {".pot": ".po", ".xlf": ".xliff", ".htm": ".html"}
+
+
 def is_pattern(path: Path | None) -> bool:
     """Whether it stands for several files."""
     return path is not None and glob.has_magic(str(path)) and not path.exists()
 
 
-def check_input(path: Path | None, out: Path | None, *, others: list[str]) -> None:
-    """Raise ``ConfigError`` for a structured file without ``--out``, and for options that want ``--out``."""
-    if is_pattern(path) and (out is None or others):
-        found = "without --out" if out is None else f"with {others[0]}"
+def check_input(path: Path | None, out: Path | None, *, of_documents: list[str], of_lines: list[str]) -> None:
+    """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing.
+
+    Those given ``of_documents`` need ``--out``; those ``of_lines`` need to be without it, or with a pattern of files.
+    """
+    if is_pattern(path) and (out is None or of_documents):
+        found = "without --out" if out is None else f"with {of_documents[0]}"
         raise ConfigError(
             f"--input {str(path)!r}: is a pattern of files, found {found}, expected --out DIR, the directory for the "
             "translations, and nothing of --glossary, --memory, --column, --into and --language."
         )
     if out is None:
-        if others:
-            raise ConfigError(f"{others[0]}: found without --out, expected it with a file: --input F --out G.")
+        if of_documents:
+            raise ConfigError(f"{of_documents[0]}: found without --out, expected it with a file: --input F --out G.")
         if path is not None and path.suffix.lower() in STRUCTURED:
             raise ConfigError(
                 f"--input {path}: is a {path.suffix.lower()} file, whose lines are no texts, expected --out with it: "
@@ -48,6 +58,29 @@ def check_input(path: Path | None, out: Path | None, *, others: list[str]) -> No
         raise ConfigError("--out: found without --input, expected the file to translate: --input F --out G.")
     if real_path(path) == real_path(out):
         raise ConfigError(f"--out: found {out}, which is --input, expected another file. Name another --out.")
+    if not is_pattern(path):
+        _check_document(path, out, of_documents, of_lines)
+
+
+def _check_document(path: Path, out: Path, of_documents: list[str], of_lines: list[str]) -> None:
+    """The same for one file that is translated in its own form."""
+    if of_lines:
+        raise ConfigError(
+            f"{of_lines[0]}: found with --out, which translates a file in its own form, expected without. Leave it "
+            "out; to require terms, give --glossary."
+        )
+    for name, endings in _READ_BY.items():
+        if name in of_documents and path.suffix.lower() not in endings:
+            raise ConfigError(
+                f"{name}: found with a {path.suffix.lower()} file, expected one of {', '.join(sorted(endings))}. "
+                "Leave it out."
+            )
+    kinds = [_SAME_KIND.get(place.suffix.lower(), place.suffix.lower()) for place in (path, out)]
+    if kinds[0] != kinds[1] and kinds[1] in STRUCTURED:
+        raise ConfigError(
+            f"--out: found {out}, expected a file like --input, {path.suffix.lower()}: it is written in the same "
+            f"form. Name it {out.stem}{path.suffix}."
+        )
 
 
 def translate_document(

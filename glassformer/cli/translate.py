@@ -151,7 +151,15 @@ def translate(
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")
     given = {"--glossary": glossary, "--memory": memory, "--column": column, "--into": into, "--language": language}
-    check_input(input_, out, others=[name for name, value in given.items() if value is not None])
+    of_lines = {
+        "--prefix": prefix, "--must": must, "--ban": ban, "--json": as_json, "--attention": attention,
+        "--align": align, "--stream": stream, "--n-best": decode.get("n_best", 1) > 1,
+    }  # fmt: skip
+    check_input(
+        input_, out,
+        of_documents=[name for name, value in given.items() if value is not None],
+        of_lines=[name for name, value in of_lines.items() if value],
+    )  # fmt: skip
     from glassformer.decoding import Request
 
     constraints = Request("", prefix or "", tuple(must or ()), tuple(ban or ()))

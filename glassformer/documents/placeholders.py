@@ -22,7 +22,7 @@ _PLACEHOLDERS = re.compile(
     | (?P<percent>%%)
     | (?P<printf>%(?:\(\w+\)|\d+\$)?[-+ 0#]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[qjzt])?[diouxXeEfFgGcsSrp@](?![A-Za-z]))
     | (?P<braces>\$?\{\{?[^{}\n]*\}\}?)
-    | (?P<qt>%L?\d{1,2}(?![\w%])|%n(?!\w))
+    | (?P<qt>(?<!\d)%L?\d{1,2}(?![\w%])|%n(?!\w))
     | (?P<name>\$[A-Za-z_]\w*|(?<!\d)%[A-Za-z_]\w+%|(?<![\w:/]):[A-Za-z_]\w+(?![\w:]))
     | (?P<entity>&(?:\#\d+|\#x[0-9A-Fa-f]+|[A-Za-z]+);)
     | (?P<tag></?[A-Za-z][^<>\n]*>)

@@ -61,6 +61,9 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("xliff", XLIFF.format('<trans-unit id="1"><source>One</source><target state="new"></target></trans-unit>'), ["One"]),
     ("xliff", XLIFF.format('<trans-unit id="1"><source>One</source><target>Eins</target></trans-unit>'), []),
     ("xliff", XLIFF.format('<trans-unit id="1" translate="no"><source>One</source></trans-unit>'), []),
+    ("xliff", XLIFF.format('<trans-unit id="1"><source>One</source><target state="needs-translation">One</target></trans-unit>'), ["One"]),
+    ("xlf", XLIFF2.format('<unit id="1"><segment state="initial"><source>A</source><target>A</target></segment><segment state="final"><source>B</source><target>B</target></segment></unit>'), ["A"]),
+    ("xliff", XLIFF.format('<trans-unit id="1"><source>&lt;<![CDATA[&lt;b&gt; &#foo;]]></source></trans-unit>'), ["<&lt;b&gt; &#foo;"]),
     ("xliff", XLIFF.format('<group><trans-unit id="1"><source>a <g id="2">b</g><x id="3"/></source></trans-unit></group>'), ['a <g id="2">b</g><x id="3"/>']),
     ("xliff", XLIFF.format('<trans-unit id="1"><source>a &lt;b&gt;b&lt;/b&gt; &amp;amp; c</source></trans-unit>'), ["a <b>b</b> &amp; c"]),
     ("xliff", XLIFF.format('<!-- <source>x</source> --><trans-unit id="1"><source><![CDATA[</source> a]]> &#x41;<!-- c --></source></trans-unit>'), ["</source> a A"]),
@@ -70,6 +73,7 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("xlf", XLIFF2.format('<unit id="1"><segment><source>A</source><target>B</target></segment><segment><source>C</source></segment></unit>'), ["C"]),
     ("xlf", '<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:1.2"><x:trans-unit id="1"><x:source>Ünï</x:source></x:trans-unit></x:xliff>', ["Ünï"]),
     ("csv", "en,de\nOne,\nTwo,Zwei\n", ["One"]),
+    ("csv", "Key,English,Deutsch\nk,One,\n", ["One"]),
     ("csv", "One;\nTwo;Zwei\nThree\n", ["One", "Three"]),
     ("csv", 'id,source,target,note\n1,"a, ""b""",,x\n', ['a, "b"']),
     ("csv", 'source|target\n"two\nlines"|\n', ["two\nlines"]),
@@ -83,6 +87,8 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("tsv", "One\t\nTwo\tZwei\n", ["One"]),
     ("tsv", 'One "quoted\t\n', ['One "quoted']),
     ("tsv", "One\n", ["One"]),
+    ("tsv", 'source\ttarget\n"One\ntwo"\t\n"A ""b"""\tC\n', ["One\ntwo"]),
+    ("tsv", '"One."\t\n', ['"One."']),
     ("tsv", "source\ttarget\nOne\t\n", ["One"]),
     ("jsonl", '{"src": "One"}\n', ["One"]),
     ("jsonl", '{"src": "One", "tgt": ""}\n{"src": "Two", "tgt": "Zwei"}', ["One"]),
@@ -110,6 +116,9 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("html", "<p>Run <code>x()</code> now<br>and <img src=a> go</p>", ["Run <code>x()</code> now<br>and <img src=a> go"]),
     ("html", "<pre>a\n b</pre><p translate=no>b</p><p>c</p>", ["c"]),
     ("html", "<p>a <!-- c --> b</p><?php echo 1 ?><p>d</p>", ["a <!-- c --> b", "d"]),
+    ("html", "<ul><li translate=no>a<li>b</ul>\n<p>c</p><input translate=no><p>d</p>", ["b", "c", "d"]),
+    ("html", "<ul><li translate=no>a</ul><table translate=no><tr><td>b</table><p>c</p>", ["c"]),
+    ("html", "<p>a <![if !x]>b<![endif]> c</p>", ["a <![if !x]>b<![endif]> c"]),
     ("html", "<p>unclosed <b>bold", ["unclosed <b>bold"]),
     ("html", "<p>a &lt;b&gt;b&lt;/b&gt; &amp;copy;</p>", ["a <b>b</b> &copy;"]),
     ("html", "<p>a <code>b</p><p>c</p>", ["a"]),
@@ -125,7 +134,10 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("md", "[t](http://a.b 'c') and <http://d.e> ![i](j.png)\n", ["[t](http://a.b 'c') and <http://d.e> ![i](j.png)"]),
     ("md", "One \\* two &amp; three\nfour\n", ["One \\* two &amp; three four"]),
     ("md", "Title\n=====\n\nline  \nbreak\n", ["Title", "line  \nbreak"]),
-    ("md", "<div>html</div>\n\nOne <b>two</b>\n", ["One <b>two</b>"]),
+    ("md", "<div>html</div>\n\nOne <b>two</b>\n", ["html", "One <b>two</b>"]),
+    ("md", '<p align="center">\n  A &amp; b.</p>\n\n> <div>c</div>\n\n<!-- d -->\n', ["A & b."]),
+    ("md", "---\n\nA b.\n\n---\n\nC d.\n", ["A b.", "C d."]),
+    ("md", "+++\nt = 1\n+++\n\nOne\n", ["One"]),
     ("txt", "One\n\n two \r\n", ["One", " two "]),
 ]  # fmt: skip
 
@@ -310,6 +322,38 @@ def test_what_is_escaped_in_the_file_stays_escaped() -> None:
     assert "</seg-source><target>A</target>" in fill("xliff", XLIFF.format(seg_source))[0]
 
 
+def test_a_line_of_subtitles_is_not_broken_in_a_tag() -> None:
+    cue = "1\n00:00:01,000 --> 00:00:02,000\n"
+    text = f'{cue}A man in a <font color="red">red</font> shirt is running in the snow.'
+    expected = f'{cue}A MAN IN A <font color="red">RED</font> SHIRT IS\nRUNNING IN THE SNOW.'
+    assert fill("srt", text)[0] == expected
+    short = f'{cue}<font color="#ff0000">A man is running.</font>'
+    assert fill("srt", short)[0] == f'{cue}<font color="#ff0000">A MAN IS RUNNING.</font>'
+
+
+def test_states_of_xliff_say_that_somebody_has_to_look() -> None:
+    unit = '<trans-unit id="1"><source>OK</source><target state="new"{}</trans-unit>'
+    filled = '<trans-unit id="1"><source>OK</source><target state="needs-review-translation">OK</target></trans-unit>'
+    for target in ("/>", "></target>", ">OK</target>"):
+        assert fill("xliff", XLIFF.format(unit.format(target)))[0] == XLIFF.format(filled)
+    segment = '<unit id="1"><segment state="{}"><source>OK</source>{}</segment></unit>'
+    after = segment.format("translated", "<target>OK</target>")
+    assert fill("xlf", XLIFF2.format(segment.format("initial", "")))[0] == XLIFF2.format(after)
+
+
+def test_a_language_without_a_plural_gets_it_from_the_plural(tmp_path: Path) -> None:
+    text = 'msgid ""\nmsgstr "Plural-Forms: nplurals=1; plural=0;\\n"\n\nmsgid "One"\nmsgid_plural "%d days"\nmsgstr[0] "{}"\n'
+    assert found_in("po", text.format("")) == [("%d days",)]
+    (tmp_path / "a.po").write_text(text.format("%d Tage"))
+    assert list(read_pairs(tmp_path / "a.po")) == [("%d days", "%d Tage")]
+
+
+def test_pairs_of_xliff_are_without_copies_of_the_source(tmp_path: Path) -> None:
+    unit = '<trans-unit id="1"><source>A</source><target state="{}">A</target></trans-unit>'
+    (tmp_path / "a.xliff").write_text(XLIFF.format(unit.format("needs-translation") + unit.format("final")))
+    assert list(read_pairs(tmp_path / "a.xliff")) == [("A", "A")]
+
+
 def test_columns_are_taken_by_name_or_number() -> None:
     text = "key,English text,German text\nk,One,\n"
     find = FORMATS[".csv"]
@@ -324,6 +368,10 @@ def test_columns_are_taken_by_name_or_number() -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
+        ("po", 'msgid "a "b" c"\nmsgstr ""\n', 'file.po:1: found msgid "a "b" c", expected a string'),
+        ("po", 'msgid "a"\nmsgstr ""\n\nmsgid "b\nmsgstr ""\n', "is not a gettext catalog|expected a string"),
+        ("po", 'msgid "a"\nmsgstr[0] ""\n', r"file\.po:1: found one of msgid_plural and msgstr\[0\]"),
+        ("jsonl", '{"text": "a", "must": ["b"]}', r"file\.jsonl:1: found 'must'"),
         ("po", 'msgid "a"\n\nmsgid "b"\nmsgstr ""\n', "is not a gettext catalog"),
         ("tmx", "<tmx><body>", "is not well-formed XML"),
         ("tmx", TMX.format('<tu><tuv xml:lang="en"><seg>a</seg></tuv></tu>'), "no unit has two languages"),

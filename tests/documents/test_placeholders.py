@@ -29,6 +29,8 @@ def codes_of(text: str) -> list[str]:
     [
         ("%d of %(total)s and %1$s, %.2f, %5d%%", ["%d", "%(total)s", "%1$s", "%.2f", "%5d", "%%"]),
         ("{} {0} {name} {name:.2f} ${user} {{x}}", ["{}", "{0}", "{name}", "{name:.2f}", "${user}", "{{x}}"]),
+        ("%1 of %L2, %n files, %name% and :count", ["%1", "%L2", "%n", "%name%", ":count"]),
+        ("at 12:30, note:this, :smile:, 5%, 20%1, https:", []),
         ("in $HOME and %PATH%", ["$HOME", "%PATH%"]),
         ("see https://a.b/c?d=e#f, or www.x.org.", ["https://a.b/c?d=e#f", "www.x.org"]),
         ("to a.b+c@example.co.uk!", ["a.b+c@example.co.uk"]),

@@ -1,5 +1,6 @@
 """Files translated by the bundled model: from the file to the file, with memory and glossary."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +64,52 @@ def test_a_term_is_required_and_nonsense_is_flagged_with_the_free_translation(
     (note,) = [one.remark for one in (*report.flagged, *report.notes) if one.line == 1]
     assert "the required term for 'dog' costs" in note
     assert "without it: " in note
+
+
+def test_a_required_term_that_costs_a_number_is_flagged(translator: Translator, tmp_path: Path) -> None:
+    terms, source, target = tmp_path / "terms.tsv", tmp_path / "in.txt", tmp_path / "out.txt"
+    terms.write_text("house\tGebäude\n")
+    source.write_text("The house has 3 floors and 16 windows.\n    A house.\n")
+    report = FileTranslator(translator, glossary=Glossary.read(terms)).translate(source, target)
+    first, second = target.read_text().splitlines()
+    assert second.startswith("    ")
+    assert second[4] != " "
+    missing = [one.remark for one in report.flagged if one.line == 1 and "number" in one.remark]
+    assert missing == [f"the number {number} is missing" for number in ("3", "16") if number not in first]
+    assert missing
+
+
+def test_a_tag_and_the_same_tag_as_text_stay_apart(translator: Translator, tmp_path: Path) -> None:
+    source, target = tmp_path / "in.html", tmp_path / "out.html"
+    source.write_text("<p>A <b>red</b> dog runs.</p>\n<p>A &lt;b&gt;red&lt;/b&gt; dog runs.</p>\n")
+    FileTranslator(translator).translate(source, target)
+    tags, texts = target.read_text().splitlines()
+    assert ("<b>" in tags, "&lt;b&gt;" in tags) == (True, False)
+    assert ("<b>" in texts, "&lt;b&gt;" in texts) == (False, True)
+
+
+def test_signs_of_private_use_are_text(translator: Translator, tmp_path: Path) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("I love \ue000 you %d.\n")
+    FileTranslator(translator).translate(source, target)
+    assert "%d" in target.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["in.txt", "out.txt", "--must", "Hund"], r"--must: found with --out"),
+        (["in.txt", "out.txt", "--n-best", "2"], r"--n-best: found with --out"),
+        (["in.txt", "out.txt", "--column", "2"], r"--column: found with a \.txt file, expected one of \.csv, \.tsv"),
+        (["in.txt", "out.vtt"], r"expected a file like --input, \.txt: it is written in the same form"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("A dog runs.\n")
+    places = ["--input", str(tmp_path / options[0]), "--out", str(tmp_path / options[1])]
+    result = CliRunner().invoke(app, ["translate", *places, *options[2:]])
+    assert re.search(message, str(result.exception))
+    assert not (tmp_path / options[1]).exists()
 
 
 def test_what_cannot_be_read_or_written_is_said_and_nothing_is_changed(

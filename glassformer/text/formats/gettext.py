@@ -15,6 +15,7 @@ from glassformer.text.lines import read_bytes
 
 _KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=")')
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_STRINGS = re.compile(rf"(?:{_STRING.pattern}\s*)+")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _MOST_PLURALS = 100  # Arabic has 6
 # What a template (.pot) has in its header until somebody starts a translation, and what German and English need.
@@ -69,8 +70,11 @@ def _messages(catalog: Catalog) -> Iterator[tuple[str, str]]:
     for message in catalog:
         if not message.id or message.fuzzy:
             continue
+        sources, targets = _forms(message.id), _forms(message.string or "")
+        if len(targets) == 1:
+            sources = sources[-1:]  # a language without a plural says it of any number
         # Further plural forms of a language, beyond two, have no source: English has two.
-        for src, tgt in zip(_forms(message.id), _forms(message.string or ""), strict=False):
+        for src, tgt in zip(sources, targets, strict=False):
             if src and tgt:
                 yield src, tgt
 
@@ -108,22 +112,30 @@ class _Entry:
 def po_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
     """The messages without a translation. One that is filled is marked fuzzy: somebody should look at it.
 
-    Obsolete messages are left alone. All plural forms but the first are translations of the plural. The header names
-    UTF-8 afterwards and the ``language``, if it names none, and that of a template has two plural forms.
+    Obsolete messages are left alone. All plural forms but the first, and the only one, are translations of the
+    plural. The header names UTF-8 afterwards and the ``language``, if it names none, and that of a template has two
+    plural forms.
     """
     _parse(text.encode("utf-8"), path)
     segments: list[Segment] = []
     header: list[Edit] = []
-    for entry in _entries(text):
+    for entry in _entries(text, path):
         sources = entry.strings
+        line = line_number(text, sources["msgid"][1])
         if not sources["msgid"][0] and "msgstr" in sources:
             header = _header_edits(text, *sources["msgstr"][1:], language)
-        for number, place in enumerate(entry.empty.values()):
-            source = sources["msgid" if number == 0 else "msgid_plural"][0]
+        if ("msgid_plural" in sources) != any(name.startswith("msgstr[") for name in sources):
+            raise TextError(
+                f"{path}:{line}: found one of msgid_plural and msgstr[0], expected both or neither. Check it with "
+                "msgfmt -c."
+            )
+        empty = list(entry.empty.values())
+        for number, place in enumerate(empty):
+            is_singular = number == 0 and ("msgid_plural" not in sources or len(empty) > 1)
             mark = _mark_fuzzy(entry) if number == 0 else []
             if not segments:
                 mark += header
-            segments.append(_segment(source, place, mark, line_number(text, sources["msgid"][1])))
+            segments.append(_segment(sources["msgid" if is_singular else "msgid_plural"][0], place, mark, line))
     return segments
 
 
@@ -150,8 +162,8 @@ def _segment(source: str, place: tuple[str, int, int], mark: list[Edit], line: i
     return Segment((source.strip("\n"),), line, edits)
 
 
-def _entries(text: str) -> Iterator[_Entry]:
-    """The messages of a catalog, in order."""
+def _entries(text: str, path: Path) -> Iterator[_Entry]:
+    """The messages of a catalog, in order; ``TextError`` for a line that is neither a comment nor strings."""
     entry, name, position = _Entry(0), "", 0
     for line in _LINE.findall(text):
         stripped = line.strip()
@@ -171,6 +183,11 @@ def _entries(text: str) -> Iterator[_Entry]:
             entry.add_comment(line, position)
             position += len(line)
             continue
+        if not _STRINGS.fullmatch(stripped, 0 if keyword is None else keyword.end()):
+            raise TextError(
+                f"{path}:{line_number(text, position)}: found {stripped[:80]}, expected a string in quotation marks, "
+                'with \\" for one inside. Check it with msgfmt -c.'
+            )
         for string in _STRING.finditer(line):
             before, start, _ = entry.strings.get(name, ("", position + string.start(), 0))
             entry.strings[name] = (before + _unquote(string[1]), start, position + string.end())

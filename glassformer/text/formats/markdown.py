@@ -2,16 +2,21 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import TextError
+from glassformer.text.formats.html import html_segments
 from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number, mark_codes
 
 
 def markdown_segments(text: str, path: Path) -> list[Segment]:
-    """The paragraphs, headings, items and cells of a Markdown text. Code, links' addresses and HTML are codes."""
+    """The paragraphs, headings, items and cells of a Markdown text, and the texts of blocks of HTML.
+
+    Code, links' addresses and HTML inside a text are codes.
+    """
     if (alone := re.search(r"\r(?!\n)", text)) is not None:
         raise TextError(
             f"{path}:{line_number(text, alone.start())}: found a carriage return without a line feed, expected line "
@@ -23,6 +28,9 @@ def markdown_segments(text: str, path: Path) -> list[Segment]:
     line_now, column = -1, 0
     references: dict[str, Any] = {}
     for before, token in _markdown_blocks(text, lines, references):
+        if token.type == "html_block":
+            segments += _html_block(text, starts[token.map[0]], token.content, path)
+            continue
         if token.map[0] != line_now:
             line_now, column = token.map[0], 0
         in_table = before.type in ("th_open", "td_open")
@@ -44,13 +52,35 @@ def _markdown_blocks(text: str, lines: Sequence[str], env: dict[str, Any]) -> It
     """
     matter = _FRONT_MATTER.match(text)
     first = text.count("\n", 0, matter.end()) if matter else 0
-    for before, token in pairwise(_markdown().parse("\n".join(["" for _ in lines[:first]] + [*lines[first:]]), env)):
-        if token.type == "inline" and token.map is not None and token.content.strip():
+    tokens = _markdown().parse("\n".join(["" for _ in lines[:first]] + [*lines[first:]]), env)
+    for before, token in pairwise([None, *tokens]):
+        if token.type in ("inline", "html_block") and token.map is not None and token.content.strip():
             yield before, token
 
 
+def _html_block(text: str, start: int, block: str, path: Path) -> list[Segment]:
+    """The texts of a block of HTML; none of one in a quotation, whose lines the file has with other signs."""
+    if not text.startswith(block.rstrip("\n"), start):
+        return []
+
+    def moved(segment: Segment) -> Segment:
+        def edits(parts: Sequence[Part]) -> list[Edit]:
+            return [
+                Edit(start + edit.start, start + edit.end, _BLANK_LINES.sub("\n", edit.text))
+                for edit in segment.edits(parts)
+            ]
+
+        return replace(segment, line=line_number(text, start) + segment.line - 1, edits=edits)
+
+    return [moved(segment) for segment in html_segments(block, path)]
+
+
 _NO_QUOTATION = re.compile(r"[^>\s]")  # of what stands before a block: the signs of items
-_FRONT_MATTER = re.compile(r"\A---\r?\n.*?\n---\r?\n", re.DOTALL)
+# YAML between lines of ---, or TOML between lines of +++.
+_FRONT_MATTER = re.compile(
+    r"\A(?:---\r?\n(?=#|[\w\"'.-]+[ \t]*:).*?\n---|\+\+\+\r?\n.*?\n\+\+\+)[ \t]*\r?\n", re.DOTALL
+)
+_BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
 
 
 def _markdown() -> Any:

@@ -90,8 +90,12 @@ def _write_lines(text: str, longest: int | None) -> str:
     text = re.sub(r"\s+", " ", text).replace("-->", "→")
     if longest is None:
         return text.lstrip("-–— ") or f" {text}"
+
+    def shown_length(part: str) -> int:
+        return len(_TAG.sub("", part))
+
     spaces = [place.start() for place in re.finditer(rf"(?:{_TAG.pattern})|( )(?![-–—])", text) if place[1]]
-    if len(_TAG.sub("", text)) <= longest or not spaces:
+    if shown_length(text) <= longest or not spaces:
         return text
-    middle = min(spaces, key=lambda place: abs(place - len(text) / 2))
+    middle = min(spaces, key=lambda place: abs(shown_length(text[:place]) - shown_length(text) / 2))
     return f"{text[:middle]}\n{text[middle + 1 :]}"

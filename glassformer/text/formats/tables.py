@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -17,15 +17,26 @@ DELIMITERS = ",;\t|"
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
 # Names of columns, by which a first row is known to be a header.
 _SOURCE_NAMES = {"source", "src", "en", "english", "original", "text", "source text", "msgid"}
-_TARGET_NAMES = {"target", "tgt", "de", "german", "translation", "fr", "es", "it", "target text", "msgstr"}
+_TARGET_NAMES = {
+    "target", "tgt", "translation", "target text", "msgstr", "ar", "cs", "da", "de", "el", "es", "fi", "fr", "hu",
+    "it", "ja", "ko", "nl", "no", "pl", "pt", "ro", "ru", "sv", "tr", "uk", "zh", "arabic", "chinese", "czech",
+    "danish", "dutch", "finnish", "french", "german", "greek", "hungarian", "italian", "japanese", "korean",
+    "norwegian", "polish", "portuguese", "romanian", "russian", "spanish", "swedish", "turkish", "ukrainian",
+    "deutsch", "español", "français", "italiano", "nederlands", "polski", "português",
+}  # fmt: skip
 
 _JSONL_SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
 
 
 def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    """Source, tab, target; further columns, such as an attribution, are ignored. ``TextError`` without a tab."""
+    """Source, tab, target; a header, and further columns, such as an attribution, are ignored.
+
+    Raises ``TextError`` for a line without a tab.
+    """
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t", 2)
+        if number == 1 and has_header(line.split("\t")):
+            continue
         if len(columns) < 2:
             raise TextError(
                 f"{path}:{number}: found no tab, expected source, tab, target on each line. Put one between them."
@@ -197,7 +208,8 @@ def csv_segments(
 ) -> list[Segment]:
     """The rows whose target cell is empty or missing; a missing one is added at the end of its row."""
     delimiter = "\t" if tsv else csv_delimiter(text)
-    rows = table_rows(text, path, delimiter, quotes=not tsv)
+    quotes = not tsv or _has_quoted_cells(text, path)
+    rows = table_rows(text, path, delimiter, quotes=quotes)
     if not rows:
         return []
     source, target, header = find_columns([cell.text for cell in rows[0]], src, tgt)
@@ -207,17 +219,32 @@ def csv_segments(
             continue
         if target < len(row) and row[target].text.strip():
             continue
-        found.append(_row_segment(text, row, source, target, delimiter, tsv=tsv))
+        found.append(_row_segment(text, row, source, target, delimiter, quotes=quotes))
     return found
 
 
-def _row_segment(text: str, row: Sequence[Cell], source: int, target: int, delimiter: str, *, tsv: bool) -> Segment:
+def _has_quoted_cells(text: str, path: Path) -> bool:
+    """Whether tab-separated values are quoted as in CSV, as spreadsheets save cells with marks or line breaks.
+
+    A cell in quotation marks alone does not say so: it may be what somebody says.
+    """
+    if '""' not in text and not re.search(r'(?:^|\t)"[^"\t\n]*$', text, re.MULTILINE):
+        return False
+    with suppress(TextError):
+        cells = (cell for row in table_rows(text, path, "\t") for cell in row)
+        return any(text.startswith('"', cell.start) and re.search(r'["\n]', cell.text) for cell in cells)
+    return False
+
+
+def _row_segment(
+    text: str, row: Sequence[Cell], source: int, target: int, delimiter: str, *, quotes: bool
+) -> Segment:
     missing = target - len(row) + 1
     place = (row[target].start, row[target].end) if missing <= 0 else (row[-1].end, row[-1].end)
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         cell = join_parts(parts)
-        if tsv:
+        if not quotes:
             cell = re.sub(r"[\t\r\n]+", " ", cell)
         elif any(sign in cell for sign in (delimiter, '"', "\n", "\r")):
             cell = '"' + cell.replace('"', '""') + '"'
@@ -237,6 +264,11 @@ def jsonl_segments(text: str, path: Path) -> list[Segment]:
                 raise TextError(
                     f"{path}:{number}: found no text to translate, expected "
                     '{"src": "..."} or {"text": "..."} on each line.'
+                )
+            if ignored := {"must", "ban", "prefix"} & set(record):
+                raise TextError(
+                    f"{path}:{number}: found {sorted(ignored)[0]!r}, expected a text alone, since --out "
+                    "translates in parts. Without --out each line is translated with what it requires."
                 )
             source, target = _clean(record[key], f"{path}:{number}"), record.get(added)
             if source.strip() and (target is None or (isinstance(target, str) and not target.strip())):

@@ -1,7 +1,7 @@
 """XML for translators: TMX translation memories, and XLIFF 1.2 and 2. Their pairs, and what they lack."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 from xml.etree.ElementTree import Element, ParseError, iterparse
@@ -245,9 +245,19 @@ def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+_COMMENT_OR_CDATA = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+
+
 def _unescape(raw: str) -> str:
     """The characters that XML writes so; comments and CDATA marks are dropped."""
-    raw = re.sub(r"<!--.*?-->|<!\[CDATA\[|\]\]>", "", raw, flags=re.DOTALL)
+    pieces, position = [], 0
+    for found in _COMMENT_OR_CDATA.finditer(raw):
+        pieces += [_unescape_characters(raw[position : found.start()]), found[1] or ""]
+        position = found.end()
+    return "".join([*pieces, _unescape_characters(raw[position:])])
+
+
+def _unescape_characters(raw: str) -> str:
     named = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
     def character(found: re.Match[str]) -> str:
@@ -260,10 +270,10 @@ def _unescape(raw: str) -> str:
 
 
 def xliff_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
-    """The units of XLIFF 1.2 or 2 whose target is missing or empty, without those that are not to be translated.
+    """The units of XLIFF 1.2 or 2 without a translation, except those that are not to be translated.
 
-    XLIFF 2 wants the target language of a file with targets: ``language`` becomes its ``trgLang`` if it has none.
-    Raises ``TextError`` if there is neither.
+    A target that repeats its source is none if its state says so. ``language`` becomes the target language of a file
+    that names none: XLIFF 2 wants one. Raises ``TextError`` if there is neither.
     """
     root = parse_xml(text, path)
     units = [unit for unit in _translatable_units(root, translate=True) if _lacks_target(text, unit)]
@@ -273,7 +283,15 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[S
 
 def _name_target(text: str, path: Path, root: Node, language: str | None) -> list[Edit]:
     top = root.child("xliff")
-    if top is None or not top.attributes.get("version", "").startswith("2") or "trgLang" in top.attributes:
+    if top is None or not top.attributes.get("version", "").startswith("2"):
+        files = [] if language is None else list(root.find_all("file"))
+        return [
+            Edit(end, end, f" target-language={quoteattr(language or '')}")
+            for file in files
+            if "target-language" not in file.attributes
+            for end in [_after_attributes(text, file.start)]
+        ]
+    if "trgLang" in top.attributes:
         return []
     if language is None:
         raise TextError(
@@ -295,9 +313,25 @@ def _translatable_units(node: Node, *, translate: bool) -> Iterator[Node]:
             yield from _translatable_units(child, translate=own)
 
 
+# The states of targets that nobody has translated: of 1.2 and of 2.
+_UNTRANSLATED_STATES = {"new", "needs-translation", "initial"}
+_STATE = re.compile(r"""\sstate\s*=\s*["'](new|needs-translation|initial)["']""")
+
+
+def _is_untranslated(text: str, unit: Node) -> bool:
+    """Whether the target repeats the source and the state says that this is no translation."""
+    source, target = unit.child("source"), unit.child("target")
+    if source is None or target is None:
+        return False
+    states = {unit.attributes.get("state"), target.attributes.get("state")}
+    return bool(states & _UNTRANSLATED_STATES) and xml_parts(text, source) == xml_parts(text, target)
+
+
 def _lacks_target(text: str, unit: Node) -> bool:
     source, target = unit.child("source"), unit.child("target")
-    return source is not None and (target is None or not text[target.inner : target.inner_end].strip())
+    if source is None:
+        return False
+    return target is None or not text[target.inner : target.inner_end].strip() or _is_untranslated(text, unit)
 
 
 def _unit_segment(text: str, unit: Node, others: list[Edit]) -> Segment:
@@ -309,18 +343,27 @@ def _unit_segment(text: str, unit: Node, others: list[Edit]) -> Segment:
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         written = write_parts(parts, escape)
+        states = [edit for node in (unit, target) if node is not None for edit in _review(text, node)]
         if target is not None:
-            return [*others, _fill_element(text, target, written)]
-        return [*others, Edit(end, end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
+            return [*others, *states, _fill_element(text, target, written)]
+        return [*others, *states, Edit(end, end, f"{indent}<{prefix}target>{written}</{prefix}target>")]
 
     return Segment(xml_parts(text, source), line_number(text, unit.start), edits)
+
+
+def _review(text: str, node: Node) -> list[Edit]:
+    """A state that says "not translated" becomes one that says "translated, to be reviewed"."""
+    found = _STATE.search(text, node.start, node.inner)
+    if found is None or node.attributes.get("state") not in _UNTRANSLATED_STATES:
+        return []
+    return [Edit(*found.span(1), "translated" if found[1] == "initial" else "needs-review-translation")]
 
 
 def _fill_element(text: str, node: Node, written: str) -> Edit:
     if node.inner == node.inner_end == node.end:  # <target/>
         tag = text[node.start : node.end]
         name = tag[1:].split()[0].rstrip("/>")
-        return Edit(node.start, node.end, f"{tag[:-2].rstrip()}>{written}</{name}>")
+        return Edit(node.start + len(tag[:-2].rstrip()), node.end, f">{written}</{name}>")
     return Edit(node.inner, node.inner_end, written)
 
 
@@ -336,7 +379,7 @@ def read_xliff(path: Path) -> Iterator[tuple[str, str]]:
     root = parse_xml(text, path)
     for unit in (*root.find_all("trans-unit"), *root.find_all("segment")):
         source, target = unit.child("source"), unit.child("target")
-        if source is not None and target is not None:
+        if source is not None and target is not None and not _is_untranslated(text, unit):
             yield tuple(  # type: ignore[misc]
                 "".join(part for part in xml_parts(text, side) if isinstance(part, str)).strip()
                 for side in (source, target)
@@ -359,11 +402,11 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Seg
         languages = next(iter(units[0][1])), language.lower()
     if languages is None:
         raise TextError(f"{path}: no unit has two languages, expected to see which one is missing. Give --language.")
-    src, tgt = languages[0], (language or languages[1]).lower()
+    src, tgt = languages[0], language or _as_written(languages[1], (variants for _, variants in units))
     segments = []
     for unit, variants in units:
         source = next((node for tag, node in variants.items() if _same_language(tag, src)), None)
-        target = next((node for tag, node in variants.items() if _same_language(tag, tgt)), None)
+        target = next((node for tag, node in variants.items() if _same_language(tag, tgt.lower())), None)
         seg = None if source is None else source.child("seg")
         filled = (
             target is not None
@@ -373,6 +416,12 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Seg
         if seg is not None and not filled:
             segments.append(_memory_segment(text, unit, seg, target, tgt))
     return segments
+
+
+def _as_written(language: str, units: Iterable[dict[str, Node]]) -> str:
+    """A language as the file writes it: de-DE."""
+    node = next(variants[language] for variants in units if language in variants)
+    return node.attributes.get("xml:lang") or node.attributes.get("lang") or language
 
 
 def _variants(unit: Node) -> dict[str, Node]:
