@@ -145,16 +145,16 @@ def test_lowercase_is_part_of_the_tokenizer(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("word", ["a" * 100_000, " " * 100_000, "<" * 100_000])
 def test_a_word_of_100000_characters_takes_linear_time(tokenizers, kind, word):
-    started = time.perf_counter()
+    started = time.process_time()
     tokenizers[kind].to_ids(word)
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_a_long_word_in_the_training_text_takes_linear_time():
     word = "".join(random.Random(1).choices("abcdefghi", k=200_000))
-    started = time.perf_counter()
+    started = time.process_time()
     tokenizer = Tokenizer.train("bpe", [*SENTENCES, word], 8000)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert tokenizer.to_text(tokenizer.to_ids(word)) == word
 
 
