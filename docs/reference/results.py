@@ -65,9 +65,12 @@ def _overview(name: str, report: dict[str, Any]) -> Iterator[list[str]]:
 
 def _reproduction(name: str, report: dict[str, Any]) -> Iterator[str]:
     recipe = report["recipe"]
-    yield f"## {recipe['title']}" + (f": {variant['name']}" if (variant := report["variant"]) else "")
+    suffix, variant = name.partition(".")[2], report["variant"]
+    yield f"## {recipe['title']}" + (f": {suffix}" if suffix else "")
     if variant:
         yield f"{variant['why'].rstrip('.')}."
+    elif suffix:
+        yield "Trained once more with the same settings, by a later version on another processor."
     yield (
         f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) has every setting, and the published "
         f"one where ours differs. {_where(report)} All figures: [the report]({_place(name)}/report.json) and "

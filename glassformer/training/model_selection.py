@@ -134,15 +134,23 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: BLEU |
 
 
 def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict, metric: str) -> list[str]:
-    """A line for each candidate with its scores, and which of them is kept and why."""
+    """A line for each candidate with its loss, and its scores if these decide; which of them is kept, and why."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
-    lines = [f"The final model is chosen by {verdicts[0].validation.scores.sentences} validation sentences:"]
+    count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
+    by = (
+        f"{count:,} validation sentence{'s' if count > 1 else ''}"
+        if has_scores
+        else "the loss on the validation text"
+    )
+    lines = [f"The final model is chosen by {by}:"]
     for verdict in verdicts:
         found, mark = verdict.validation, "  <- kept" if verdict is chosen else ""
-        lines.append(
-            f"  {verdict.candidate.name:{width}}  chrF {found.scores.chrf:.1f}  BLEU {found.scores.bleu:.1f}  "
-            f"exact {found.scores.exact_match:.1f} %  loss {found.loss:.3f}{mark}"
+        scores = (
+            f"chrF {found.scores.chrf:.1f}  BLEU {found.scores.bleu:.1f}  exact {found.scores.exact_match:.1f} %  "
+            if has_scores
+            else ""
         )
+        lines.append(f"  {verdict.candidate.name:{width}}  {scores}loss {found.loss:.3f}{mark}")
     if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):
         name = {"chrf": "chrF", "bleu": "BLEU"}[metric]
         lines.append(f"  The best {name} is not measurably better on these sentences, so the lower loss decides.")
