@@ -106,8 +106,8 @@ def _settings(found: list[dict[str, Any]]) -> Iterator[str]:
             for settings, pairs, seed, minutes in sorted(shorter)
         )
         yield (
-            f"These trainings ran on a faster processor, and therefore shorter: {trainings}. Compare the updates, which "
-            "are the mean over the seeds."
+            f"These trainings ran on a faster processor, and therefore shorter: {trainings}. Compare the "
+            "updates, which are the mean over the seeds."
         )
 
 
