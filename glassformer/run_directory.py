@@ -268,8 +268,15 @@ class RunDirectory:
         """Raise what ``check_state`` raises, for the newest checkpoint whose state can be verified, if there is one.
 
         A training calls it before its work: what does not belong to the weights would be noticed only after it.
+        Raises ``RunError`` for a model without the state to continue its training, which starting anew would replace.
         """
         config, _ = self.read_config()
+        # Before its second validation a training that was killed may have saved weights and no state.
+        if not checkpoints(self.latest) and (checkpoints(self.final) or len(checkpoints(self.history)) > 1):
+            raise RunError(
+                f"{self.path}: holds a model, but in {self.latest.name}/ no state to continue its training from. To "
+                f"train on from the model: --init {quote(str(self.path))} and another --run."
+            )
         for checkpoint in (found for series in self.series for found in reversed(checkpoints(series))):
             try:
                 state = read_state(checkpoint)

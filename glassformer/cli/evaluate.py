@@ -46,8 +46,7 @@ def evaluate(
     if (pairs is None) == (src is None) or (src is None) != (ref is None):
         raise ConfigError("evaluate: expected either a file of pairs, or --src and --ref. Name one or the other.")
     from glassformer.decoding.translator import Translator
-    from glassformer.text.corpus import read_pairs
-    from glassformer.text.formats.tables import describe_csv
+    from glassformer.text.corpus import describe_pairs, read_pairs
     from glassformer.training.evaluation import tokenised_warning, translate_and_score
     from glassformer.world import join_world
 
@@ -62,8 +61,8 @@ def evaluate(
             options = replace(translator.config, n_best=1).with_changes(decode)
             scores, outputs = translate_and_score(translator, test, options, world)
     if world.is_first:
-        if ref is None and ".csv" in place.suffixes:
-            typer.echo(describe_csv(place), err=True)
+        if ref is None and (taken := describe_pairs(place)) is not None:
+            typer.echo(taken, err=True)
         if remark := tokenised_warning(pair.tgt for pair in test):
             typer.echo(remark, err=True)
         _print_evaluation(scores, outputs, out, as_json=as_json)

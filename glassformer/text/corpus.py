@@ -11,8 +11,16 @@ from typing import NamedTuple
 from glassformer.errors import StorageError, TextError
 from glassformer.files import sha256, write_durably
 from glassformer.text.formats.gettext import read_mo, read_po
-from glassformer.text.formats.tables import first_languages, read_csv, read_jsonl, read_tsv, read_xlsx
-from glassformer.text.formats.xml import read_tmx, read_xliff
+from glassformer.text.formats.tables import (
+    describe_csv,
+    describe_tsv,
+    first_languages,
+    read_csv,
+    read_jsonl,
+    read_tsv,
+    read_xlsx,
+)
+from glassformer.text.formats.xml import read_tmx, read_xliff, same_language, tmx_languages
 from glassformer.text.lines import is_blank, read_lines
 
 _READERS: dict[str, Callable[[Path], Iterator[tuple[str, str]]]] = {
@@ -72,13 +80,28 @@ def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
 
 
 def check_direction(train: Path, valid: Path) -> None:
-    """Raise ``TextError`` if two JSONL files of ``translation`` go from other languages or to other languages."""
-    train_way, valid_way = (first_languages(path) if _ending(path) == ".jsonl" else [] for path in (train, valid))
-    if train_way and valid_way and train_way != valid_way:
+    """Raise ``TextError`` if two files that name their languages go from other languages or to other languages."""
+    train_way, valid_way = _languages(train), _languages(valid)
+    if train_way and valid_way and not all(map(same_language, train_way, valid_way)):
         raise TextError(
             f"{valid}: found translations from {' to '.join(valid_way)}, expected from {' to '.join(train_way)}, "
-            f"as in {train}. Exchange the languages of its first line."
+            f"as in {train}. Exchange the languages of its first pair."
         )
+
+
+def _languages(path: Path) -> list[str]:
+    """Source and target language of a JSONL or TMX file; none if it names none, as other formats."""
+    read = {".jsonl": first_languages, ".tmx": tmx_languages}.get(_ending(path))
+    return [] if read is None else read(path)
+
+
+def describe_pairs(path: Path) -> str | None:
+    """What ``read_pairs`` takes for source and target where a file leaves a choice, in a line to show."""
+    ending = _ending(path)
+    if ending in (".csv", ".tsv"):
+        return describe_csv(path) if ending == ".csv" else describe_tsv(path)
+    languages = _languages(path)
+    return f"{path}: translations from {' to '.join(languages)}." if languages else None
 
 
 def source_fraction(src: str) -> float:

@@ -58,7 +58,8 @@ class PreparedText:
     ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint. ``valid_text`` holds every validation pair with
     text on both sides, for translation metrics; ``valid`` those of them that are neither too long nor lopsided, for
     the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), repeats (of validation pairs), valid,
-    and valid_too_long, valid_lopsided, valid_kept for the validation pairs.
+    and valid_too_long, valid_lopsided, valid_kept for the validation pairs; valid_seen: those whose source the
+    training pairs have too, which cannot be if they were split off.
     """
 
     src_tokenizer: Tokenizer
@@ -110,12 +111,14 @@ def prepare(
     report: Callable[[str], None],
     on_progress: ProgressCallback = _ignore_progress,
     tokenizers: Callable[[], Tokenizers] | None = None,
+    held_out: Sequence[Pair] = (),
 ) -> PreparedText:
     """Prepare ``pairs`` in ``directory``, or use what an earlier call with the same ``source`` left there.
 
     Without ``valid``, validation pairs are split off by a hash of their source. ``source`` is a fingerprint of the
     data. ``report`` is called with a line to show. ``tokenizers`` returns those of the source and the target; without
-    it they are trained. Raises ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError``
+    it they are trained. ``held_out``: validation pairs of another text, which valid_seen then counts. Raises
+    ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError``
     when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
     """
     earlier = _read_complete(directory, source, config, report, tokenizers)
@@ -124,7 +127,9 @@ def prepare(
         return earlier
     try:
         refuse_link(directory)
-        counts = _build(pairs, valid, config, directory, on_progress=on_progress, tokenizers=tokenizers)
+        counts = _build(
+            pairs, valid, config, directory, on_progress=on_progress, tokenizers=tokenizers, held_out=held_out
+        )
         files = _sync_files(directory, config)
         form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts, "files": files}
         with write_durably(directory / "prepared.json") as stream:
@@ -244,6 +249,7 @@ def _build(
     *,
     on_progress: ProgressCallback,
     tokenizers: Callable[[], Tokenizers] | None,
+    held_out: Sequence[Pair],
 ) -> dict[str, int]:
     """Write all files but ``prepared.json``; returns the counts."""
     make_directory(directory)
@@ -261,8 +267,10 @@ def _build(
     for side, tokenizer in zip(("src", "tgt"), both, strict=True):
         tokenizer.save(directory / f"{side}.tokenizer.json")
     encoder = ChunkEncoder(both, config, stats.valid_share)
-    train_counts, held_out = _encode(stage("encoding", pairs()), encoder, directory / "train", workers)
-    valid_text = given or list(dict.fromkeys(held_out))
+    watched, seen = frozenset(pair.src for pair in (*given, *held_out)), set[str]()
+    encoding = _note_seen(stage("encoding", pairs()), watched, seen)
+    train_counts, split_off = _encode(encoding, encoder, directory / "train", workers)
+    valid_text = given or list(dict.fromkeys(split_off))
     valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
     _check_kept(train_counts, valid_counts, config)
     _write_pairs(directory / "valid.jsonl", valid_text)
@@ -270,8 +278,9 @@ def _build(
         "read": stats.read,
         "empty": stats.read - stats.usable,
         **train_counts,
-        "repeats": 0 if given else len(held_out) - len(valid_text),
+        "repeats": 0 if given else len(split_off) - len(valid_text),
         "valid": len(valid_text),
+        "valid_seen": sum(pair.src in seen for pair in held_out or given),
         **{f"valid_{name}": count for name, count in valid_counts.items()},
     }
 
@@ -286,6 +295,14 @@ def _with_progress(
             due = now - logged >= SECONDS_BETWEEN_LINES
             on_progress(PrepareProgress(stage, done, total, now - started), due=due)
             called, logged = now, now if due else logged
+        yield pair
+
+
+def _note_seen(pairs: Iterable[Pair], sources: frozenset[str], seen: set[str]) -> Iterator[Pair]:
+    """``pairs``, adding to ``seen`` which of ``sources`` they have."""
+    for pair in pairs:
+        if pair.src in sources:
+            seen.add(pair.src)
         yield pair
 
 

@@ -53,15 +53,17 @@ class TrainRequest:
         file_data = values.pop("data", {})
         file_run, file_init = values.pop("run", None), values.pop("init", None)
         run, init = run or file_run, init or file_init
-        names = {key: value for key, value in (data or {}).items() if value is not None} or file_data
+        names = _merge_data(file_data, {key: value for key, value in (data or {}).items() if value is not None})
         mix = names.pop("mix", None)
+        if not isinstance(mix, str | None):
+            raise ConfigError(f"data.mix: found {mix!r}, expected one name.")
         source = make_source(names)
         changes: dict[str, dict[str, Any]] = {}
         apply_overrides(changes, overrides)
         model = changes.get("model", {}).pop("name", model)
         run = require_directory(run)
         task_settings = source.task.settings if isinstance(source, TaskSource) else {}
-        initial = None if init is None else InitialModel.load(init)
+        initial = None if init is None else InitialModel.load_for(run, init)
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
             config = RunConfig.from_mapping(_merge_settings([base, task_settings, values], model, changes))
@@ -84,6 +86,12 @@ class TrainRequest:
                 "exact_match: it is a percentage. Set train.metric too, or leave train.stop_at out."
             )
         return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)))
+
+
+def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Names of data, of which the later ones win: other training text replaces all but ``mix``."""
+    kept = {"mix"} & earlier.keys() if later.keys() & _KEYS_OF_KIND.keys() else earlier.keys()
+    return {**{key: earlier[key] for key in kept}, **later}
 
 
 def require_directory(run: Path | None) -> Path:
@@ -125,7 +133,10 @@ def _read_config_file(path: Path) -> dict[str, Any]:
     data = values.get("data", {})
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: data: found {data!r}, expected a section [data].")
-    values["data"] = {key: value if key == "task" else str(path.parent / str(value)) for key, value in data.items()}
+    values["data"] = {
+        key: str(path.parent / value) if key != "task" and isinstance(value, str) else value
+        for key, value in data.items()
+    }
     return values
 
 

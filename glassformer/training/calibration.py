@@ -22,6 +22,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus import Pair
 from glassformer.text.ngrams import ORDERS, NgramTable
 from glassformer.text.prepare import PreparedText, read_prepared
+from glassformer.training.evaluation import to_nfc
 
 GOOD_CHRF = 50.0
 SHARE_OF_TRAINING = 0.03  # of its time, which the fit may take
@@ -130,6 +131,7 @@ def _translate(translator: Translator, texts: Sequence[str], until: float) -> It
 
 
 def _is_good(output: str, reference: str, *, exact: bool) -> bool:
+    output, reference = to_nfc(output), to_nfc(reference)
     if exact:
         return output == reference
     return bool(CHRF().sentence_score(output, [reference]).score >= GOOD_CHRF)

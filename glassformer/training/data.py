@@ -26,9 +26,8 @@ from glassformer.text.batches import (
     window_indices,
 )
 from glassformer.text.bpe_dropout import BpeDropout, text_keys
-from glassformer.text.corpus import Pair, check_direction, fingerprint, read_pairs
+from glassformer.text.corpus import Pair, check_direction, describe_pairs, fingerprint, read_pairs
 from glassformer.text.dataset import EncodedPairs, EncodedSide, EncodedTexts, Sides, join_texts
-from glassformer.text.formats.tables import describe_csv
 from glassformer.text.prepare import PreparedText
 from glassformer.world import ALONE, World
 
@@ -92,8 +91,8 @@ class FileSource:
         return {"files": {name: str(real_path(path)) for name, path in places.items() if path is not None}}
 
     def describe(self) -> str | None:
-        """The delimiter and the columns of a CSV file."""
-        return describe_csv(self.src) if self.tgt is None and ".csv" in self.src.suffixes else None
+        """The columns or the languages that were found in a file of pairs."""
+        return describe_pairs(self.src) if self.tgt is None else None
 
     def _files(self) -> list[Path]:
         return [path for path in (self.src, self.tgt, self.valid_src, self.valid_tgt) if path is not None]

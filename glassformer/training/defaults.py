@@ -31,12 +31,12 @@ _REASONS = {
 def default_model(source: Source, run: Path) -> str:
     """The named model for a training that names none: ``micro`` for up to 20,000 pairs of text, otherwise ``tiny``.
 
-    A run that exists keeps the one it began with, although pairs may have been added.
+    A run that has begun to learn keeps the one it began with, although pairs may have been added.
     """
     if not isinstance(source, FileSource):
         return "tiny"
     place = RunDirectory(run)
-    if place.exists:
+    if place.has_checkpoints:
         with suppress(CheckpointError, KeyError, TypeError, AttributeError):  # a damaged run: train() says so
             return _nearest_default(read_json(place.config_file)["config"]["model"])
     with suppress(TextError):  # a missing or damaged file: train() says so
@@ -51,8 +51,11 @@ def _nearest_default(model: dict[str, Any]) -> str:
     )
 
 
-def describe_settings(config: RunConfig, pairs: int) -> str:
-    """The settings that matter most for few pairs, each with its reason if it is the default."""
+def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> str:
+    """The settings that matter most for few pairs, each with its reason if it is the default.
+
+    ``init``: the training starts from a model, which fixes some of them, and has defaults of its own.
+    """
     model, text, train = config.model, config.text, config.train
     default = named_model(_nearest_default(model.to_mapping()))
     is_default = {
@@ -73,6 +76,10 @@ def describe_settings(config: RunConfig, pairs: int) -> str:
         "BPE-dropout": f"BPE-dropout {text.bpe_dropout:g}" if text.tokenizer == "bpe" else "",
         "smoothing": f"label smoothing {train.label_smoothing:g}",
     }
+    if init:
+        return (
+            f"Settings: {'; '.join(filter(None, settings.values()))}. Layers and vocabulary are of the first model."
+        )
     parts = [
         value + (f" ({_REASONS[name]})" if is_default.get(name) else "") for name, value in settings.items() if value
     ]

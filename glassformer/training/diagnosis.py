@@ -5,6 +5,7 @@ thresholds, and what was measured with them, are in docs/training.md.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,6 +17,17 @@ SOMETHING_ELSE = 0.4  # the share of the reference's words that occurs in an out
 LITTLE_GAIN = 0.1  # nats that the validation loss falls in the second half of a training that has learned its pairs
 _FEW = 100  # sentences, whose shares are off by ten points easily
 _NUMBER = re.compile(r"\d+")
+# Scripts written without spaces: Thai, Lao, Burmese, Khmer, Japanese and Chinese.
+_NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_NO_SPACES}]|[^\s{_NO_SPACES}]+")
+_STUCK = re.compile(r"(.{1,20}?)\1{3,}")  # some characters four times in a row or more
+_STUCK_CHARACTERS = 12
+_JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoji need them
+
+
+def split_words(text: str) -> list[str]:
+    """The parts between spaces; in scripts without spaces each character."""
+    return _WORD.findall(text)
 
 
 @dataclass(frozen=True)
@@ -34,12 +46,12 @@ class Example:
     @property
     def is_near(self) -> bool:
         """Whether it is right but for one or two words."""
-        return 0 < self.wrong_words <= min(NEAR, len(self.reference.split()) // 3)
+        return 0 < self.wrong_words <= min(NEAR, len(split_words(self.reference)) // 3)
 
     @property
     def wrong_words(self) -> int:
         """How many words must be replaced, put in or taken out to make the reference of the output."""
-        output, reference = self.output.split(), self.reference.split()
+        output, reference = split_words(self.output), split_words(self.reference)
         edits = SequenceMatcher(None, output, reference, autojunk=False).get_opcodes()
         return sum(max(to - start, ref_to - ref) for kind, start, to, ref, ref_to in edits if kind != "equal")
 
@@ -59,12 +71,15 @@ class Shares:
         near = sum(one.is_near for one in examples)
         return cls(exact, near, len(examples))
 
-    def line(self) -> str:
-        """The counts and what they mean for a user."""
+    def line(self, *, seen: int = 0) -> str:
+        """The counts and what they mean for a user; ``seen``: so many validation sources are learned too."""
         good = (self.exact + self.near) / self.sentences
         meaning = next(words for least, words in _MEANINGS if good >= least)
+        kind = "held-out sentences, which this training has not seen"
+        if seen:
+            kind = f"validation sentences (in all of them, {seen:,} have a source that this training has seen too)"
         return (
-            f"Of {self.sentences:,} held-out sentences, which this training has not seen, {self.exact:,} are exactly "
+            f"Of {self.sentences:,} {kind}, {self.exact:,} are exactly "
             f"right and {self.near:,} are right but for one or two words. {meaning}"
             + (" So few sentences give a rough picture only." if self.sentences < _FEW else "")
         )
@@ -79,15 +94,22 @@ _MEANINGS = (
 
 
 def _repeats(one: Example) -> bool:
-    """Whether three words in a row occur more often than in the reference, which is how a model gets stuck."""
-    words, reference = one.output.split(), one.reference.split()
+    """Whether three words in a row, or a few letters, occur more often than in the reference: the model is stuck."""
+    if _longest_repeat(one.output) >= max(_STUCK_CHARACTERS, _longest_repeat(one.reference) + 1):
+        return True
+    words, reference = split_words(one.output), split_words(one.reference)
     triples = [tuple(words[start : start + 3]) for start in range(len(words) - 2)]
     known = {tuple(reference[start : start + 3]) for start in range(len(reference) - 2)}
     return any(triples.count(triple) > 1 and triple not in known for triple in triples)
 
 
+def _longest_repeat(text: str) -> int:
+    """How many characters the longest run of one sequence has, such as hahaha."""
+    return max((len(found[0]) for found in _STUCK.finditer(text)), default=0)
+
+
 def _length(one: Example) -> float:
-    return len(one.output.split()) / max(1, len(one.reference.split()))
+    return len(split_words(one.output)) / max(1, len(split_words(one.reference)))
 
 
 def _word_overlap(one: Example) -> float:
@@ -101,7 +123,7 @@ def _copies(one: Example) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower()))
+    return {word for part in split_words(text.lower()) for word in re.findall(r"\w+", part)}
 
 
 # Each error with the test for it; of several that apply the first counts.
@@ -144,9 +166,11 @@ def advise(records: Sequence[Mapping[str, Any]], pairs: int) -> str:
     )
 
 
-def describe(examples: Sequence[Example], records: Sequence[Mapping[str, Any]], pairs: int) -> list[str]:
+def describe(
+    examples: Sequence[Example], records: Sequence[Mapping[str, Any]], pairs: int, *, seen: int = 0
+) -> list[str]:
     """The lines that end a training: what is right, what is wrong, and what would help."""
-    lines = [Shares.count(examples).line()]
+    lines = [Shares.count(examples).line(seen=seen)]
     errors = count_errors(examples)
     if errors:
         lines.append("Typical errors, each with an example:")
@@ -158,5 +182,12 @@ def describe(examples: Sequence[Example], records: Sequence[Mapping[str, Any]], 
 
 
 def _quote(text: str) -> str:
-    """The text in quotation marks, cut after 80 characters."""
-    return repr(text if len(text) <= 80 else text[:79] + "…")
+    """The text in quotation marks, cut after 80 characters, without what would move the cursor."""
+    cut = text if len(text) <= 80 else text[:79] + "…"
+    shown = "".join(sign if _is_shown(sign) else repr(sign)[1:-1] for sign in cut)
+    return f'"{shown}"' if "'" in shown else f"'{shown}'"
+
+
+def _is_shown(sign: str) -> bool:
+    """Whether a terminal shows a character as what it is: no-break spaces too, control characters not."""
+    return sign.isprintable() or sign in _JOINERS or unicodedata.category(sign) == "Zs"

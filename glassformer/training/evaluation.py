@@ -4,6 +4,7 @@ Scores carry sacrebleu's signatures, which say how they were computed.
 """
 
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -108,7 +109,7 @@ def validate(
         lambda: tuple((pair.src, output, pair.tgt) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False))
     )
     translated = zip(pairs, outputs, strict=True) if world.is_first else ()
-    examples = tuple(Example(pair.src, output, pair.tgt) for pair, output in translated)
+    examples = tuple(Example(pair.src, to_nfc(output), to_nfc(pair.tgt)) for pair, output in translated)
     return Validation(update, loss, scores, samples, collapse, examples)
 
 
@@ -168,7 +169,7 @@ def translate_and_score(
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Scores:
-    """Compare translations with one reference each: cased, detokenised text.
+    """Compare translations with one reference each: cased, detokenised text, in Unicode's form NFC.
 
     ``tokenize`` is how BLEU splits words: sacrebleu's 13a, or char for languages without spaces.
     """
@@ -177,14 +178,20 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str
             f"score: found {len(hypotheses)} translations and {len(references)} references, expected one reference "
             "for each translation, and at least one."
         )
+    hypotheses, references = (list(map(to_nfc, texts)) for texts in (hypotheses, references))
     bleu, chrf = BLEU(tokenize=tokenize, force=True), CHRF()  # force hides a warning: tokenised_warning has it
-    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
+    bleu_score = bleu.corpus_score(hypotheses, [references]).score
     for tokenizer in (Tokenizer13a, TokenizerRegexp, TokenizerChar):
         tokenizer.__call__.cache_clear()  # they hold each line that they have split, and trainings are long
-    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)]).score
+    chrf_score = chrf.corpus_score(hypotheses, [references]).score
     exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
     return Scores(bleu_score, chrf_score, 100.0 * exact / len(references), signatures, len(references))
+
+
+def to_nfc(text: str) -> str:
+    """The text in Unicode's form NFC, as most tokenizers write it: two ways to write ü are one."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _bleu_tokenizer(pairs: Sequence[Pair]) -> str:

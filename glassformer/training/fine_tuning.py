@@ -18,7 +18,7 @@ from glassformer.config import RunConfig
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import real_path
 from glassformer.model.transformer import Transformer
-from glassformer.run_directory import WEIGHTS, LoadedRun, load_run
+from glassformer.run_directory import WEIGHTS, LoadedRun, RunDirectory, load_run
 from glassformer.text.tokenizer import Tokenizer, one_if_equal
 
 # The rate of a training from nothing would undo in its first updates what the model knows.
@@ -29,14 +29,36 @@ _TEXT = ("tokenizer", "vocab_size", "joint", "lowercase")  # how the tokenizers 
 
 @dataclass(frozen=True)
 class InitialModel:
-    """The model that a training starts from."""
+    """The model that a training starts from; ``recorded`` is what config.json of a run says of it."""
 
     run: LoadedRun
+    recorded: dict[str, str] | None = None
 
     @classmethod
     def load(cls, name: str | Path) -> Self:
         """A run directory, a checkpoint in one, or ``bundled``; raises what ``load_run`` raises."""
-        return cls(load_run(BUNDLED if str(name) == "bundled" else Path(name), "cpu"))
+        return cls(load_run(_place(name), "cpu"))
+
+    @classmethod
+    def load_for(cls, run: Path, name: str | Path) -> Self:
+        """The model ``name`` for a training in ``run``. Raises what ``load_run`` raises.
+
+        A training that has begun needs it no more: where it is gone, or has been trained further, the model of
+        ``run`` stands in for it.
+        """
+        begun = RunDirectory(run)
+        if not (begun.exists and begun.has_checkpoints):
+            return cls.load(name)
+        recorded = begun.read_config()[1].get("init")
+        if not isinstance(recorded, dict) or {"checkpoint", "sha256"} - recorded.keys():
+            return cls.load(name)
+        place = _place(name)
+        if place.exists():
+            found = cls.load(name)
+            is_same_run = real_path(place) == Path(recorded["checkpoint"]).parent.parent
+            if not is_same_run or found.to_mapping()["sha256"] == recorded["sha256"]:
+                return found
+        return cls(load_run(run, "cpu"), recorded)
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
@@ -56,6 +78,8 @@ class InitialModel:
 
     def to_mapping(self) -> dict[str, str]:
         """Which checkpoint it is, and the sum of its weights, for config.json."""
+        if self.recorded is not None:
+            return self.recorded
         files = read_json(self.run.checkpoint / MANIFEST)["files"]
         return {
             "checkpoint": str(real_path(self.run.checkpoint)),
@@ -76,6 +100,10 @@ class InitialModel:
                         f"{section}.{name}: found {chosen[name]!r}, expected {value!r}, which the model of --init "
                         "has. Leave it out, or train without --init."
                     )
+
+
+def _place(name: str | Path) -> Path:
+    return BUNDLED if str(name) == "bundled" else Path(name)
 
 
 def freeze(model: nn.Module, patterns: str, log: Callable[[str], None]) -> None:

@@ -133,8 +133,11 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: BLEU |
     return [number for number, p in zip(others, p_values, strict=True) if p is None or p >= _SIGNIFICANT]
 
 
-def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict, metric: str) -> list[str]:
-    """A line for each candidate with its loss, and its scores if these decide; which of them is kept, and why."""
+def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0) -> list[str]:
+    """A line for each candidate with its loss, and its scores if these decide; which of them is kept, and why.
+
+    ``not_judged``: for so many more candidates time was too short.
+    """
     width = max(len(verdict.candidate.name) for verdict in verdicts)
     count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
     by = (
@@ -151,6 +154,8 @@ def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict, metric: str) -> 
             else ""
         )
         lines.append(f"  {verdict.candidate.name:{width}}  {scores}loss {found.loss:.3f}{mark}")
+    if not_judged:
+        lines.append(f"  {not_judged} more could be kept, but to try them would have taken too long.")
     if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):
         name = {"chrf": "chrF", "bleu": "BLEU"}[metric]
         lines.append(f"  The best {name} is not measurably better on these sentences, so the lower loss decides.")

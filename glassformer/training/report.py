@@ -12,10 +12,11 @@ from typing import Any
 from glassformer.errors import StorageError
 from glassformer.files import write_durably
 from glassformer.run_directory import FREE_SPACE, RunDirectory
-from glassformer.training.diagnosis import Example, Shares, count_errors
+from glassformer.training.diagnosis import Example, Shares, count_errors, split_words
 
 _BUCKETS = ((1, 5), (6, 10), (11, 15), (16, 25), (26, 10**9))  # words of the source
 _SHOWN = 8  # examples of a list
+_LONGEST = 1000  # characters of a text in it
 _WIDTH, _HEIGHT = 640, 200
 _LEFT_OUT = {
     "empty": "a side is empty",
@@ -129,7 +130,7 @@ def _curve(points: Sequence[tuple[float, float]], color: str, name: str) -> str:
 def _by_length(examples: Sequence[Example]) -> str:
     rows = []
     for low, high in _BUCKETS:
-        inside = [one for one in examples if low <= len(one.source.split()) <= high]
+        inside = [one for one in examples if low <= len(split_words(one.source)) <= high]
         if inside:
             shares = Shares.count(inside)
             words = f"{low} to {high}" if high < 10**9 else f"{low} or more"
@@ -149,10 +150,15 @@ def _errors(examples: Sequence[Example]) -> Iterator[str]:
 
 def _table(examples: Sequence[Example]) -> str:
     rows = (
-        f"<tr><td>{escape(one.source)}</td><td>{escape(one.output)}</td><td>{escape(one.reference)}</td></tr>"
+        "<tr>" + "".join(map(_text_cell, (one.source, one.output, one.reference))) + "</tr>"
         for one in examples[:_SHOWN]
     )
     return f"<table><tr><th>source</th><th>the model</th><th>reference</th></tr>{''.join(rows)}</table>"
+
+
+def _text_cell(text: str) -> str:
+    """A cell whose direction follows from its text, which is cut if it is very long."""
+    return f'<td dir="auto">{escape(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")}</td>'
 
 
 def _text(counts: Mapping[str, int]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Trains a model in a run directory, from pairs of text to the final model; called again, it resumes."""
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +15,7 @@ from glassformer.config import RunConfig, TrainConfig
 from glassformer.decoding.batching import check_tokenizers
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
+from glassformer.text.corpus import Pair
 from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
 from glassformer.text.tokenizer import one_if_equal
 from glassformer.training.checkpointing import TrainState
@@ -92,7 +94,7 @@ def train(
         log.log(f"Training ended: {reason}.")
         final = None if reason.startswith("stopped") else trainer.finish()
         if final is not None and world.is_first:
-            _report(run, text, final, log)
+            _report(run, text, final, log, seen=_valid_seen(text, other))
         state = trainer.state
         return Outcome(run_path, reason, state.update, state.elapsed_s, state.target_tokens, final)
 
@@ -128,12 +130,14 @@ def _prepare_run(
     if mix is not None:
         data["mix"] = {**mix.to_mapping(), "fingerprint": mix.fingerprint()}
     trained = run.has_checkpoints
-    if run.exists and (trained or _is_readable(run, log)):
-        changed = _check_same_run(run, config, data, force=force)
-        run.check_resumable()
-        for line in changed:
-            log.log(f"--force: {line}")
-        _check_not_ended(run, config.train)
+    if trained:
+        _check_can_continue(run, config, data, log, force=force)
+        if init is not None and init.recorded is not None:
+            log.log(
+                "The model of --init is gone or has been trained further since; this run, which has begun, goes on."
+            )
+    elif run.exists:
+        log.log(f"{run.path}: an earlier start has learned nothing yet: the training starts from scratch.")
     if (remark := source.describe()) is not None:
         log.log(remark)
     tokenizers = partial(_read_tokenizers, run) if trained else None
@@ -141,11 +145,12 @@ def _prepare_run(
         tokenizers = partial(getattr, init, "tokenizers")
     text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
     both = text.src_tokenizer, text.tgt_tokenizer
-    other = None
-    if mix is not None:
-        log.log("The other text, for train.mix:")
-        other = _prepare_text(
-            run.text / MIX, mix, config, log, fingerprint=data["mix"]["fingerprint"], tokenizers=lambda: both
+    other = None if mix is None else _prepare_mix(run.text / MIX, mix, config, log, text)
+    if seen := _valid_seen(text, other):
+        log.warn(
+            f"Warning: {seen:,} of the {len(text.valid_text):,} validation sources are in the training text too. "
+            "How well the model translates these says little of text that it has not seen: leave them out of "
+            "one of the two."
         )
     config = _with_vocabularies(config, text)
     check_tokenizers(config.model, *both)
@@ -155,14 +160,23 @@ def _prepare_run(
     return text, other
 
 
-def _is_readable(run: RunDirectory, log: Display) -> bool:
-    """Whether config.json, of a run without checkpoints, can be read; a damaged one is not worth keeping."""
+def _prepare_mix(directory: Path, mix: Source, config: RunConfig, log: Display, text: PreparedText) -> PreparedText:
+    """Prepare the other text, which joins ``text`` in each epoch."""
+    log.log("The other text, for train.mix:")
+    valid = hashlib.sha256(repr(text.valid_text).encode("utf-8", "surrogatepass")).hexdigest()
+    tokenizers = text.src_tokenizer, text.tgt_tokenizer
     try:
-        run.read_config()
-    except CheckpointError as error:
-        log.warn(f"{error} Nothing has been learned yet: the training starts from scratch.")
-        return False
-    return True
+        return _prepare_text(
+            directory, mix, config, log, fingerprint=f"{mix.fingerprint()} with {valid}",
+            tokenizers=lambda: tokenizers, held_out=text.valid_text,
+        )  # fmt: skip
+    except TextError as error:
+        raise TextError(f"--mix: {error}") from error
+
+
+def _valid_seen(text: PreparedText, other: PreparedText | None) -> int:
+    """How many validation sources are learned too: those in the text or in the other text, whichever has more."""
+    return max(one.counts.get("valid_seen", 0) for one in (text, other) if one is not None)
 
 
 def _read_text(directory: Path, config: RunConfig) -> PreparedText:
@@ -184,8 +198,9 @@ def _prepare_text(
     *,
     fingerprint: str,
     tokenizers: Callable[[], Tokenizers] | None,
+    held_out: Sequence[Pair] = (),
 ) -> PreparedText:
-    """Prepare the text with these tokenizers, or with new ones."""
+    """Prepare the text with these tokenizers, or with new ones; ``held_out`` are pairs that it should not have."""
     has_valid = source.valid() is not None
     return prepare(
         source.pairs,
@@ -196,6 +211,7 @@ def _prepare_text(
         report=log.log,
         on_progress=log.on_prepare,
         tokenizers=tokenizers,
+        held_out=held_out,
     )
 
 
@@ -207,6 +223,17 @@ def _read_tokenizers(run: RunDirectory) -> Tokenizers:
 def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
     src_vocab, tgt_vocab = text.src_tokenizer.size, text.tgt_tokenizer.size
     return replace(config, model=replace(config.model, src_vocab=src_vocab, tgt_vocab=tgt_vocab))
+
+
+def _check_can_continue(
+    run: RunDirectory, config: RunConfig, data: dict[str, Any], log: Display, *, force: bool
+) -> None:
+    """Refuse a run that these settings, this text or what it holds do not let continue; log what is forced."""
+    changed = _check_same_run(run, config, data, force=force)
+    run.check_resumable()
+    _check_not_ended(run, config.train, changed=bool(changed))
+    for line in changed:
+        log.log(f"--force: {line}")
 
 
 def _check_same_run(run: RunDirectory, config: RunConfig, data: dict[str, Any], *, force: bool) -> list[str]:
@@ -250,8 +277,11 @@ def _list_changes(
     return fixed, others
 
 
-def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
-    """Refuse to continue a run that has ended unless a new limit is named: it might train for hours unexpectedly."""
+def _check_not_ended(run: RunDirectory, settings: TrainConfig, *, changed: bool) -> None:
+    """Refuse to continue a run that has ended unless a new limit is named: it might train for hours unexpectedly.
+
+    Where a limit has been reached, nothing would be learned: that is refused if settings or text have ``changed``.
+    """
     final, latest = checkpoints(run.final), checkpoints(run.latest)
     if not final or not latest or update_number(final[-1]) != update_number(latest[-1]):
         return
@@ -259,15 +289,18 @@ def _check_not_ended(run: RunDirectory, settings: TrainConfig) -> None:
         state = cancel_stale_cooldown(settings, TrainState.read(latest[-1]))
     except CheckpointError:  # damaged: an earlier one is resumed
         return
-    if stop_reason(settings, state, state.elapsed_s) is not None:
+    reached = stop_reason(settings, state, state.elapsed_s)
+    if reached is not None and not changed:
         return
     before, default = run.read_config()[0].train, TrainConfig()
     now = {name: getattr(settings, name) for name in _LIMITS}
-    if all(value in (getattr(before, name), getattr(default, name)) for name, value in now.items()):
+    if reached or all(value in (getattr(before, name), getattr(default, name)) for name, value in now.items()):
+        more = f"--max-minutes {state.elapsed_s / 30 + 1:.0f}"
+        if state.update >= settings.max_updates:
+            more = f"--max-updates {2 * state.update}"
         raise RunError(
             f"{run.path}: this run has ended, after {state.update:,} updates and {state.elapsed_s / 60:.0f} minutes; "
-            "expected a new limit to continue. Name one that counts what was done, such as --max-minutes "
-            f"{state.elapsed_s / 30 + 1:.0f}, or another --run."
+            f"expected a new limit to continue. Name one that counts what was done, such as {more}, or another --run."
         )
 
 
@@ -286,13 +319,15 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init
         )
 
 
-def _report(run: RunDirectory, text: PreparedText, final: Validation, log: Display) -> None:
+def _report(run: RunDirectory, text: PreparedText, final: Validation, log: Display, *, seen: int) -> None:
     """Say in words what the training came to, and write report.html."""
     records = read_metrics(run)
-    lines = describe(final.examples, records, len(text.train))
+    lines = describe(final.examples, records, len(text.train), seen=seen)
     for line in lines:
         log.log(line)
-    write_report(run, make_report(f"The training of {run.path.name}", lines, final.examples, records, text.counts))
+    write_report(
+        run, make_report(f"The training of {run.path.absolute().name}", lines, final.examples, records, text.counts)
+    )
     log.log(f"All this on one page, with curves and more translations: {run.report_file}")
 
 
@@ -309,7 +344,7 @@ def _log_start(trainer: Trainer) -> None:
         f"Model: {n_weights:,} parameters on {trainer.device}{processes}. Text: {len(trainer.text.train):,} pairs in "
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
     )
-    trainer.display.log(describe_settings(trainer.config, len(trainer.text.train)))
+    trainer.display.log(describe_settings(trainer.config, len(trainer.text.train), init=trainer.init is not None))
     if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
         trainer.display.warn(warning)
     if trainer.device.type == "cpu" and trainer.world.size == 1:

@@ -212,7 +212,8 @@ class Trainer:
         budget_s = max(LEAST_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
         verdicts = judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
         chosen = best_verdict(verdicts, settings.metric, self.world)
-        for line in verdict_lines(verdicts, chosen, settings.metric):
+        not_judged = len(candidates) - len(verdicts)
+        for line in verdict_lines(verdicts, chosen, settings.metric, not_judged=not_judged):
             self.display.log(line)
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)

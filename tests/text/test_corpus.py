@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import TextError
 from glassformer.text import Pair, fingerprint, is_validation, read_pairs
-from glassformer.text.corpus import check_direction
+from glassformer.text.corpus import check_direction, describe_pairs
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -280,3 +280,50 @@ def test_tatoeba_is_read_completely():
     assert len(pairs) == 50_001
     assert pairs[0] == ("Go.", "Geh.")
     assert json.dumps(pairs[1]) == '["Hi.", "Hallo!"]'
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "TSV"])
+@pytest.mark.parametrize(
+    ("header", "row", "found"),
+    [
+        ("id source target", "7 Yes Ja", ("Yes", "Ja")),
+        ("target source", "Ja Yes", ("Yes", "Ja")),
+        ("de en", "Ja Yes", ("Ja", "Yes")),  # languages go in their order
+        ("en-US de_DE note", "Yes Ja -", ("Yes", "Ja")),
+        ("German source", "Ja Yes", ("Yes", "Ja")),
+    ],
+)
+def test_a_header_says_which_columns_are_taken(tmp_path, ending, header, row, found):
+    delimiter = "\t" if ending.lower() == "tsv" else ","
+    lines = [line.replace(" ", delimiter) for line in (header, row)]
+    assert pairs_of(tmp_path, f"a.{ending}", "\n".join(lines)) == [Pair(*found)]
+    assert "by the header" in describe_pairs(tmp_path / f"a.{ending}")
+
+
+def test_names_of_languages_that_are_words_make_no_header(tmp_path):
+    assert pairs_of(tmp_path, "a.tsv", "it\tes\nno\tnein") == [Pair("it", "es"), Pair("no", "nein")]
+    assert describe_pairs(tmp_path / "a.tsv") is None
+
+
+def test_a_row_without_the_columns_of_the_header_is_refused(tmp_path):
+    with pytest.raises(TextError, match=r"a\.tsv:3: found 2 columns, expected source and target in columns 2 and 3"):
+        pairs_of(tmp_path, "a.tsv", "id\ten\tde\n1\tYes\tJa\n2\tNo\n")
+
+
+UNIT = '<tu><tuv xml:lang="{}"><seg>a</seg></tuv><tuv xml:lang="{}"><seg>b</seg></tuv></tu>'
+
+
+def test_two_variants_of_one_language_are_no_pair(tmp_path):
+    body = UNIT.format("en-US", "en-GB") + UNIT.format("en-US", "de-DE")
+    assert pairs_of(tmp_path, "a.tmx", f"<tmx><body>{body}</body></tmx>") == [Pair("a", "b")]
+    assert describe_pairs(tmp_path / "a.tmx") == f"{tmp_path}/a.tmx: translations from en-us to de-de."
+    with pytest.raises(TextError, match=r"a\.tmx: found texts in en-us and en-gb, which are one language"):
+        pairs_of(tmp_path, "a.tmx", f"<tmx><body>{UNIT.format('en-US', 'en-GB')}</body></tmx>")
+
+
+def test_a_memory_of_the_other_direction_is_refused_for_validation(tmp_path):
+    for name, languages in {"a": ("en-US", "de"), "b": ("en", "de-AT"), "c": ("de", "en")}.items():
+        (tmp_path / f"{name}.tmx").write_text(f"<tmx><body>{UNIT.format(*languages)}</body></tmx>")
+    check_direction(tmp_path / "a.tmx", tmp_path / "b.tmx")
+    with pytest.raises(TextError, match=r"c\.tmx: found translations from de to en, expected from en-us to de"):
+        check_direction(tmp_path / "a.tmx", tmp_path / "c.tmx")

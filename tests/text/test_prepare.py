@@ -516,3 +516,13 @@ def test_a_long_preparation_reports_its_progress(tmp_path, monkeypatch):
     assert any(due for _, due in reports)
     half = PrepareProgress("encoding", 50, 200, 10.0)
     assert (half.pairs_per_s, half.left_s) == (5.0, 30.0)
+
+
+def test_validation_sources_that_are_learned_too_are_counted(tmp_path):
+    pairs, new = corpus(50), Pair("a new one", "eno wen a")
+    prepared, _ = run(tmp_path / "given", pairs, [pairs[3]._replace(tgt="other"), new, new])
+    assert prepared.counts["valid_seen"] == 1
+    assert prepared.counts["kept"] == 50
+    assert len(prepared.valid_text) == 3
+    prepared, _ = run(tmp_path / "split", pairs)
+    assert prepared.counts["valid_seen"] == 0

@@ -47,6 +47,7 @@ def test_a_run_keeps_the_model_that_it_began_with(name: str, changes: dict[str, 
     run = RunDirectory(tmp_path / "run")
     run.create()
     run.write_config(RunConfig(model=ModelConfig.named(name, src_vocab=97, tgt_vocab=97, **changes)), {})
+    (run.latest / "update-1").mkdir(parents=True)
     for count in (FEW_PAIRS, FEW_PAIRS + 1):
         pairs = write_pairs(tmp_path / "pairs.tsv", count)
         assert TrainRequest.make(run=run.path, data={"pairs": str(pairs)}).config.model == ModelConfig.named(name)
@@ -136,3 +137,32 @@ def test_a_task_that_is_not_a_string_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text("[data]\ntask = 3\n")
     with pytest.raises(ConfigError, match=r"data.task: found 3, expected one name"):
         TrainRequest.make(run=RUN, config_file=tmp_path / "run.toml")
+
+
+@pytest.mark.parametrize(
+    ("given", "files"),
+    [
+        ({"valid": "c.tsv"}, ("a.tsv", None, "c.tsv", None)),
+        ({"pairs": "c.tsv"}, ("c.tsv", None, None, None)),
+        ({"src": "c", "tgt": "d"}, ("c", "d", None, None)),
+        ({"mix": "c.tsv"}, ("a.tsv", None, "b.tsv", None)),
+    ],
+)
+def test_data_on_the_command_line_replaces_what_it_names(
+    given: dict[str, str], files: tuple[str | None, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    toml = Path("run.toml")
+    toml.write_text('[data]\npairs = "a.tsv"\nvalid = "b.tsv"\nmix = "m.tsv"\n[train]\nmix = 0.25\n')
+    request = TrainRequest.make(run=RUN, data=given, config_file=toml)
+    assert request.source == FileSource(*(None if name is None else Path(name) for name in files))
+    assert request.mix == FileSource(Path(given.get("mix", "m.tsv")))
+
+
+@pytest.mark.parametrize("key", ["pairs", "mix"])
+def test_a_list_of_names_in_the_data_is_refused(key: str, tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    other = "" if key == "pairs" else 'pairs = "a.tsv"'
+    toml.write_text(f'[data]\n{other}\n{key} = ["a.tsv", "b.tsv"]\n')
+    with pytest.raises(ConfigError, match=rf"data\.{key}: found \['a\.tsv', 'b\.tsv'\], expected one name"):
+        TrainRequest.make(run=RUN, config_file=toml)

@@ -134,6 +134,23 @@ def test_resuming_makes_the_same_updates_and_needs_the_same_model(
         train(tmp_path / "whole", request.source, request.config, Lines(), mix=FileSource(new_pairs))
 
 
+def test_a_training_that_has_begun_needs_its_first_model_no_more(
+    first: Path, new_pairs: Path, corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    begun = Path(shutil.copytree(first, tmp_path / "first"))
+    tune(tmp_path / "run", new_pairs, begun, "train.max_updates=10")
+    recorded = RunDirectory(tmp_path / "run").read_config()[1]["init"]
+    train(begun, FileSource(*corpus), small_config(max_updates=62), Lines())
+    outcome, lines = tune(tmp_path / "run", new_pairs, begun, "train.max_updates=12")
+    assert outcome.updates == 12
+    assert any(line.startswith("The model of --init is gone or has been trained further") for line in lines.lines)
+    begun.rename(tmp_path / "elsewhere")
+    assert tune(tmp_path / "run", new_pairs, begun, "train.max_updates=14")[0].updates == 14
+    assert RunDirectory(tmp_path / "run").read_config()[1]["init"] == recorded
+    with pytest.raises(RunError, match=r"first: "):
+        tune(tmp_path / "new", new_pairs, begun)
+
+
 def test_frozen_weights_stay_as_they_are_also_after_a_stop(first: Path, new_pairs: Path, tmp_path: Path) -> None:
     frozen = "train.freeze=encoder, *.norm.gain, src_embedding"
     _, lines = tune(tmp_path / "run", new_pairs, first, frozen, "train.max_updates=10")

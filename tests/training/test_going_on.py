@@ -18,7 +18,7 @@ from recorded import Lines
 from glassformer import Translator
 from glassformer.checkpoint import checkpoints, read_json, verify_checkpoint
 from glassformer.config import RunConfig, TextConfig
-from glassformer.errors import CheckpointError, RunError, StorageError, TokenizerError
+from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.run_directory import RunDirectory
 from glassformer.training.averaging import average_run
 from glassformer.training.data import FileSource
@@ -224,6 +224,27 @@ def test_a_run_without_a_valid_checkpoint_to_resume_from_is_not_changed(
         train(run, FileSource(*corpus), small_config(max_updates=30), Lines())
     assert {series: updates(run / series) for series in before} == before
     assert Translator.load(run).translate(["abc"])
+
+
+def test_a_model_without_the_state_of_its_training_is_not_replaced(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    shutil.rmtree(trained / "latest")
+    before = {series: updates(trained / series) for series in ("history", "best", "final")}
+    with pytest.raises(
+        RunError, match=r"no state to continue its training from\. To train on .*: --init \S+/run and"
+    ):
+        train(trained, FileSource(*corpus), small_config(max_updates=30), Lines())
+    assert {series: updates(trained / series) for series in before} == before
+
+
+def test_a_command_that_was_refused_can_be_corrected(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"train\.freeze"):
+        train(tmp_path / "run", FileSource(*corpus), small_config(freeze="encodr"), Lines())
+    outcome = train(tmp_path / "run", FileSource(*corpus), small_config(max_updates=2, warmup=7), Lines())
+    assert outcome.updates == 2
 
 
 def test_text_that_is_prepared_again_is_encoded_with_the_tokenizers_of_the_run(

@@ -154,6 +154,11 @@ def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(
     assert train(trained, source, small_config(), lines).updates == 20  # the same command ends again at once
     with pytest.raises(RunError, match=r"this run has ended, after 20 updates and 0 minutes; expected a new limit"):
         train(trained, source, small_config(max_updates=TrainConfig().max_updates), lines)
+    more = FileSource(*(trained.parent / name for name in ("more.src", "more.tgt")))
+    for own, other in zip(corpus, (more.src, more.tgt), strict=True):
+        other.write_text(own.read_text() + "abc\n")
+    with pytest.raises(RunError, match=r"this run has ended, .* such as --max-updates 40, or another --run"):
+        train(trained, more, small_config(), lines, force=True)  # it would learn nothing of it
     assert train(trained, source, small_config(max_updates=25), lines).updates == 25
 
 

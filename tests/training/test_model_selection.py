@@ -161,6 +161,12 @@ def test_short_of_time_fewer_sentences_are_translated_then_fewer_candidates_judg
     assert judge_by(Measure(0.01), 1000, 0.5) == "a"
 
 
+def test_candidates_that_were_not_judged_are_said() -> None:
+    verdicts = judge(FOUR, Measure(0.01), 10, 60.0, ALONE)
+    assert verdict_lines(verdicts, verdicts[0], "bleu", not_judged=3)[5].startswith("  3 more could be kept")
+    assert not any("more could" in line for line in verdict_lines(verdicts, verdicts[0], "bleu"))
+
+
 def test_of_equals_the_first_is_kept_and_a_loss_is_better_when_lower() -> None:
     verdicts = judge(FOUR, Measure(0.01), 10, 60.0, ALONE)
     assert best_verdict(verdicts, "chrf", ALONE).candidate.name == "a"

@@ -31,6 +31,11 @@ NEAR = Example("The dog sleeps.", "Der Hund schlief.", "Der Hund schläft.")
         ("Alle Katzen sind grau", "Der Mann geht heute", "it says something else"),
         ("Der house ist alt", "Das Haus ist alt", "words are left untranslated"),
         ("Der Hund schlief.", "Der Hund schläft.", "single words are wrong or in another order"),
+        ("TomTomTomTom", "Tom ist da.", "words are repeated"),
+        ("Hahahahahahaha ja", "Hahahahahahaha nein", "single words are wrong or in another order"),
+        ("东西很好很好很好很好", "东西很好", "words are repeated"),
+        ("他今", "他今天不在家里吃饭", "the end or a part is missing"),
+        ("他明天不在家里吃饭", "他今天不在家里吃饭", "single words are wrong or in another order"),
     ],
 )
 def test_each_error_has_its_name(output: str, reference: str, error: str) -> None:
@@ -45,6 +50,7 @@ def test_wrong_words_are_those_that_must_change() -> None:
     bad = Example("", "a b c", "d e f")
     assert [Example("", "", "Mach mit!").is_near, Example("", "a b x", "a b c").is_near] == [False, True]
     assert Shares.count([EXACT, NEAR, bad, bad]) == Shares(1, 1, 4)
+    assert Example("", "他明天不在家", "他今天不在家").is_near  # each character is a word
 
 
 @pytest.mark.parametrize(
@@ -60,6 +66,21 @@ def test_the_share_of_good_sentences_has_a_meaning(good: int, meaning: str) -> N
 
 def curve(*losses: float) -> list[dict[str, Any]]:
     return [{"update": 10 * number, "valid_loss": loss} for number, loss in enumerate(losses, 1)]
+
+
+def test_sentences_that_are_in_the_training_text_too_are_not_called_unseen() -> None:
+    (line, *_) = describe([EXACT], [], 90)
+    assert "which this training has not seen" in line
+    (line, *_) = describe([EXACT], [], 90, seen=3)
+    assert "has not seen" not in line
+    assert "3 have a source that this training has seen too" in line
+
+
+def test_an_example_shows_letters_and_spaces_as_they_are_and_no_control_characters() -> None:
+    text = "A\xa0ß می\u200cروم \x1b[31m\u202e"
+    line = describe([Example("a", text, "b")], [], 90)[2]
+    assert "'A\xa0ß می\u200cروم \\x1b[31m\\u202e' for 'a'" in line
+    assert '"it\'s" for' in describe([Example("a", "it's", "b")], [], 90)[2]
 
 
 def test_a_loss_that_no_longer_falls_asks_for_pairs() -> None:

@@ -29,3 +29,9 @@ def test_no_line_is_held_in_memory_once_it_is_scored():
     for tokenize, kind in (("13a", Tokenizer13a), ("13a", TokenizerRegexp), ("char", TokenizerChar)):
         score(["a b", "c"], ["a", "c d"], tokenize=tokenize)
         assert kind.__call__.cache_info().currsize == 0
+
+
+def test_two_ways_to_write_a_letter_are_one():
+    decomposed = "fu\u0308r Ka\u0308se"
+    assert score(["für Käse"], [decomposed]).exact_match == 100.0
+    assert score([decomposed], ["für Käse"]).chrf == pytest.approx(100.0)

@@ -16,32 +16,51 @@ from glassformer.text.lines import LARGEST_WHOLE, read_lines, read_whole, withou
 DELIMITERS = ",;\t|"
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
 # Names of columns, by which a first row is known to be a header.
-_SOURCE_NAMES = {"source", "src", "en", "english", "original", "text", "source text", "msgid"}
-_TARGET_NAMES = {
-    "target", "tgt", "translation", "target text", "msgstr", "ar", "cs", "da", "de", "el", "es", "fi", "fr", "hu",
-    "it", "ja", "ko", "nl", "no", "pl", "pt", "ro", "ru", "sv", "tr", "uk", "zh", "arabic", "chinese", "czech",
-    "danish", "dutch", "finnish", "french", "german", "greek", "hungarian", "italian", "japanese", "korean",
-    "norwegian", "polish", "portuguese", "romanian", "russian", "spanish", "swedish", "turkish", "ukrainian",
-    "deutsch", "español", "français", "italiano", "nederlands", "polski", "português",
+_SOURCE_NAMES = {"source", "src", "original", "text", "source text", "msgid"}
+_TARGET_NAMES = {"target", "tgt", "translation", "target text", "msgstr"}
+_ENGLISH = {"en", "english"}
+_LANGUAGES = _ENGLISH | {
+    "ar", "cs", "da", "de", "el", "es", "fi", "fr", "hu", "it", "ja", "ko", "nl", "no", "pl", "pt", "ro", "ru", "sv",
+    "tr", "uk", "zh", "arabic", "chinese", "czech", "danish", "dutch", "finnish", "french", "german", "greek",
+    "hungarian", "italian", "japanese", "korean", "norwegian", "polish", "portuguese", "romanian", "russian",
+    "spanish", "swedish", "turkish", "ukrainian", "deutsch", "español", "français", "italiano", "nederlands",
+    "polski", "português",
 }  # fmt: skip
+_COUNTRY = re.compile(r"(?<=^[a-z]{2})[-_][a-z]{2}$")  # en-us
 
 _JSONL_SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
 
 
 def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    """Source, tab, target; a header, and further columns, such as an attribution, are ignored.
+    """Source, tab, target, or the columns that a header names so; other columns, such as an attribution, are ignored.
 
-    Raises ``TextError`` for a line without a tab.
+    Raises ``TextError`` for a line with fewer columns.
     """
+    source, target = 0, 1
     for number, line in enumerate(read_lines(path), 1):
-        columns = line.split("\t", 2)
-        if number == 1 and has_header(line.split("\t")):
-            continue
-        if len(columns) < 2:
+        columns = line.split("\t")
+        if number == 1 and has_header(columns):
+            source, target, _ = find_columns(columns, None, None)
+        elif len(columns) < 2:
             raise TextError(
                 f"{path}:{number}: found no tab, expected source, tab, target on each line. Put one between them."
             )
-        yield columns[0], columns[1]
+        elif len(columns) <= max(source, target):
+            raise TextError(
+                f"{path}:{number}: found {len(columns)} columns, expected source and target in columns {source + 1} "
+                f"and {target + 1}, where the header has them. Correct the line."
+            )
+        else:
+            yield columns[source], columns[target]
+
+
+def describe_tsv(path: Path) -> str | None:
+    """Which columns ``read_tsv`` takes, in a line; None without a header."""
+    first = next(read_lines(path), "").split("\t")
+    if not has_header(first):
+        return None
+    source, target, _ = find_columns(first, None, None)
+    return f"{path}: columns {first[source]!r} to {first[target]!r}, by the header."
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
@@ -141,24 +160,43 @@ def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
 
 
 def has_header(first: Sequence[str]) -> bool:
-    """Whether a first row names its columns: with names of languages or of a source and a target."""
-    names = {cell.strip().lower() for cell in first}
-    return bool(names & _SOURCE_NAMES) and bool(names & _TARGET_NAMES) and len(names) == len(first)
+    """Whether a first row names its columns, source and target among them."""
+    return _named_columns(first) is not None
+
+
+def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
+    """Where a header has source and target, by what they are called or, of languages, by their order.
+
+    Two names of languages alone make no header without English: a dictionary may begin with it and es.
+    """
+    names = [_COUNTRY.sub("", cell.strip().lower()) for cell in first]
+    if len(set(names)) < len(names):
+        return None
+    source = next((index for index, name in enumerate(names) if name in _SOURCE_NAMES), None)
+    target = next((index for index, name in enumerate(names) if name in _TARGET_NAMES), None)
+    languages = [index for index, name in enumerate(names) if name in _LANGUAGES]
+    if source is None and target is None and not _ENGLISH.intersection(names):
+        return None
+    missing = (source is None) + (target is None)
+    if len(languages) < missing:
+        return None
+    source = languages.pop(0) if source is None else source
+    return source, languages.pop(0) if target is None else target
 
 
 def find_columns(first: Sequence[str], src: str | None, tgt: str | None) -> tuple[int, int, bool]:
     """Where source and target stand, from 0, and whether the first row is a header.
 
     A column is named by its header or its number, from 1. Without a name it is the one that the header calls
-    source or target, else the first, and the one after it.
+    source or target, or the first and the second language there; without a header the first, and the one after it.
     """
-    lower = [cell.strip().lower() for cell in first]
-    header = has_header(first)
+    lower, named = [cell.strip().lower() for cell in first], _named_columns(first)
+    header = named is not None
 
-    def place(name: str | None, known: set[str], otherwise: int) -> int:
+    def place(name: str | None, otherwise: int) -> int:
         nonlocal header
         if name is None:
-            return next((index for index, cell in enumerate(lower) if header and cell in known), otherwise)
+            return otherwise
         if name.isdecimal() and int(name) > 0:
             return int(name) - 1
         if name.strip().lower() not in lower:
@@ -169,10 +207,10 @@ def find_columns(first: Sequence[str], src: str | None, tgt: str | None) -> tupl
         header = True
         return lower.index(name.strip().lower())
 
-    source = place(src, _SOURCE_NAMES, 0)
+    source = place(src, 0 if named is None else named[0])
     if src is not None and source >= len(first):
         raise TextError(f"column {src}: found {len(first)} columns in the first row. Name one of these.")
-    return source, place(tgt, _TARGET_NAMES, source + 1), header
+    return source, place(tgt, source + 1 if named is None else named[1]), header
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,16 @@ def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
     The source is the header's ``srclang`` if that unit has it, else its first language. The file is streamed, so
     that it may be larger than memory. Raises ``TextError`` if it is not well-formed.
     """
+    return (pair for _, pair in _read_units(path))
+
+
+def tmx_languages(path: Path) -> list[str]:
+    """The source and the target language that ``read_tmx`` takes, in lower case; none if it finds no pair."""
+    return list(next((languages for languages, _ in _read_units(path)), ()))
+
+
+def _read_units(path: Path) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """The languages and the texts of each unit."""
     with open_text(path) as stream:
         try:
             yield from _units(_LimitedUnits(stream, path))
@@ -43,7 +53,7 @@ class _LimitedUnits:
     """A stream of XML, of which no more than ``LONGEST_LINE`` bytes may be read between two units."""
 
     def __init__(self, stream: IO[bytes], path: Path) -> None:
-        self._stream, self._path, self.since_unit = stream, path, 0
+        self._stream, self.path, self.since_unit = stream, path, 0
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes; ``TextError`` if the unit is too long."""
@@ -51,14 +61,15 @@ class _LimitedUnits:
         self.since_unit += len(found)
         if self.since_unit > LONGEST_LINE:
             raise TextError(
-                f"{self._path}: found {LONGEST_LINE:,} bytes without the end of a <tu>, expected units of sentences "
+                f"{self.path}: found {LONGEST_LINE:,} bytes without the end of a <tu>, expected units of sentences "
                 "or paragraphs. Break them up."
             )
         return found
 
 
-def _units(stream: _LimitedUnits) -> Iterator[tuple[str, str]]:
+def _units(stream: _LimitedUnits) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
     parent, srclang, languages = None, "", None
+    variants: list[str] = []
     for event, element in iterparse(stream, events=("start", "end")):
         name = _local_name(element)
         if event == "start":
@@ -70,12 +81,18 @@ def _units(stream: _LimitedUnits) -> Iterator[tuple[str, str]]:
             stream.since_unit = 0
             segments = _segments(element)
             languages = languages or _choose_languages(segments, srclang)
+            variants = variants or (list(segments) if len(segments) > 1 else [])
             if languages is not None:
                 src, tgt = (_in_language(segments, language) for language in languages)
                 if src and tgt:
-                    yield src, tgt
+                    yield languages, (src, tgt)
             if parent is not None:
                 parent.clear()  # frees the unit
+    if variants and languages is None:
+        raise TextError(
+            f"{stream.path}: found texts in {' and '.join(variants)}, which are one language, expected two. If they "
+            "are what you want to learn, name one of them otherwise."
+        )
 
 
 def _segments(unit: Element) -> dict[str, str]:
@@ -90,19 +107,21 @@ def _segments(unit: Element) -> dict[str, str]:
 
 
 def _choose_languages(segments: dict[str, str], srclang: str) -> tuple[str, str] | None:
+    """Source and target of a unit: the header's source language, or the first, and the first other language."""
     if len(segments) < 2:
         return None
     found = list(segments)
-    src = next((language for language in found if _same_language(language, srclang.lower())), found[0])
-    return src, next(language for language in found if language != src)
+    src = next((language for language in found if same_language(language, srclang.lower())), found[0])
+    tgt = next((language for language in found if not same_language(language, src)), None)
+    return None if tgt is None else (src, tgt)
 
 
 def _in_language(segments: dict[str, str], wanted: str) -> str:
-    variants = (text for language, text in segments.items() if _same_language(language, wanted))
+    variants = (text for language, text in segments.items() if same_language(language, wanted))
     return segments.get(wanted) or next(variants, "")
 
 
-def _same_language(tag: str, other: str) -> bool:
+def same_language(tag: str, other: str) -> bool:
     """Whether two tags name the same language, whatever the country: en and en-US."""
     return tag.replace("_", "-").split("-")[0] == other.replace("_", "-").split("-")[0]
 
@@ -405,8 +424,8 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Seg
     src, tgt = languages[0], language or _as_written(languages[1], (variants for _, variants in units))
     segments = []
     for unit, variants in units:
-        source = next((node for tag, node in variants.items() if _same_language(tag, src)), None)
-        target = next((node for tag, node in variants.items() if _same_language(tag, tgt.lower())), None)
+        source = next((node for tag, node in variants.items() if same_language(tag, src)), None)
+        target = next((node for tag, node in variants.items() if same_language(tag, tgt.lower())), None)
         seg = None if source is None else source.child("seg")
         filled = (
             target is not None
