@@ -104,7 +104,9 @@ def compare(run: Path, exported: Path, texts: list[str]) -> dict[str, Any]:
     print(f"{len(texts) - len(odd)} of {len(texts)} translations are the same ({1 - len(odd) / len(texts):.2%})")
     ties = 0
     for at in odd:
-        scores = [translator.scored([texts[at]], [text], options)[0].score for text in (found[at], expected[at])]
+        scores = [
+            translator.score_tokens([texts[at]], [text], options)[0].score for text in (found[at], expected[at])
+        ]
         tie = abs(scores[0] - scores[1]) < 1e-3
         kind, ties = "tie or rounding" if tie else "otherwise", ties + tie
         print(f"  {kind}: {scores[0]:.5f} {found[at]!r} / {scores[1]:.5f} {expected[at]!r}")

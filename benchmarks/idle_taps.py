@@ -177,7 +177,7 @@ def main() -> None:
         print(f"{key:8} {value}")
     print(f"one idle tap costs {results['tap_ns']:.0f} ns more than a function that returns its argument")
     for name in ("tiny", "small"):
-        model = Transformer(ModelConfig.named(name)).eval()
+        model = Transformer(ModelConfig.from_name(name)).eval()
         arms = {"idle": idle, "control": idle, "without": without_taps, "traced": lambda model=model: tracing(model)}
         with torch.no_grad():
             for what, make in (("forward, 32 x 16 tokens", forward_work), (f"{DECODED} cached steps", step_work)):

@@ -39,16 +39,12 @@ from glassformer.training.evaluation import score
 
 ROOT = Path(__file__).parents[1]
 TEACHER = "teacher"
+UPDATES = 18_000
 # What CTranslate2 writes for all sources of the text.
 DISTIL = [
-    "--beam", "4", "--engine", "ctranslate2", "--precision", "int8", "--set", "train.precision=float32", "--set",
-    "train.warmup=500", "--set", "train.patience=0", "--set", "train.save_minutes=4",
+    "--beam", "4", "--engine", "ctranslate2", "--precision", "int8", "--set", "train.precision=bf16", "--set",
+    "train.warmup=500", "--set", "train.patience=0", "--set", "train.save_minutes=4", "--max-updates", str(UPDATES),
 ]  # fmt: skip
-# First the decoder alone learns, which lost one of its two layers, then all weights.
-STAGES = (
-    ["--max-updates", "1200", "--set", "train.cooldown=0", "--set", "train.freeze=encoder.*,src_embedding.*"],
-    ["--max-updates", "3800", "--force"],
-)
 STUDENTS = {"4+1": ["--decoder-layers", "1"]}
 ROUNDS, MARGIN, BATCH = 4, 0.5, 32
 ENGINES = {
@@ -85,15 +81,12 @@ def write_text(work: Path, tatoeba: Path) -> None:
 
 
 def train_student(work: Path, name: str) -> None:
-    """``glassformer distill`` in both stages, unless the student has passed them."""
+    """``glassformer distill``, unless the student's training has ended."""
     run = RunDirectory(work / name)
-    command = [sys.executable, "-m", "glassformer", "distill", work / TEACHER, work / "learn.tsv"]
-    options = ["--valid", work / "valid.tsv", "--run", work / name, *STUDENTS[name], *DISTIL]
-    for stage in STAGES:
-        ended = checkpoints(run.final)
-        if ended and read_json(ended[-1] / "state.json")["counters"]["update"] >= int(stage[1]):
-            continue
-        subprocess.run([*map(str, command), *map(str, options), *stage], check=True)
+    if not checkpoints(run.final):
+        command = [sys.executable, "-m", "glassformer", "distill", work / TEACHER, work / "learn.tsv"]
+        options = ["--valid", work / "valid.tsv", "--run", run.path, *STUDENTS[name], *DISTIL]
+        subprocess.run([*map(str, command), *map(str, options)], check=True)
 
 
 def our_translate(run: Path, engine: str, precision: str, beam: int) -> Translate:

@@ -39,7 +39,7 @@ def trace_model(model: Transformer, only: str = "*") -> Iterator[None]:
 
 
 def cost(name: str, rounds: int) -> dict[str, Any]:
-    model = Transformer(ModelConfig.named(name)).eval()
+    model = Transformer(ModelConfig.from_name(name)).eval()
     src_ids = torch.randint(4, 8000, (SENTENCES, LENGTH))
 
     def translate() -> object:

@@ -108,7 +108,7 @@ class ModelConfig(Section):
     @classmethod
     def micro(cls, **changes: Any) -> Self:
         """2 + 2 layers, d_model 128: some minutes on up to 20,000 pairs; norms come first, as in ``tiny``."""
-        return cls.named("micro", **changes)
+        return cls.from_name("micro", **changes)
 
     @classmethod
     def tiny(cls, **changes: Any) -> Self:
@@ -116,30 +116,30 @@ class ModelConfig(Section):
 
         Differs from the paper: norms come first, with which a small model learns in far fewer updates.
         """
-        return cls.named("tiny", **changes)
+        return cls.from_name("tiny", **changes)
 
     @classmethod
     def small(cls, **changes: Any) -> Self:
         """3 + 3 layers, d_model 256: a few hundred thousand pairs on a laptop; norms come first, as in ``tiny``."""
-        return cls.named("small", **changes)
+        return cls.from_name("small", **changes)
 
     @classmethod
     def base(cls, **changes: Any) -> Self:
         """The paper's base model, table 3."""
-        return cls.named("base", **changes)
+        return cls.from_name("base", **changes)
 
     @classmethod
     def big(cls, **changes: Any) -> Self:
         """The paper's big model, table 3."""
-        return cls.named("big", **changes)
+        return cls.from_name("big", **changes)
 
     @classmethod
     def walkthrough(cls, **changes: Any) -> Self:
         """The model of the "paper from scratch" walkthrough: untied, biased, unscaled, 44,312,696 parameters."""
-        return cls.named("walkthrough", **changes)
+        return cls.from_name("walkthrough", **changes)
 
     @classmethod
-    def named(cls, name: str, **changes: Any) -> Self:
+    def from_name(cls, name: str, **changes: Any) -> Self:
         """A named configuration with some values changed."""
         return cls.from_mapping({**named_model(name), **changes})
 

@@ -159,7 +159,7 @@ class TestUnknownKeys:
 @pytest.mark.parametrize("name", NAMED_MODELS)
 def test_a_named_configuration_is_the_same_by_method_by_name_and_from_a_file(name):
     by_method = getattr(ModelConfig, name)(dropout=0.25)
-    assert by_method == ModelConfig.named(name, dropout=0.25)
+    assert by_method == ModelConfig.from_name(name, dropout=0.25)
     in_a_file = {"model": {"name": name, "dropout": 0.25}, "text": {"max_tokens": 100}}
     assert by_method == RunConfig.from_mapping(in_a_file).model
 

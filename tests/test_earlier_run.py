@@ -29,5 +29,5 @@ def test_it_translates_as_then(translator_and_rows, search):
 
 def test_it_scores_given_targets_as_then(translator_and_rows):
     translator, rows = translator_and_rows
-    scored = translator.scored([row["source"] for row in rows], [row["beam"]["text"] for row in rows])
+    scored = translator.score_tokens([row["source"] for row in rows], [row["beam"]["text"] for row in rows])
     assert [one.log_prob for one in scored] == pytest.approx([row["forced"] for row in rows], abs=1e-4)

@@ -58,7 +58,7 @@ EXACT = 1e-4  # two orders of computing the same thing in 32 bits differ by less
 # | `DROP_PROB` | 0.1 | `dropout` | |
 
 # %%
-config, base = ModelConfig.named("walkthrough"), ModelConfig.base()
+config, base = ModelConfig.from_name("walkthrough"), ModelConfig.base()
 
 lesson.states("Codeblock 2", "SEQ_LENGTH is our max_length", 200, config.max_length)
 lesson.states("Codeblock 2", "VOCAB_SIZE_SRC is our src_vocab", 100, config.src_vocab)
@@ -107,9 +107,9 @@ def refusal(attempt, error):
     return ""
 
 
-message = refusal(lambda: ModelConfig.named("walkthrough", n_heads=7), ConfigError)
+message = refusal(lambda: ModelConfig.from_name("walkthrough", n_heads=7), ConfigError)
 print(message)
-print("seven heads of 64 side by side:", ModelConfig.named("walkthrough", n_heads=7, d_k=64).heads_d_k)
+print("seven heads of 64 side by side:", ModelConfig.from_name("walkthrough", n_heads=7, d_k=64).heads_d_k)
 lesson.states(
     "Imports and Configurations",
     "8 heads fit into 512, 7 do not",
@@ -1045,7 +1045,7 @@ lesson.states(
 # %%
 def parameters_of(**changes):
     with torch.device("meta"):  # counts need no memory
-        return sum(p.numel() for p in Transformer(ModelConfig.named("walkthrough", **changes)).parameters())
+        return sum(p.numel() for p in Transformer(ModelConfig.from_name("walkthrough", **changes)).parameters())
 
 
 with torch.no_grad():

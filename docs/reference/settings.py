@@ -64,7 +64,7 @@ def limits(knob: Field[Any], hint: Any) -> str:
 def named_models() -> Iterator[list[str]]:
     for name, values in NAMED_MODELS.items():
         with torch.device("meta"):
-            model = Transformer(ModelConfig.named(name))
+            model = Transformer(ModelConfig.from_name(name))
         count = sum(parameter.numel() for parameter in model.parameters())
         changes = ", ".join(code(f"{key} = {plain(value)}") for key, value in values.items())
         yield [code(name), prose(getattr(ModelConfig, name).__doc__), changes or "the defaults", f"{count:,}"]

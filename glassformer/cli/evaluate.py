@@ -104,7 +104,7 @@ def score(
     pairs, number = iter(read_pairs(src, tgt)), 0
     while chunk := list(islice(pairs, _CHUNK)):
         sources, targets = [pair.src for pair in chunk], [pair.tgt for pair in chunk]
-        for one in translator.scored(sources, targets, options, start=number):
+        for one in translator.score_tokens(sources, targets, options, start=number):
             number += 1
             typer.echo(_score_line(one, as_json=as_json))
             if one.source_truncated and not as_json:

@@ -118,7 +118,7 @@ def summary(
 
     if name is not None:
         with torch.device("meta"):  # shapes and counts need no memory for weights
-            model = Transformer(ModelConfig.named(name))
+            model = Transformer(ModelConfig.from_name(name))
         typer.echo(f"The configuration {name}, without weights.\n")
     else:
         loaded = RunDirectory(opt.run_or_bundled(run)).load("cpu")

@@ -52,7 +52,7 @@ class Hypothesis:
         of_layer = self.attention[layers - 1 if layer is None else _check_index("layer", layer, layers)]
         return of_layer.mean(dim=0) if head is None else of_layer[_check_index("head", head, heads)]
 
-    def aligned(self, layer: int | None = None, head: int | None = None) -> list[int] | None:
+    def hard_alignment(self, layer: int | None = None, head: int | None = None) -> list[int] | None:
         """For each token the index of the source token with the greatest weight in ``alignment``."""
         soft = self.alignment(layer, head)
         if soft is None:
@@ -121,12 +121,12 @@ class Translation:
         return shown + heads_html(layers)
 
     def links(self, layer: int | None = None, head: int | None = None) -> list[tuple[int, int]] | None:
-        """Pairs of source and target token indices: ``aligned`` of the best hypothesis, without end tokens.
+        """Pairs of source and target token indices: ``hard_alignment`` of the best hypothesis, without end tokens.
 
         A token whose greatest weight is on </s> has no link. None without attention.
         """
         best = self.hypotheses[0]
-        aligned = best.aligned(layer, head)
+        aligned = best.hard_alignment(layer, head)
         if aligned is None:
             return None
         return [

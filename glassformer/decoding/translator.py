@@ -239,9 +239,9 @@ class Translator:
 
         Raises ``InputError`` unless there is one target for each source, none longer than the model takes.
         """
-        return [one.log_prob for one in self.scored(sources, targets)]
+        return [one.log_prob for one in self.score_tokens(sources, targets)]
 
-    def scored(
+    def score_tokens(
         self, sources: Sequence[str], targets: Sequence[str], options: DecodeConfig | None = None, *, start: int = 0
     ) -> list[Scored]:
         """``score`` in detail: each token's log-probability, and the score with the length penalty.

@@ -20,7 +20,7 @@ def test_layers_and_heads_are_those_of_the_attention(translator):
             torch.testing.assert_close(best.alignment(layer), best.attention[layer].mean(0))
             for head in range(3):
                 assert torch.equal(best.alignment(layer, head), best.attention[layer, head])
-                assert best.aligned(layer, head) == best.attention[layer, head].argmax(-1).tolist()
+                assert best.hard_alignment(layer, head) == best.attention[layer, head].argmax(-1).tolist()
         assert torch.equal(best.alignment(), best.alignment(1))
         assert torch.equal(best.alignment(head=2), best.attention[1, 2])
         for layer, head, message in [
@@ -36,7 +36,7 @@ def test_links_by_hand():
     first = [[0.1, 0.9, 0.0], [0.2, 0.2, 0.6], [0.8, 0.1, 0.1]]
     second = [[0.9, 0.1, 0.0], [0.7, 0.2, 0.1], [0.8, 0.1, 0.1]]
     translation = written([[first, second]], ["p", "q", "</s>"], ["a", "b", "</s>"])
-    assert translation.hypotheses[0].aligned(0, 0) == [1, 2, 0]
+    assert translation.hypotheses[0].hard_alignment(0, 0) == [1, 2, 0]
     assert translation.links(head=0) == [(1, 0)]
     assert translation.links(head=1) == [(0, 0), (0, 1)]
     assert pharaoh(translation.links(head=1)) == "0-0 0-1"
@@ -48,5 +48,5 @@ def test_links_by_hand():
 def test_without_attention_there_are_none(translator):
     for translation in translator.translate(MIXED):
         assert translation.links() is None
-        assert translation.hypotheses[0].aligned() is None
+        assert translation.hypotheses[0].hard_alignment() is None
         assert "links" not in translation.to_mapping()

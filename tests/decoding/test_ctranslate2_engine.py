@@ -127,7 +127,9 @@ def test_attention_is_the_last_layers_mean(torch_engine, fast):
 
 def test_targets_are_scored(torch_engine, fast):
     sources, targets = ["A man sleeps.", "Two dogs."], ["Ein Mann schläft im Garten.", "Hunde."]
-    for one, other in zip(torch_engine.scored(sources, targets), fast.scored(sources, targets), strict=True):
+    for one, other in zip(
+        torch_engine.score_tokens(sources, targets), fast.score_tokens(sources, targets), strict=True
+    ):
         assert other.token_log_probs == pytest.approx(one.token_log_probs, abs=1e-3)
 
 

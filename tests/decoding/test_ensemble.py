@@ -66,7 +66,7 @@ def test_two_models_by_hand(members, tokenizer):
     src = torch.tensor([[*tokenizer.to_ids("a river"), EOS]])
     probabilities = sum(model(src, torch.tensor([[BOS, *ids]]))[0].double().softmax(-1) for model in members) / 2
     expected = [probabilities[place, token].log().item() for place, token in enumerate([*ids, EOS])]
-    found = together(members, tokenizer).scored(["a river"], ["old trees by"])[0]
+    found = together(members, tokenizer).score_tokens(["a river"], ["old trees by"])[0]
     assert found.token_log_probs == pytest.approx(expected, abs=1e-6)
     assert found.log_prob == pytest.approx(sum(expected), abs=1e-6)
 

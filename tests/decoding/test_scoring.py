@@ -16,7 +16,7 @@ def test_each_token_by_hand(translator, tokenizer):
     ids = tokenizer.to_ids("old trees")
     src = torch.tensor([[*tokenizer.to_ids("river"), EOS]])
     log_probs = translator.model(src, torch.tensor([[BOS, *ids]]))[0].log_softmax(-1)
-    (found,) = translator.scored(["river"], ["old trees"], DecodeConfig(length_penalty=1.0))
+    (found,) = translator.score_tokens(["river"], ["old trees"], DecodeConfig(length_penalty=1.0))
     expected = [log_probs[place, token].item() for place, token in enumerate([*ids, EOS])]
     assert found.text == "old trees"
     assert found.tokens == ["old", "trees", "</s>"]
@@ -33,7 +33,7 @@ def test_a_hypothesis_is_scored_as_the_search_scored_it(translator):
     options = DecodeConfig(beam=3, length_penalty=0.8)
     done = [one for one in translator.translate(TEXTS, options) if not one.hypotheses[0].truncated]
     assert done
-    found = translator.scored([one.source for one in done], [one.text for one in done], options)
+    found = translator.score_tokens([one.source for one in done], [one.text for one in done], options)
     for scored, translation in zip(found, done, strict=True):
         best = translation.hypotheses[0]
         assert scored.tokens == best.tokens
@@ -43,9 +43,9 @@ def test_a_hypothesis_is_scored_as_the_search_scored_it(translator):
 
 @pytest.mark.parametrize("batch_tokens", [1, 30, 10_000])
 def test_batches_and_neighbours_change_nothing(translator, batch_tokens):
-    found = translator.scored(MIXED, MIXED[::-1], DecodeConfig(batch_tokens=batch_tokens))
+    found = translator.score_tokens(MIXED, MIXED[::-1], DecodeConfig(batch_tokens=batch_tokens))
     for source, target, one in zip(MIXED, MIXED[::-1], found, strict=True):
-        (alone,) = translator.scored([source], [target])
+        (alone,) = translator.score_tokens([source], [target])
         assert one.tokens == alone.tokens
         assert one.token_log_probs == pytest.approx(alone.token_log_probs, abs=1e-5)
     assert translator.score(MIXED, MIXED[::-1]) == pytest.approx([one.log_prob for one in found], abs=1e-5)

@@ -14,7 +14,7 @@ from glassformer.model import Transformer
 def meta_model(name: str, **changes: object) -> Transformer:
     """A model without memory: shapes and counts need none."""
     with torch.device("meta"):
-        return Transformer(ModelConfig.named(name, **changes))
+        return Transformer(ModelConfig.from_name(name, **changes))
 
 
 @pytest.fixture(scope="module")

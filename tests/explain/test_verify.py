@@ -357,7 +357,7 @@ def test_the_named_model_configurations_follow_too():
     torch.manual_seed(3)
     tokenizer = Tokenizer.train("characters", [*SOURCES, *TARGETS], 60)
     for name in ("tiny", "walkthrough"):
-        config = ModelConfig.named(
+        config = ModelConfig.from_name(
             name, src_vocab=tokenizer.size, tgt_vocab=tokenizer.size, d_model=32, d_k=8, d_v=8, n_heads=4, d_ff=16
         )
         translator = Translator(Transformer(config).eval(), tokenizer, tokenizer, DecodeConfig())

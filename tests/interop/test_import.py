@@ -146,7 +146,7 @@ def test_an_import_is_a_run_like_any_other(tmp_path):
     assert translator.config.beam == 3
     assert (translator.config.length_norm, translator.config.early_stopping) == ("power", "heuristic")
     found = translator.translate(TEXTS)
-    for batch in (translator.translate(TEXTS[:1]), translator.scored(TEXTS[:1], ["Bado ki."])):
+    for batch in (translator.translate(TEXTS[:1]), translator.score_tokens(TEXTS[:1], ["Bado ki."])):
         assert batch
     assert [one.text for one in found] == [translator.translate([text])[0].text for text in TEXTS]
     made = WalkRequest(

@@ -55,7 +55,7 @@ def test_named_configurations_have_the_sizes_of_their_source(*, name, d_model, d
 
 @pytest.mark.parametrize(("name", "millions"), [("base", 65), ("big", 213)])
 def test_base_and_big_come_to_the_millions_of_parameters_in_table_3(name, millions):
-    assert size_without_memory(ModelConfig.named(name)) == pytest.approx(millions * 1e6, rel=0.04)
+    assert size_without_memory(ModelConfig.from_name(name)) == pytest.approx(millions * 1e6, rel=0.04)
 
 
 def test_a_parameter_count_worked_by_hand(small_config):

@@ -38,7 +38,7 @@ def write_pairs(path: Path, count: int) -> Path:
 def test_the_model_follows_from_the_number_of_pairs(count: int, name: str, tmp_path: Path) -> None:
     pairs = write_pairs(tmp_path / "pairs.tsv", count)
     request = TrainRequest.make(run=tmp_path / "run", data={"pairs": str(pairs)}, overrides=["model.dropout=0.25"])
-    assert request.config.model == ModelConfig.named(name, dropout=0.25)
+    assert request.config.model == ModelConfig.from_name(name, dropout=0.25)
 
 
 @pytest.mark.parametrize("name", ["micro", "tiny"])
@@ -46,11 +46,11 @@ def test_the_model_follows_from_the_number_of_pairs(count: int, name: str, tmp_p
 def test_a_run_keeps_the_model_that_it_began_with(name: str, changes: dict[str, int], tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     run.create()
-    run.write_config(RunConfig(model=ModelConfig.named(name, src_vocab=97, tgt_vocab=97, **changes)), {})
+    run.write_config(RunConfig(model=ModelConfig.from_name(name, src_vocab=97, tgt_vocab=97, **changes)), {})
     (run.latest / "update-1").mkdir(parents=True)
     for count in (FEW_PAIRS, FEW_PAIRS + 1):
         pairs = write_pairs(tmp_path / "pairs.tsv", count)
-        assert TrainRequest.make(run=run.path, data={"pairs": str(pairs)}).config.model == ModelConfig.named(name)
+        assert TrainRequest.make(run=run.path, data={"pairs": str(pairs)}).config.model == ModelConfig.from_name(name)
 
 
 @pytest.mark.parametrize("damage", ["", "[]", '{"config": []}', '{"config": {"model": 3}}', "\0"])
@@ -67,7 +67,7 @@ def test_a_damaged_run_does_not_keep_the_model_from_being_chosen(damage: str, tm
 def test_a_named_model_has_the_sizes_of_that_model(name: str, named_in_file: bool, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text('[model]\nname = "tiny"\n' if named_in_file else "")
     request = TrainRequest.make(run=RUN, data={"src": "a", "tgt": "b"}, config_file=tmp_path / "run.toml", model=name)
-    assert request.config.model == ModelConfig.named(name)
+    assert request.config.model == ModelConfig.from_name(name)
 
 
 def test_a_named_model_overrides_every_size_of_a_task() -> None:

@@ -158,7 +158,7 @@ def open_side(place: Path, device: str, *, narrow: bool = False) -> Side:
     scorer = Translator(_without_control_tokens(model), *tokenizers, decode) if narrow else translator
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> Scores:
-        return [one.token_log_probs for one in scorer.scored(sources, targets)]
+        return [one.token_log_probs for one in scorer.score_tokens(sources, targets)]
 
     def translate(sources: Sequence[str], options: DecodeConfig) -> list[list[str]]:
         return [one.hypotheses[0].tokens for one in translator.translate(sources, options)]

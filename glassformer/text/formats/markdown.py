@@ -63,7 +63,7 @@ def _html_block(text: str, start: int, block: str, path: Path) -> list[Segment]:
     if not text.startswith(block.rstrip("\n"), start):
         return []
 
-    def moved(segment: Segment) -> Segment:
+    def shift(segment: Segment) -> Segment:
         def edits(parts: Sequence[Part]) -> list[Edit]:
             return [
                 Edit(start + edit.start, start + edit.end, _BLANK_LINES.sub("\n", edit.text))
@@ -72,7 +72,7 @@ def _html_block(text: str, start: int, block: str, path: Path) -> list[Segment]:
 
         return replace(segment, line=line_number(text, start) + segment.line - 1, edits=edits)
 
-    return [moved(segment) for segment in html_segments(block, path)]
+    return [shift(segment) for segment in html_segments(block, path)]
 
 
 _NO_QUOTATION = re.compile(r"[^>\s]")  # of what stands before a block: the signs of items
