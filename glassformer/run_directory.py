@@ -174,12 +174,7 @@ class RunDirectory:
 
     def create(self) -> None:
         """Create the directory; ``StorageError`` if files cannot be written to it and read again."""
-        try:
-            os.fspath(self.path.absolute()).encode()
-        except UnicodeEncodeError as error:
-            raise StorageError(
-                f"{str(self.path)!r}: is not UTF-8, as checkpoints need. Name another --run."
-            ) from error
+        self.check_name()
         try:
             make_directory(self.path)
             probe = self.path / PROBE
@@ -188,6 +183,15 @@ class RunDirectory:
             probe.unlink()
         except OSError as error:
             raise StorageError(f"{self.path}: cannot be written: {error.strerror}. Name another --run.") from error
+
+    def check_name(self) -> None:
+        """Raise ``StorageError`` for a name that is not UTF-8."""
+        try:
+            os.fspath(self.path.absolute()).encode()
+        except UnicodeEncodeError as error:
+            raise StorageError(
+                f"{str(self.path)!r}: is not UTF-8, as checkpoints need. Name another --run."
+            ) from error
 
     def write_config(self, config: RunConfig, data: dict[str, Any]) -> None:
         """Save every effective setting, and what the run was trained on."""

@@ -33,6 +33,8 @@ def import_model(
 
     model = read_model(source, lambda line: typer.echo(line, err=True))
     model.write(run)
+    for note in model.notes:
+        typer.echo(f"note: {note}", err=True)
     config = model.config
     count = sum(weight.numel() for weight in model.weights.values())
     typer.echo(

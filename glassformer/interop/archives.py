@@ -4,6 +4,7 @@ A name that leads out of the archive, a member that inflates without end and an 
 """
 
 import io
+import tokenize
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -65,8 +66,11 @@ def _arrays(archive: zipfile.ZipFile, path: Path) -> Iterator[tuple[str, npt.NDA
         if name.endswith(".npy"):
             try:
                 yield name.removesuffix(".npy"), _array(read_member(archive, name))
-            except ValueError as error:
-                raise CheckpointError(f"{path}: {name}: {error}.") from error
+            except (ValueError, TypeError, SyntaxError, tokenize.TokenError, MemoryError, RecursionError) as error:
+                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise CheckpointError(
+                    f"{path}: {name}: cannot be read as an array: {reason}. Expected an .npy file."
+                ) from error
 
 
 def _array(data: bytes) -> npt.NDArray[np.generic]:

@@ -18,6 +18,7 @@ from glassformer.checkpoint import MANIFEST
 from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError, StorageError
 from glassformer.files import make_directory, remove, sha256, sync, write_durably
+from glassformer.interop.new_directory import require_name
 from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def export_ctranslate2(
     ``ConfigError`` for a setting that CTranslate2 does not have and for an unknown ``quantization``,
     ``StorageError`` if the directory cannot be written or holds something.
     """
+    directory = require_name(directory, "--out")
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
     temporary = directory.with_name(f".{directory.name}.{secrets.token_hex(8)}.writing")

@@ -15,17 +15,25 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import save_checkpoint
-from glassformer.config import ModelConfig, RunConfig
-from glassformer.errors import CheckpointError, ConfigError, RunError
+from glassformer.config import DecodeConfig, ModelConfig, RunConfig
+from glassformer.errors import CheckpointError, ConfigError, TokenizerError
+from glassformer.interop.new_directory import write_whole
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.sentencepiece import UNREACHABLE, SentencePieceModel
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
 from glassformer.version import __version__
 
+EOS, UNKNOWN = CONTROL_TOKENS[2:]
+UNUSED = "<unused "  # begins the name of a row that has no entry
 NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
 OUT_BIAS = "output_projection.linear.bias"
+# Settings of a search that change outputs, with the value that changes nothing.
+NEUTRAL_SEARCH = {
+    "n_best": 1, "min_length": 0, "repetition_penalty": 1.0, "no_repeat_ngram": 0, "coverage_penalty": 0.0,
+    "beam_groups": 1, "max_length_a": 0.0, "sample": False, "mbr": 0, "split_sentences": False,
+}  # fmt: skip
 # The axis of d_model of each kind of weight, by the end of its name; other weights have none.
 _WIDTH_AXES = {
     "tokens.weight": 1, "norm.gain": 0, "norm.bias": 0, "w_q.weight": 1, "w_k.weight": 1, "w_v.weight": 1,
@@ -52,6 +60,13 @@ def _permute_width(name: str, value: Tensor, *, inverse: bool) -> Tensor:
     return value.index_select(axis, order.argsort() if inverse else order).contiguous()
 
 
+def check_ids(parts: Mapping[str, Any], size: int, where: str) -> None:
+    """Raise ``CheckpointError`` if one of the ``parts`` is no id of a vocabulary of that ``size``."""
+    for name, number in parts.items():
+        if type(number) is not int or not 0 <= number < size:
+            raise CheckpointError(f"{where}: {name}: found {number!r}, expected an id from 0 to {size - 1}.")
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """One side's entries in the order of another program's ids, and which of them play which part."""
@@ -67,6 +82,11 @@ class Vocabulary:
     """Whether the other program has no padding among its entries."""
     has_start: bool = False
     """Whether id 1 there is <s>, even if targets start with another token."""
+
+    @property
+    def never(self) -> set[int]:
+        """The ids there that no output of ours holds."""
+        return ({self.pad, self.start} | ({1} if self.has_start else set())) - {self.eos, self.unk}
 
     @property
     def adds_start(self) -> bool:
@@ -95,24 +115,30 @@ class Vocabulary:
             *range(len(rows) - len(self.extra), len(rows)),
         ]
 
-    @classmethod
-    def check(cls, entries: Sequence[str], where: str, **parts: int | None) -> None:
-        """Raise ``CheckpointError`` if one of the ``parts`` is no id of the entries."""
-        for name, number in parts.items():
-            if type(number) is not int or not 0 <= number < len(entries):
-                raise CheckpointError(
-                    f"{where}: {name}: found {number!r}, expected an id from 0 to {len(entries) - 1}."
+    def check_names(self, where: str) -> None:
+        """Raise ``TokenizerError`` if an id with a part of its own is that of an entry which texts may hold."""
+        expected = {"pad": CONTROL_TOKENS, "start": CONTROL_TOKENS, "eos": (EOS,), "unk": (UNKNOWN,)}
+        for name, names in expected.items():
+            entry = self.entries[getattr(self, name)]
+            if entry not in names and not (name in {"pad", "start"} and entry.startswith(UNUSED)):
+                raise TokenizerError(
+                    f"{where}: {name}: found id {getattr(self, name)}, which the vocabulary has for {entry!r}, "
+                    f"expected that of {' or '.join(names)}."
                 )
 
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A run that is not on disk yet: every parameter by our name, settings, tokenizers, and where it came from."""
+    """A run that is not on disk yet: every parameter by our name, settings, tokenizers, and where it came from.
+
+    ``notes`` name the settings that were not taken over.
+    """
 
     config: RunConfig
     weights: dict[str, Tensor]
     tokenizers: tuple[Tokenizer, Tokenizer]
     source: dict[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     def model(self) -> Transformer:
         """The model itself, in eval mode."""
@@ -122,10 +148,15 @@ class ImportedModel:
         return model.eval()
 
     def write(self, directory: Path) -> None:
-        """Write a run; ``RunError`` if the directory holds something already."""
-        run = RunDirectory(directory)
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise RunError(f"{directory}: exists and is not empty, expected a new directory. Name another --run.")
+        """Write a run, whole or not at all.
+
+        Raises ``RunError`` if the directory holds something already, ``StorageError`` if it cannot be written.
+        """
+        RunDirectory(directory).check_name()
+        with write_whole(directory, "--run") as temporary:
+            self._write(RunDirectory(temporary))
+
+    def _write(self, run: RunDirectory) -> None:
         run.create()
         src, tgt = self.tokenizers
         run.write_tokenizers(src, tgt)
@@ -149,6 +180,61 @@ def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: 
     return {ours: settings[theirs] for ours, theirs in names.items()}
 
 
+def read_whole(settings: Mapping[str, Any], name: str, default: int, where: str) -> int:
+    """The whole number of that ``name``, the ``default`` if there is none; ``ConfigError`` for anything else."""
+    value = settings.get(name)
+    if value is not None and type(value) is not int:
+        raise ConfigError(f"{where}: {name}: found {value!r}, expected a whole number.")
+    return default if value is None else value
+
+
+def read_number(settings: Mapping[str, Any], name: str, default: float, where: str) -> float:
+    """The number of that ``name``, the ``default`` if there is none; ``ConfigError`` for anything else."""
+    value = settings.get(name)
+    if value is not None and type(value) not in {int, float}:
+        raise ConfigError(f"{where}: {name}: found {value!r}, expected a number.")
+    return default if value is None else value
+
+
+def read_flag(settings: Mapping[str, Any], name: str, default: bool, where: str) -> bool:
+    """The truth value of that ``name``, the ``default`` if there is none; ``ConfigError`` for anything else."""
+    value = settings.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise ConfigError(f"{where}: {name}: found {value!r}, expected true or false.")
+    return default if value is None else value
+
+
+def run_config(
+    model: Mapping[str, Any], tokenizers: tuple[Tokenizer, Tokenizer], decode: Mapping[str, Any], where: str
+) -> RunConfig:
+    """The settings of the run; ``ConfigError`` that says ``where`` one came from which ours cannot have."""
+    src, tgt = tokenizers
+    text = {
+        "tokenizer": src.kind, "vocab_size": model["src_vocab"], "lowercase": src.lowercases,
+        "joint": model["tie_embeddings"] == "all" or src.digest == tgt.digest,
+    }  # fmt: skip
+    try:
+        return RunConfig.from_mapping({"model": dict(model), "text": text, "decode": dict(decode)})
+    except ConfigError as error:
+        raise ConfigError(f"{where}: as a run's settings: {error}") from error
+
+
+def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list[str]:
+    """A note on settings of another program's search that were not taken over; none if there are none."""
+    names = ", ".join(f"{name} = {repr(value)[:40]}" for name, value in dropped.items())
+    return [f"{where}: not taken over: {names}. Outputs may differ from those of {other}."] if dropped else []
+
+
+def describe_unwritten(options: DecodeConfig, written: Collection[str], program: str, **neutral: Any) -> list[str]:
+    """A note on the settings of our search that another ``program`` does not have; none if there are none."""
+    names = [
+        f"decode.{name} = {getattr(options, name)!r}"
+        for name, value in {**NEUTRAL_SEARCH, **neutral}.items()
+        if name not in written and getattr(options, name) != value
+    ]
+    return [f"Not written, because {program} does not have it: {', '.join(names)}."] if names else []
+
+
 def check_choices(config: ModelConfig, choices: Mapping[str, Collection[Any]], program: str, advice: str) -> None:
     """Raise ``ConfigError`` for the first setting with another value than the ``choices`` that ``program`` has."""
     for name, values in choices.items():
@@ -167,6 +253,7 @@ def order_weights(
     Biases that are 0 everywhere are left out, where the model can do without. Raises ``CheckpointError`` for one that
     is missing.
     """
+    _check_rows(weights, src, tgt, where)
     try:
         found = interleave(weights)
         rows = {SRC: src.rows(), TGT: tgt.rows(), OUT: tgt.rows()}
@@ -183,6 +270,17 @@ def order_weights(
     if tie != "none":
         found.pop(OUT, None)
     return _without_zero_biases(found)
+
+
+def _check_rows(weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, where: str) -> None:
+    """Raise ``CheckpointError`` unless each matrix of a vocabulary has a row for each of its entries."""
+    for name, side in ((SRC, src), (TGT, tgt), (OUT, tgt), (OUT_BIAS, tgt)):
+        ndim, rows = 1 if name == OUT_BIAS else 2, len(side.entries)
+        if name in weights and (weights[name].ndim != ndim or len(weights[name]) != rows):
+            raise CheckpointError(
+                f"{where}: {name}: found the shape {tuple(weights[name].shape)}, expected {rows:,} rows, one for "
+                "each entry of the vocabulary."
+            )
 
 
 def _without_zero_biases(weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -210,8 +308,6 @@ def read_vocabularies(  # noqa: PLR0917  # both sides, and the parts of four ent
     entries: Sequence[Sequence[str]], spm: Sequence[SentencePieceModel], pad: int, start: int, eos: int, unk: int
 ) -> tuple[Vocabulary, Vocabulary]:
     """The vocabularies of source and target; if both have the same entries, they get the same rows."""
-    for side in entries:
-        Vocabulary.check(side, "the vocabulary", pad=pad, start=start, eos=eos, unk=unk)
     known = set(entries[0])
     extra = tuple(piece for piece in spm[0].scores if piece not in known and piece not in CONTROL_TOKENS)
     src = Vocabulary(entries[0], pad, start, eos, unk, extra)

@@ -6,6 +6,7 @@ rows are zero. Its own sinusoids are read as those of its converters, with the p
 
 import importlib
 import json
+import math
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -15,20 +16,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.config import ModelConfig, RunConfig
+from glassformer.config import ModelConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, TokenizerError
 from glassformer.files import open_to_read
 from glassformer.interop.archives import open_archive, read_arrays, read_member
 from glassformer.interop.imported_model import (
+    EOS,
     OUT,
     OUT_BIAS,
     SRC,
     TGT,
+    UNKNOWN,
     ImportedModel,
     Vocabulary,
     check_weights,
+    describe_dropped,
     order_weights,
+    read_flag,
+    read_number,
     read_settings,
+    read_whole,
+    run_config,
 )
 from glassformer.interop.transformers import order_entries
 from glassformer.model.transformer import Transformer
@@ -37,7 +45,6 @@ from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
 
 SETTINGS, DECODER = "special:model.yml", "decoder.yml"
 MAX_LENGTH = 1024  # positions; Marian itself has no limit
-EOS, UNKNOWN = CONTROL_TOKENS[2:]
 LARGEST_TEXT = 64 * 2**20  # bytes of a vocabulary or of settings
 # What each of our parts is called there, and the attention's and the norm's own parts.
 BLOCKS = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
@@ -51,11 +58,14 @@ _SIZES = {
 EXPECTED = {
     "type": "transformer", "transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False,
     "transformer-train-position-embeddings": False, "transformer-ffn-depth": 2, "lemma-dim-emb": 0,
+    "transformer-tied-layers": [],
 }  # fmt: skip
 PLACES_OF_NORMS = {
-    "post": {"transformer-preprocess": "", "transformer-postprocess": "dan"},
+    "post": {"transformer-preprocess": "", "transformer-postprocess": "dan", "transformer-postprocess-top": ""},
     "pre": {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"},
 }
+# What changes outputs there and has no equal here, with the value that changes nothing.
+_WITHOUT_EQUAL = {"word-penalty": 0, "shortlist": [], "output-sampling": [], "force-decode": False}
 
 
 def is_marian(place: Path) -> bool:
@@ -85,26 +95,49 @@ def _import_directory(directory: Path, place: Path) -> ImportedModel:
     where = f"{place}/{paths['models'][0].name}"
     if SETTINGS not in arrays:
         raise CheckpointError(f"{where}: has no {SETTINGS}, expected the settings of a Marian model.")
-    settings = read_yaml(arrays[SETTINGS].tobytes().rstrip(b"\0").decode(), where)
+    settings = _read_settings(arrays[SETTINGS], where)
     entries = [read_vocabulary(path) for path in (paths["vocabs"][0], paths["vocabs"][-1])]
     spm = [SentencePieceModel.read(_spm(directory, side, place)) for side in ("source", "target")]
     src, tgt = _vocabularies(entries, spm, place)
+    sizes = len(entries[0]), len(entries[1])
+    _check_sizes(settings, sizes, where)
     model = _model_settings(settings, where) | {"src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows())}
-    tie, named = _by_our_names(arrays, ModelConfig(**model, tie_embeddings="none"), where)
+    tie, named = _by_our_names(arrays, _untied(model, where), sizes, where)
     weights = order_weights(named, src, tgt, tie, where)
     model |= {"tie_embeddings": tie, "attention_bias": any(name.endswith("w_o.bias") for name in weights)}
-    tokenizers = [Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, (src, tgt), strict=True)]
-    joint = tie == "all" or tokenizers[0].digest == tokenizers[1].digest
-    config = RunConfig.from_mapping(
-        {
-            "model": model,
-            "text": {"tokenizer": "unigram", "vocab_size": model["src_vocab"], "joint": joint},
-            "decode": _decode_settings(decoder),
-        }
-    )
+    made = [Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, (src, tgt), strict=True)]
+    tokenizers = made[0], made[1]
+    decode, notes = _decode_settings(decoder, f"{place}/{DECODER}")
+    config = run_config(model, tokenizers, decode, str(place))
     check_weights(config.model, weights, where)
     source = {"path": str(place), "architecture": "Marian", "starts_with": "a vector of zeros"}
-    return ImportedModel(config, weights, (tokenizers[0], tokenizers[1]), source)
+    return ImportedModel(config, weights, tokenizers, source, notes)
+
+
+def _read_settings(array: Any, where: str) -> dict[str, Any]:
+    """The settings that the model itself has: YAML as the bytes of an array."""
+    try:
+        text = array.tobytes().rstrip(b"\0").decode()
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{where}: {SETTINGS}: is not UTF-8: {error}. Expected settings.") from error
+    return read_yaml(text, f"{where}: {SETTINGS}")
+
+
+def _check_sizes(settings: Mapping[str, Any], entries: tuple[int, int], where: str) -> None:
+    """Raise ``CheckpointError`` for vocabularies of other sizes than the model was trained with."""
+    sizes = settings.get("dim-vocabs")
+    if sizes is not None and sizes != list(entries):
+        raise CheckpointError(
+            f"{where}: dim-vocabs: found {sizes!r}, but the vocabularies have {list(entries)} entries. Expected the "
+            "same: put the vocabularies of this model there."
+        )
+
+
+def _untied(model: Mapping[str, Any], where: str) -> ModelConfig:
+    try:
+        return ModelConfig(**model, tie_embeddings="none")
+    except ConfigError as error:
+        raise ConfigError(f"{where}: as a run's settings: {error}") from error
 
 
 def _read(path: Path) -> str:
@@ -159,18 +192,29 @@ def _spm(directory: Path, side: str, place: Path) -> Path:
 def read_vocabulary(path: Path) -> list[str]:
     """The entries of a vocab.yml in the order of their ids: one ``"entry": id`` a line."""
     found: dict[str, Any] = {}
-    for number, line in enumerate(_read(path).splitlines(), 1):
+    for number, line in enumerate(_read(path).split("\n"), 1):
         entry, colon, digits = line.rpartition(":")
         if not line.strip():
             continue
         try:
-            name = json.loads(entry) if entry.startswith('"') else _read_plain(entry)
+            name = _read_quoted(entry) if entry.startswith('"') else _read_plain(entry)
             if not colon or name in found:
                 raise ValueError("an entry is there twice" if colon else "found no colon")
             found[name] = int(digits)
         except ValueError as error:
             raise TokenizerError(f'{path}:{number}: found {line[:40]!r}, expected "entry": id ({error}).') from error
     return order_entries(found, str(path))
+
+
+def _read_quoted(entry: str) -> str:
+    """A name between quotes; YAML has escapes that JSON does not have."""
+    try:
+        return str(json.loads(entry))
+    except ValueError:
+        try:
+            return str(read_yaml(f"name: {entry}", "name")["name"])
+        except CheckpointError as error:
+            raise ValueError(str(error)) from error
 
 
 def _read_plain(entry: str) -> str:
@@ -202,10 +246,11 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     for name, value in expected.items():
         if settings.get(name, value) != value:
             raise ConfigError(f"{where}: {name}: found {settings[name]!r}, expected {value!r}.")
-    if "n" in settings.get("transformer-postprocess-emb", "d"):
-        raise ConfigError(f"{where}: transformer-postprocess-emb: found a norm after the embeddings, expected 'd'.")
+    after = settings.get("transformer-postprocess-emb", "d")
+    if after not in ("d", ""):
+        raise ConfigError(f"{where}: transformer-postprocess-emb: found {after!r}, expected 'd'.")
     activation = settings.get("transformer-ffn-activation", "swish")
-    if activation not in _ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise ConfigError(
             f"{where}: transformer-ffn-activation: found {activation!r}, expected one of {', '.join(_ACTIVATIONS)}."
         )
@@ -239,40 +284,89 @@ def parameter_names(config: ModelConfig) -> list[str]:
         return [name for name, _ in Transformer(config).named_parameters() if name.startswith(("encoder", "decoder"))]
 
 
-def _by_our_names(arrays: Mapping[str, Any], config: ModelConfig, where: str) -> tuple[str, dict[str, Tensor]]:
-    """Which matrices are one, and the weights by our names, with the zero rows of <pad>."""
-    embeddings = [arrays.get(f"{side}_Wemb", arrays.get("Wemb")) for side in ("encoder", "decoder")]
-    if any(matrix is None for matrix in embeddings):
-        raise CheckpointError(f"{where}: has no Wemb, expected the embeddings.")
-    src, tgt = (_add_row(_tensor(matrix)) for matrix in embeddings)
-    out = arrays.get("decoder_ff_logit_out_Wt")
-    if out is None and "decoder_ff_logit_out_W" in arrays:
-        out = arrays["decoder_ff_logit_out_W"].T
-    bias = arrays.get("decoder_ff_logit_out_b")
-    tie = "none" if out is not None else "all" if "Wemb" in arrays else "target"
-    named = {SRC: src, TGT: tgt, OUT: tgt if out is None else _add_row(_tensor(out))}
-    named[OUT_BIAS] = torch.zeros(len(tgt)) if bias is None else torch.cat([_tensor(bias).flatten(), torch.zeros(1)])
+def _by_our_names(
+    arrays: Mapping[str, Any], config: ModelConfig, sizes: tuple[int, int], where: str
+) -> tuple[str, dict[str, Tensor]]:
+    """Which matrices are one, and the weights by our names, with the zero rows of <pad>.
+
+    ``sizes`` has the number of entries of each side. Raises ``CheckpointError`` for an array that is missing, of
+    another shape, or not known.
+    """
+    rest = {name: array for name, array in arrays.items() if name != SETTINGS}
+    tie, named = _vocabulary_weights(rest, sizes, where)
     for ours in parameter_names(config):
         theirs = their_name(ours, pre=config.norm == "pre")
-        if theirs not in arrays:
+        if theirs not in rest:
             raise CheckpointError(f"{where}: has no {theirs}, expected a weight for {ours}.")
-        value = _tensor(arrays[theirs])
-        named[ours] = value.t().contiguous() if ours.endswith("weight") else value.flatten()
+        value = _tensor(rest.pop(theirs), f"{where}: {theirs}")
+        named[ours] = value.flatten()
+        if ours.endswith("weight"):
+            named[ours] = _matrix(value, f"{where}: {theirs}").t().contiguous()
+    if rest:
+        names = ", ".join(sorted(rest)[:3])
+        raise CheckpointError(
+            f"{where}: holds {names}{' and more' if len(rest) > 3 else ''}, which no model of these settings has. "
+            "Expected no other arrays."
+        )
     return tie, named
 
 
-def _tensor(array: Any) -> Tensor:
-    return torch.from_numpy(np.array(array, dtype=np.float32))
+def _vocabulary_weights(rest: dict[str, Any], sizes: tuple[int, int], where: str) -> tuple[str, dict[str, Tensor]]:
+    """Which matrices are one, and the weights with a row for each entry, taken out of ``rest``."""
+    sides = [f"{side}_Wemb" if f"{side}_Wemb" in rest else "Wemb" for side in ("encoder", "decoder")]
+    if missing := [name for name in sides if name not in rest]:
+        raise CheckpointError(f"{where}: has no {missing[0]}, expected the embeddings.")
+    src, tgt = (_rows(rest[name], size, f"{where}: {name}") for name, size in zip(sides, sizes, strict=True))
+    for name in set(sides):
+        del rest[name]
+    tie, out = "all" if sides[0] == sides[1] else "target", tgt
+    for name in ("decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"):
+        if name in rest:
+            array = rest.pop(name)
+            tie, out = "none", _rows(array if name.endswith("Wt") else array.T, sizes[1], f"{where}: {name}")
+    named = {SRC: src, TGT: tgt, OUT: out, OUT_BIAS: torch.zeros(len(tgt))}
+    if "decoder_ff_logit_out_b" in rest:
+        name = "decoder_ff_logit_out_b"
+        named[OUT_BIAS] = _rows(rest.pop(name).reshape(-1, 1), sizes[1], f"{where}: {name}").flatten()
+    return tie, named
 
 
-def _add_row(matrix: Tensor) -> Tensor:
+def _rows(array: Any, size: int, where: str) -> Tensor:
+    """A matrix with a row for each of ``size`` entries, and one of zeros for <pad>."""
+    matrix = _matrix(_tensor(array, where), where)
+    if len(matrix) != size:
+        raise CheckpointError(
+            f"{where}: found {len(matrix):,} rows, expected {size:,}, one for each entry of the vocabulary."
+        )
     return torch.cat([matrix, torch.zeros(1, matrix.shape[1])])
 
 
-def _decode_settings(decoder: Mapping[str, Any]) -> dict[str, Any]:
-    """The section ``decode`` of decoder.yml: Marian divides by length^normalize."""
-    normalize = decoder.get("normalize") or 0.0
-    return {
-        "beam": decoder.get("beam-size") or 12, "length_norm": "power", "length_penalty": float(normalize),
-        "early_stopping": "never", "max_length_a": 3.0,
+def _matrix(value: Tensor, where: str) -> Tensor:
+    if value.ndim != 2:
+        raise CheckpointError(f"{where}: found the shape {tuple(value.shape)}, expected a matrix.")
+    return value
+
+
+def _tensor(array: Any, where: str) -> Tensor:
+    """The array in float32; ``CheckpointError`` unless it holds real numbers with a fraction."""
+    if array.dtype.kind != "f":
+        raise CheckpointError(f"{where}: found numbers of type {array.dtype}, expected float16, float32 or float64.")
+    return torch.from_numpy(np.array(array, dtype=np.float32))
+
+
+def _decode_settings(decoder: Mapping[str, Any], where: str) -> tuple[dict[str, Any], list[str]]:
+    """The section ``decode`` of decoder.yml, and notes on what is not in it.
+
+    Marian divides by length^normalize, and takes at most a factor times the source's tokens, whose </s> it counts.
+    """
+    beam, factor = read_whole(decoder, "beam-size", 12, where), read_number(decoder, "max-length-factor", 3.0, where)
+    decode = {
+        "beam": beam, "length_norm": "power", "length_penalty": read_number(decoder, "normalize", 0.0, where),
+        "early_stopping": "never", "max_length_a": factor,
+        "max_length_b": max(1, math.ceil(factor)) if abs(factor) < 1000 else 1,  # more is refused with max_length_a
+        "n_best": beam if read_flag(decoder, "n-best", False, where) else 1,
     }  # fmt: skip
+    dropped = {
+        name: decoder[name] for name, neutral in _WITHOUT_EQUAL.items() if decoder.get(name) not in (None, neutral)
+    }
+    return decode, describe_dropped(dropped, where, "marian-decoder")

@@ -4,8 +4,9 @@ Marian starts a target from zeros and has no padding. So only a run whose <s> ha
 one that came from there.
 """
 
-import secrets
-import shutil
+import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,21 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import weights_of
-from glassformer.config import ModelConfig
-from glassformer.errors import ConfigError, RunError, StorageError
-from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, check_choices, separate
-from glassformer.interop.marian import DECODER, EOS, EXPECTED, PLACES_OF_NORMS, SETTINGS, UNKNOWN, their_name
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.errors import ConfigError
+from glassformer.interop.imported_model import (
+    EOS,
+    OUT,
+    OUT_BIAS,
+    SRC,
+    TGT,
+    UNKNOWN,
+    check_choices,
+    describe_unwritten,
+    separate,
+)
+from glassformer.interop.marian import DECODER, EXPECTED, PLACES_OF_NORMS, SETTINGS, their_name
+from glassformer.interop.new_directory import write_whole
 from glassformer.run_directory import LoadedRun
 from glassformer.text.sentencepiece import UNREACHABLE
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
@@ -32,21 +44,13 @@ def export_marian(run: LoadedRun, directory: Path) -> list[str]:
     Raises ``ConfigError`` that names what Marian does not have.
     """
     _check_exportable(run)
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise RunError(f"{directory}: exists and is not empty, expected a new directory. Name another --out.")
-    temporary = directory.with_name(f".{directory.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        temporary.mkdir(parents=True)
+    with write_whole(directory, "--out") as temporary:
         np.savez(temporary / MODEL, **_arrays(run))
         for name, tokenizer in zip(VOCABULARIES, (run.src_tokenizer, run.tgt_tokenizer), strict=True):
             (temporary / name).write_text(_vocabulary(tokenizer), encoding="utf-8")
         (temporary / DECODER).write_text(_decoder(run), encoding="utf-8")
-        temporary.replace(directory)
-    except OSError as error:
-        raise StorageError(f"{directory}: cannot be written: {error.strerror}. Name another --out.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return ["The .spm files that cut text into pieces are those of the release; they are not written again."]
+    note = "The .spm files that cut text into pieces are those of the release; they are not written again."
+    return [note, *_search_notes(run.config.decode)]
 
 
 def _check_exportable(run: LoadedRun) -> None:
@@ -92,7 +96,7 @@ def _marian_array(name: str, value: Tensor) -> Any:
 
 def _settings(config: ModelConfig) -> dict[str, Any]:
     return {
-        **EXPECTED, "transformer-postprocess-top": "", **PLACES_OF_NORMS[config.norm],
+        **EXPECTED, **PLACES_OF_NORMS[config.norm],
         "transformer-postprocess-emb": "d",
         "dim-emb": config.d_model, "transformer-heads": config.n_heads, "transformer-dim-ffn": config.d_ff,
         "enc-depth": config.n_encoder_layers, "dec-depth": config.n_decoder_layers,
@@ -122,14 +126,26 @@ def _entry(entry: str) -> str:
 
 
 def _quote(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    """The name between quotes as both JSON and YAML read it, which takes more characters for the end of a line."""
+    text = json.dumps(name, ensure_ascii=False)
+    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _decoder(run: LoadedRun) -> str:
     options = run.config.decode
     normalize = options.length_penalty if options.length_norm == "power" else 0.0
+    length = f"max-length-factor: {options.max_length_a}\n" if options.max_length_a else ""
+    n_best = "n-best: true\n" if 1 < options.n_best == options.beam else ""
     return (
         f"models: [{MODEL}]\nvocabs: [{', '.join(VOCABULARIES)}]\nrelative-paths: true\n"
-        f"beam-size: {options.beam}\nnormalize: {normalize}\n"
+        f"beam-size: {options.beam}\nnormalize: {normalize}\n{length}{n_best}"
     )
+
+
+def _search_notes(options: DecodeConfig) -> list[str]:
+    """What of the run's search Marian does not have, by name."""
+    written = {"max_length_a"} | ({"n_best"} if options.n_best == options.beam else set())
+    neutral = {"early_stopping": "never", "max_length_b": max(1, math.ceil(options.max_length_a))}
+    if options.length_penalty:
+        neutral["length_norm"] = "power"
+    return describe_unwritten(options, written, "Marian", **neutral)

@@ -1,33 +1,38 @@
-"""Hugging Face's MarianMT and Pegasus directories in, and out.
+"""Hugging Face's MarianMT and Pegasus directories in; ``transformers_export`` writes them.
 
 MarianMT norms after each sublayer, Pegasus before; else they are the same model. What is read is ``config.json``,
 ``generation_config.json``, ``model.safetensors`` and the tokenizer's files; nothing of ``transformers`` is imported.
 """
 
-import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
 from glassformer.checkpoint import read_json
-from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, TokenizerError
 from glassformer.files import open_to_read
+from glassformer.interop.generation_config import FILE, decode_settings, read_generation
 from glassformer.interop.imported_model import (
     OUT,
     OUT_BIAS,
     SRC,
     TGT,
+    UNKNOWN,
+    UNUSED,
     ImportedModel,
     Vocabulary,
+    check_ids,
     check_weights,
     order_weights,
+    read_flag,
     read_settings,
     read_vocabularies,
+    run_config,
 )
 from glassformer.text.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
@@ -52,6 +57,8 @@ _END = {
 _WITHOUT_END = '"post_processor":null'
 _WITH_END = f'"post_processor":{json.dumps(_END, separators=(",", ":"))}'
 LARGEST_VOCABULARY = 64 * 2**20  # bytes of JSON
+FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+MOST_UNUSED = 64  # rows without an entry: the padding, and what rounds a vocabulary up
 
 # What each of our names is called there, in the order of replacement.
 _NAMES = (
@@ -93,47 +100,47 @@ def import_transformers(place: Path) -> ImportedModel:
     """Read a directory; ``ConfigError`` for a model that cannot be ours, ``CheckpointError`` for damaged files."""
     settings = read_json(place / "config.json")
     model = _model_settings(settings, f"{place}/config.json")
-    raw = _read_weights(place)
-    tie, named = _by_our_names(settings, raw)
-    src, tgt, tokenizers = _read_tokenizers(place, settings)
+    tie, named = _by_our_names(settings, _read_weights(place), place)
+    src, tgt, tokenizers = _read_tokenizers(place, settings, (len(named[SRC]), len(named[TGT])))
     weights = order_weights(named, src, tgt, tie, str(place))
     model |= {
         "src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows()), "tie_embeddings": tie,
         "output_bias": OUT_BIAS in weights, "attention_bias": any(name.endswith("w_o.bias") for name in weights),
     }  # fmt: skip
-    kind, joint = tokenizers[0].kind, tokenizers[0].digest == tokenizers[1].digest
-    config = RunConfig.from_mapping(
-        {
-            "model": model,
-            "text": {"tokenizer": kind, "vocab_size": model["src_vocab"], "joint": joint or tie == "all"},
-            "decode": _decode_settings(place),
-        }
-    )
+    decode, notes = decode_settings(place, tgt.eos, tgt.never)
+    config = run_config(model, tokenizers, decode, str(place))
     check_weights(config.model, weights, str(place / WEIGHTS_FILE))
-    return ImportedModel(config, weights, tokenizers, _describe(place, settings, src))
+    return ImportedModel(config, weights, tokenizers, _describe(place, settings, src), notes)
 
 
 def _describe(place: Path, settings: Mapping[str, Any], src: Vocabulary) -> dict[str, Any]:
     start = {src.pad: "<pad>", src.eos: "</s>", src.unk: "<unk>"}.get(src.start, "<s>")
-    return {"path": str(place), "architecture": settings["architectures"][0], "starts_with": start}
+    return {"path": str(place), "architecture": _architecture(settings), "starts_with": start}
 
 
 def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The section ``model`` without vocabularies and biases; ``ConfigError`` names what cannot be ours."""
-    architecture = (settings.get("architectures") or [settings.get("model_type")])[0]
-    if architecture not in NORM_OF:
+    architecture = _architecture(settings)
+    if not isinstance(architecture, str) or architecture not in NORM_OF:
         raise ConfigError(f"{where}: architectures: found {architecture!r}, expected {' or '.join(NORM_OF)}.")
     _check_pairs(settings, where)
     activation = settings.get("activation_function", "gelu")
-    if activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise ConfigError(
             f"{where}: activation_function: found {activation!r}, expected one of {', '.join(ACTIVATIONS)}."
         )
     return {
         **read_settings(settings, _SIZES, where, architecture),
         "norm": NORM_OF[architecture], "activation": ACTIVATIONS[activation],
-        "scale_embedding": bool(settings.get("scale_embedding", False)), "dropout": settings.get("dropout", 0.1),
+        "scale_embedding": read_flag(settings, "scale_embedding", False, where),
+        "dropout": settings.get("dropout", 0.1),
     }  # fmt: skip
+
+
+def _architecture(settings: Mapping[str, Any]) -> Any:
+    """The first of the ``architectures``, or what stands in their place."""
+    found = settings.get("architectures") or settings.get("model_type")
+    return found[0] if isinstance(found, list) else found
 
 
 def _check_pairs(settings: Mapping[str, Any], where: str) -> None:
@@ -144,9 +151,9 @@ def _check_pairs(settings: Mapping[str, Any], where: str) -> None:
             raise ConfigError(
                 f"{where}: {other}: found {settings.get(other)!r}, expected {settings.get(one)!r}, that of {one}."
             )
-    expected = {"normalize_before": NORM_OF.get((settings.get("architectures") or [""])[0]) == "pre"}
-    for name, wanted in {**expected, "normalize_embedding": False}.items():
-        if settings.get(name, wanted) not in {wanted, None}:
+    expected = {"normalize_before": NORM_OF[_architecture(settings)] == "pre", "normalize_embedding": False}
+    for name, wanted in expected.items():
+        if settings.get(name, wanted) not in (wanted, None):
             raise ConfigError(f"{where}: {name}: found {settings[name]!r}, expected {wanted!r}.")
 
 
@@ -158,9 +165,16 @@ def _read_weights(place: Path) -> dict[str, Tensor]:
 
     try:
         open_to_read(path).close()
-        return {name: value.float() for name, value in load_file(path).items()}
+        found = load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+    for name, value in found.items():
+        if value.dtype not in FLOATS:
+            raise CheckpointError(
+                f"{path}: {name}: found numbers of type {str(value.dtype).removeprefix('torch.')}, expected "
+                "float16, bfloat16, float32 or float64."
+            )
+    return {name: value.float() for name, value in found.items()}
 
 
 def _without_safetensors(place: Path) -> str:
@@ -183,108 +197,160 @@ def conversion_command(place: Path) -> str:
     return f'python -c "{code}" {quote(str(place))}'
 
 
-def _by_our_names(settings: Mapping[str, Any], raw: Mapping[str, Tensor]) -> tuple[str, dict[str, Tensor]]:
+def _by_our_names(
+    settings: Mapping[str, Any], raw: Mapping[str, Tensor], place: Path
+) -> tuple[str, dict[str, Tensor]]:
     """Which matrices are one, and the weights by our names."""
-    raw = dict(raw)
-    shared = raw.pop("model.shared.weight", None)
-    src, tgt = (raw.pop(f"model.{side}.embed_tokens.weight", shared) for side in ("encoder", "decoder"))
+    raw, where = dict(raw), f"{place}/{WEIGHTS_FILE}"
+    tied, one = (
+        read_flag(settings, name, True, f"{place}/config.json")
+        for name in ("tie_word_embeddings", "share_encoder_decoder_embeddings")
+    )
+    src, tgt = _embeddings(raw, one, where)
+    _check_vocab_sizes(settings, (len(src), len(tgt)), f"{place}/config.json")
     out, bias = raw.pop("lm_head.weight", None), raw.pop("final_logits_bias", None)
-    positions = [raw.pop(f"model.{side}.embed_positions.weight", None) for side in ("encoder", "decoder")]
-    if src is None or tgt is None:
-        raise CheckpointError("model.shared.weight: found none, expected the embeddings.")
-    _check_positions(positions)
-    tied = settings.get("tie_word_embeddings", True)
-    one = settings.get("share_encoder_decoder_embeddings", True)
-    tie = "none" if not tied and out is not None else "all" if one else "target"
+    if tied:
+        _require_copy("lm_head.weight", out, tgt, f"{where}: tie_word_embeddings is true")
+    elif out is None:
+        raise CheckpointError(f"{where}: has no lm_head.weight, expected one: tie_word_embeddings is false.")
+    if bias is not None and tuple(bias.shape) != (1, len(tgt)):
+        raise CheckpointError(
+            f"{where}: final_logits_bias: found the shape {tuple(bias.shape)}, expected (1, {len(tgt)})."
+        )
+    _check_positions(
+        [raw.pop(f"model.{side}.embed_positions.weight", None) for side in ("encoder", "decoder")], where
+    )
     named = {our_name(name): value for name, value in raw.items()} | {SRC: src, TGT: tgt}
-    named[OUT] = tgt if tie != "none" or out is None else out
+    named[OUT] = tgt if out is None else out
     if bias is not None:
         named[OUT_BIAS] = bias[0]
-    return tie, named
+    return "none" if not tied else "all" if one else "target", named
 
 
-def _check_positions(tables: list[Tensor | None]) -> None:
+def _embeddings(raw: dict[str, Tensor], one: bool, where: str) -> tuple[Tensor, Tensor]:
+    """Both sides' embeddings, taken out of ``raw``; ``CheckpointError`` if those that are ``one`` are not equal."""
+    shared = raw.pop("model.shared.weight", None)
+    names = [f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")]
+    src, tgt = (raw.pop(name, shared) for name in names)
+    if src is None or tgt is None:
+        raise CheckpointError(f"{where}: has no model.shared.weight, expected the embeddings.")
+    if one:
+        why = f"{where}: share_encoder_decoder_embeddings is true"
+        _require_copy(names[0], src, tgt if shared is None else shared, why)
+        _require_copy(names[1], tgt, src, why)
+    for name, table in zip(names, (src, tgt), strict=True):
+        if table.ndim != 2:
+            raise CheckpointError(f"{where}: {name}: found the shape {tuple(table.shape)}, expected a matrix.")
+    return src, tgt
+
+
+def _require_copy(name: str, found: Tensor | None, wanted: Tensor, why: str) -> None:
+    """Raise ``CheckpointError`` unless a matrix that is there once more is the same."""
+    if found is not None and not torch.equal(found, wanted):
+        raise CheckpointError(f"{why}, but {name} is another matrix than the one it shares. Expected a copy.")
+
+
+def _check_vocab_sizes(settings: Mapping[str, Any], rows: tuple[int, int], where: str) -> None:
+    """Raise ``ConfigError`` for a vocabulary of another size than its embedding."""
+    sizes = {"vocab_size": settings.get("vocab_size"), "decoder_vocab_size": settings.get("decoder_vocab_size")}
+    if sizes["decoder_vocab_size"] is None:
+        sizes["decoder_vocab_size"] = sizes["vocab_size"]
+    for (name, size), count in zip(sizes.items(), rows, strict=True):
+        if type(size) is not int or size != count:
+            raise ConfigError(f"{where}: {name}: found {size!r}, expected {count}, the rows of the embedding.")
+
+
+def _check_positions(tables: list[Tensor | None], where: str) -> None:
     """Raise ``ConfigError`` for a saved table of positions that is not the sinusoids with sines first."""
-    import torch
-
     from glassformer.model.positions import angles
 
     for table in tables:
         if table is None:
             continue
-        angle = angles(*table.shape)
-        wanted = torch.cat([angle.sin(), angle.cos()], dim=1).float()
-        if not torch.allclose(table, wanted, atol=1e-4):
-            raise ConfigError(
-                "model.*.embed_positions.weight: found another table than the sinusoids with all sines first, "
-                "expected those."
-            )
-
-
-def _decode_settings(place: Path) -> dict[str, Any]:
-    """The section ``decode`` of generation_config.json, or of config.json as older directories have it."""
-    found = dict(read_json(place / "config.json"))
-    if (place / "generation_config.json").is_file():
-        found |= read_json(place / "generation_config.json")
-    stopping = {True: "beam", False: "heuristic", "never": "never"}.get(found.get("early_stopping") or False)
-    return {
-        "beam": found.get("num_beams") or 1, "length_norm": "power", "early_stopping": stopping or "heuristic",
-        "length_penalty": 1.0 if found.get("length_penalty") is None else found["length_penalty"],
-        "no_repeat_ngram": found.get("no_repeat_ngram_size") or 0, "max_length_a": 0.0,  # theirs counts the start
-        "max_length_b": (found.get("max_length") or found.get("max_position_embeddings") or 512) - 1,
-    }  # fmt: skip
+        if table.ndim == 2 and table.shape[1] % 2 == 0:
+            angle = angles(*table.shape)
+            wanted = torch.cat([angle.sin(), angle.cos()], dim=1).float()
+            if torch.allclose(table, wanted, atol=1e-4):
+                continue
+        raise ConfigError(
+            f"{where}: model.*.embed_positions.weight: found another table than the sinusoids with all sines first, "
+            "expected those."
+        )
 
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
 
 
-def _read_tokenizers(place: Path, settings: Mapping[str, Any]) -> tuple[Vocabulary, Vocabulary, Tokenizers]:
-    """The vocabularies and tokenizers of both sides: from tokenizer.json as we write it, or from .spm files."""
+def _read_tokenizers(
+    place: Path, settings: Mapping[str, Any], rows: tuple[int, int]
+) -> tuple[Vocabulary, Vocabulary, Tokenizers]:
+    """The vocabularies and tokenizers of both sides: from tokenizer.json as we write it, or from .spm files.
+
+    ``rows`` has the number of rows of each side's embedding.
+    """
+    parts = _read_ids(place, settings, min(rows))
     if (place / "tokenizer.json").is_file() and not (place / "source.spm").is_file():
-        return _read_our_tokenizers(place, settings)
+        return _read_our_tokenizers(place, parts)
     missing = [name for name in ("source.spm", "target.spm", "vocab.json") if not (place / name).is_file()]
     if missing:
         raise TokenizerError(f"{place}: has no {', '.join(missing)}, expected source.spm, target.spm and vocab.json.")
-    entries = [read_entries(place / "vocab.json")] * 2
+    paths = [place / "vocab.json"] * 2
     if (place / "target_vocab.json").is_file():
-        entries = [entries[0], read_entries(place / "target_vocab.json")]
-    sizes = settings.get("vocab_size"), settings.get("decoder_vocab_size") or settings.get("vocab_size")
-    entries = [_fill(side, size) for side, size in zip(entries, sizes, strict=True)]
+        paths = [place / "vocab.json", place / "target_vocab.json"]
+    entries = [_fill(read_entries(path), count, path) for path, count in zip(paths, rows, strict=True)]
+    parts["unk"] = entries[0].index(UNKNOWN) if UNKNOWN in entries[0] else None
+    for side in entries:
+        check_ids(parts, len(side), f"{place}/vocab.json")
     spm = [SentencePieceModel.read(place / f"{side}.spm") for side in ("source", "target")]
-    ids = [settings.get(f"{name}_token_id") for name in ("pad", "decoder_start", "eos")]
-    unk = entries[0].index(CONTROL_TOKENS[3]) if CONTROL_TOKENS[3] in entries[0] else None
-    parts = dict(zip(("pad", "start", "eos"), ids, strict=True))
-    Vocabulary.check(entries[0], f"{place}/config.json", **parts, unk=unk)
-    src, tgt = read_vocabularies(entries, spm, *_ids_of(parts), unk or 0)
+    src, tgt = read_vocabularies(entries, spm, **{name: number or 0 for name, number in parts.items()})
+    for one, path in zip((src, tgt), paths, strict=True):
+        one.check_names(str(path))
     tokenizers = tuple(Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, (src, tgt), strict=True))
     return src, tgt, (tokenizers[0], tokenizers[1])
 
 
-def _ids_of(parts: Mapping[str, int | None]) -> tuple[int, int, int]:
-    pad, start, eos = (number for number in parts.values() if number is not None)
-    return pad, start, eos
+def _read_ids(place: Path, settings: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """The ids of pad, start and end; where generation_config.json has them, it is what ``generate`` obeys."""
+    names = {"pad": "pad_token_id", "start": "decoder_start_token_id", "eos": "eos_token_id"}
+    ids: dict[str, Any] = dict.fromkeys(names)
+    for file, found in (("config.json", settings), (FILE, read_generation(place))):
+        own = {part: _only(found[name]) for part, name in names.items() if found.get(name) is not None}
+        check_ids(own, size, f"{place}/{file}")
+        ids |= own
+    return ids
 
 
-def _fill(entries: list[str], size: int | None) -> list[str]:
-    """Entries up to the size of the matrix, whose last rows may have no entry."""
-    return [*entries, *(f"<unused {number}>" for number in range(len(entries), size or 0))]
+def _only(number: Any) -> Any:
+    """The one id of a list of one, as newer directories may have it."""
+    return number[0] if isinstance(number, list) and len(number) == 1 else number
 
 
-def _read_our_tokenizers(place: Path, settings: Mapping[str, Any]) -> tuple[Vocabulary, Vocabulary, Tokenizers]:
+def _fill(entries: list[str], rows: int, path: Path) -> list[str]:
+    """Entries up to the rows of the matrix; a few of the last may have none, such as that of the padding."""
+    if not rows - MOST_UNUSED <= len(entries) <= rows:
+        raise TokenizerError(
+            f"{path}: has {len(entries):,} entries, expected {rows:,}, one for each row of the embedding."
+        )
+    return [*entries, *(f"{UNUSED}{number}>" for number in range(len(entries), rows))]
+
+
+def _read_our_tokenizers(place: Path, parts: Mapping[str, Any]) -> tuple[Vocabulary, Vocabulary, Tokenizers]:
     src = load_tokenizer(place / "tokenizer.json")
     other = place / "target" / "tokenizer.json"
     tgt = load_tokenizer(other) if other.is_file() else src
-    ids = [settings.get(f"{name}_token_id") for name in ("pad", "decoder_start", "eos")]
-    if ids[0] not in {0, 1} or ids[1] not in range(4) or ids[2] != 2:
-        raise TokenizerError(
-            f"{place}/config.json: pad, decoder_start and eos_token_id: found {ids}, expected 0 or 1, 1, 2, those of "
-            "tokenizer.json."
-        )
-    start = 1 if ids[1] is None else ids[1]
+    for name, known in {"pad": (0, 1), "start": (0, 1, 2, 3), "eos": (2,)}.items():
+        if type(parts[name]) is not int or parts[name] not in known:
+            raise TokenizerError(
+                f"{place}: the id of {name} in config.json or generation_config.json: found {parts[name]!r}, "
+                f"expected {' or '.join(map(str, known))}, those of tokenizer.json."
+            )
     sides = [
-        Vocabulary([*CONTROL_TOKENS, *map(str, range(4, one.size))], pad=0, start=start, eos=2, unk=3, has_start=True)
+        Vocabulary(
+            [*CONTROL_TOKENS, *map(str, range(4, one.size))], pad=0, start=parts["start"], eos=2, unk=3,
+            has_start=True,
+        )
         for one in (src, tgt)
-    ]
+    ]  # fmt: skip
     return sides[0], sides[1], (src, tgt)
 
 
@@ -334,37 +400,3 @@ def order_entries(vocab: Mapping[str, Any], where: str) -> list[str]:
     if [vocab[entry] for entry in entries] != list(range(len(entries))):
         raise TokenizerError(f"{where}: found other ids than 0, 1, 2 and so on, expected one for each entry.")
     return entries
-
-
-def download(name: str, say: Callable[[str], None]) -> Path:
-    """The directory of a model of the Hugging Face hub; its safetensors may be in a pull request, ``refs/pr/*``.
-
-    Raises ``RunError`` without ``huggingface_hub`` or without the network.
-    """
-    try:
-        hub = importlib.import_module("huggingface_hub")
-    except ImportError as error:
-        raise RunError(
-            f"{name}: is no directory, and huggingface_hub, which would fetch it, is not installed. Install it: "
-            "pip install 'glassformer[import]'"
-        ) from error
-    wanted = ["*.json", "*.spm", WEIGHTS_FILE]
-    try:
-        revision = _revision_with_safetensors(hub, name)
-        say(f"fetching {name}, revision {revision} ...")
-        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=wanted))
-    except Exception as error:  # the library raises errors of several others
-        raise RunError(
-            f"{name}: is no directory, and cannot be fetched from the hub: {str(error).splitlines()[0]} "
-            "Check the name and the network, or download it elsewhere and name its directory."
-        ) from error
-
-
-def _revision_with_safetensors(hub: Any, name: str) -> str:
-    """The first of main and the pull requests whose files include safetensors; main if none."""
-    api = hub.HfApi()
-    requests = [ref.ref for ref in api.list_repo_refs(name, include_pull_requests=True).pull_requests or ()]
-    for revision in ("main", *requests):
-        if WEIGHTS_FILE in api.list_repo_files(name, revision=revision):
-            return str(revision)
-    return "main"

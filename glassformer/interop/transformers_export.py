@@ -6,8 +6,6 @@ sinusoids, all sines before all cosines, so that the weights are permuted; targe
 """
 
 import json
-import secrets
-import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,10 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import weights_of
-from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.errors import RunError, StorageError
+from glassformer.config import ModelConfig
+from glassformer.interop.generation_config import FILE, search_notes, search_settings
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, check_choices, separate
+from glassformer.interop.new_directory import write_whole
 from glassformer.interop.transformers import ARCHITECTURE_OF, WEIGHTS_FILE, their_name, with_end
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import LoadedRun
@@ -34,17 +33,8 @@ def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
     holds something, ``StorageError`` if it cannot be written.
     """
     check_exportable(run.config.model)
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise RunError(f"{directory}: exists and is not empty, expected a new directory. Name another --out.")
-    temporary = directory.with_name(f".{directory.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        temporary.mkdir(parents=True)
+    with write_whole(directory, "--out") as temporary:
         _write(run, temporary)
-        temporary.replace(directory)
-    except OSError as error:
-        raise StorageError(f"{directory}: cannot be written: {error.strerror}. Name another --out.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return _notes(run)
 
 
@@ -109,7 +99,7 @@ def _write(run: LoadedRun, directory: Path) -> None:
     save_file(export_weights(run.model), directory / WEIGHTS_FILE, {"format": "pt"})
     files = {
         "config.json": model_settings(run.config.model),
-        "generation_config.json": search_settings(run.config.decode, run.config.model),
+        FILE: search_settings(run.config.decode, run.config.model, padding_of(run.config.model)),
     }
     for name, values in files.items():
         _write_json(directory / name, values)
@@ -129,6 +119,7 @@ def _write_tokenizer(directory: Path, text: str, config: ModelConfig) -> None:
         "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.max_length,
         "pad_token": CONTROL_TOKENS[padding_of(config)], "eos_token": CONTROL_TOKENS[EOS_ID],
         "unk_token": CONTROL_TOKENS[UNK_ID], "clean_up_tokenization_spaces": False,
+        "split_special_tokens": True,  # a typed </s> is text, never the end
     }  # fmt: skip
     _write_json(directory / "tokenizer_config.json", settings)
 
@@ -159,19 +150,6 @@ def model_settings(config: ModelConfig) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def search_settings(options: DecodeConfig, config: ModelConfig) -> dict[str, Any]:
-    """The ``generation_config.json``: the search of the run as far as Hugging Face has it."""
-    return {
-        "num_beams": options.beam, "length_penalty": options.length_penalty,
-        "early_stopping": {"beam": True, "heuristic": False, "never": "never"}[options.early_stopping],
-        "no_repeat_ngram_size": options.no_repeat_ngram,
-        "max_length": config.max_length if options.max_length_a else min(options.max_length_b + 1, config.max_length),
-        "bad_words_ids": [[config.pad_id], [config.bos_id]],
-        "pad_token_id": padding_of(config), "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
-        "decoder_start_token_id": config.bos_id, "forced_eos_token_id": None,
-    }  # fmt: skip
-
-
 def _notes(run: LoadedRun) -> list[str]:
     notes = []
     if run.config.decode.length_norm == "gnmt" and run.config.decode.length_penalty:
@@ -181,4 +159,4 @@ def _notes(run: LoadedRun) -> list[str]:
         )
     if run.tgt_tokenizer.digest != run.src_tokenizer.digest:
         notes.append("The target's tokenizer is in target/; pipeline() knows only the source's.")
-    return notes
+    return [*notes, *search_notes(run.config.decode)]

@@ -103,6 +103,12 @@ class Tokenizer:
         return self._kind
 
     @property
+    def lowercases(self) -> bool:
+        """Whether it lower-cases text before it splits it."""
+        normalizer = json.loads(self._json)["normalizer"] or {}
+        return {"type": "Lowercase"} in normalizer.get("normalizers", ())
+
+    @property
     def size(self) -> int:
         """Entries of the vocabulary, control tokens included."""
         return int(self._library.get_vocab_size())

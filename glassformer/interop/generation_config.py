@@ -1,0 +1,139 @@
+"""The search settings of Hugging Face's ``generate``: what generation_config.json says is read, and written.
+
+What has the same formula is taken over. What changes outputs and has no equal on the other side is named in a note.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoint import read_json
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.errors import ConfigError
+from glassformer.interop.imported_model import (
+    describe_dropped,
+    describe_unwritten,
+    read_flag,
+    read_number,
+    read_whole,
+)
+
+FILE = "generation_config.json"
+_STOPPING: dict[Any, str] = {True: "beam", False: "heuristic", "never": "never"}
+# Our filters of sampling, their names, and what they are there if a file does not say.
+_SAMPLING = {
+    "temperature": ("temperature", 1.0), "top_k": ("top_k", 50), "top_p": ("top_p", 1.0), "min_p": ("min_p", 0.0),
+    "typical_p": ("typical_p", 1.0),
+}  # fmt: skip
+# What changes outputs there and has no equal here, with the value that changes nothing.
+_WITHOUT_EQUAL = {
+    "num_beam_groups": 1, "encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1.0,
+    "exponential_decay_length_penalty": None, "suppress_tokens": None, "begin_suppress_tokens": None,
+    "sequence_bias": None, "forced_bos_token_id": None, "forced_decoder_ids": None, "force_words_ids": None,
+    "constraints": None, "renormalize_logits": False, "guidance_scale": 1.0, "penalty_alpha": 0.0,
+    "dola_layers": None, "stop_strings": None, "max_time": None, "watermarking_config": None, "token_healing": False,
+    "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "top_h": None,
+}  # fmt: skip
+
+
+def read_generation(place: Path) -> dict[str, Any]:
+    """What generation_config.json says; nothing if there is none."""
+    return read_json(place / FILE) if (place / FILE).is_file() else {}
+
+
+def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict[str, Any], list[str]]:
+    """The section ``decode``, of config.json where older directories have it, and notes on what is not in it.
+
+    No output of ours holds the ids in ``never``, so that theirs may be forbidden to. Raises ``ConfigError`` for a
+    value of another type.
+    """
+    found, where = {**read_json(place / "config.json"), **read_generation(place)}, f"{place}/{FILE}"
+    decode: dict[str, Any] = {
+        "beam": read_whole(found, "num_beams", 1, where), "length_norm": "power", "max_length_a": 0.0,
+        "n_best": read_whole(found, "num_return_sequences", 1, where),
+        "length_penalty": read_number(found, "length_penalty", 1.0, where),
+        "early_stopping": _early_stopping(found, where),
+        "no_repeat_ngram": read_whole(found, "no_repeat_ngram_size", 0, where),
+        "min_length": _least_length(found, where), "max_length_b": _greatest_length(found, where),
+    }  # fmt: skip
+    dropped = {
+        name: found[name] for name, neutral in _WITHOUT_EQUAL.items() if found.get(name) not in (None, neutral)
+    }
+    dropped |= _dropped_ids(found, eos, never)
+    penalty = read_number(found, "repetition_penalty", 1.0, where)
+    samples = read_flag(found, "do_sample", False, where)
+    if decode["beam"] > 1 and penalty >= 1.0 and not samples:
+        decode["repetition_penalty"] = penalty
+    elif penalty != 1.0:  # without a beam search it divides logits, which may be positive
+        dropped["repetition_penalty"] = penalty
+    if samples and decode["beam"] == 1:
+        decode |= {ours: read_number(found, theirs, value, where) for ours, (theirs, value) in _SAMPLING.items()}
+        decode["sample"] = True
+    elif samples:
+        dropped["do_sample"] = True
+    return decode, describe_dropped(dropped, where, "generate()")
+
+
+def _early_stopping(found: Mapping[str, Any], where: str) -> str:
+    value = found.get("early_stopping") or False
+    if not isinstance(value, bool | str) or value not in _STOPPING:
+        raise ConfigError(f"{where}: early_stopping: found {value!r}, expected true, false or 'never'.")
+    return _STOPPING[value]
+
+
+def _least_length(found: Mapping[str, Any], where: str) -> int:
+    """Their ``min_length`` counts the start, their ``min_new_tokens`` does not and comes first."""
+    counted = read_whole(found, "min_length", 0, where)
+    return read_whole(found, "min_new_tokens", max(counted - 1, 0), where)
+
+
+def _greatest_length(found: Mapping[str, Any], where: str) -> int:
+    """Their ``max_length`` counts the start, their ``max_new_tokens`` does not and comes first."""
+    positions = read_whole(found, "max_position_embeddings", 512, where)
+    return read_whole(found, "max_new_tokens", read_whole(found, "max_length", positions, where) - 1, where)
+
+
+def _dropped_ids(found: Mapping[str, Any], eos: int, never: Collection[int]) -> dict[str, Any]:
+    """The forbidden and the forced ids that a search of ours does not know; another forced end is documented."""
+    dropped = {}
+    banned, forced = found.get("bad_words_ids") or [], found.get("forced_eos_token_id")
+    if not isinstance(banned, list) or any(word not in [[number] for number in never] for word in banned):
+        dropped["bad_words_ids"] = banned
+    if forced not in (None, eos, [eos]):
+        dropped["forced_eos_token_id"] = forced
+    return dropped
+
+
+def search_settings(options: DecodeConfig, config: ModelConfig, padding: int) -> dict[str, Any]:
+    """The ``generation_config.json``: the search of the run as far as Hugging Face has it."""
+    written = {
+        "num_beams": 1 if options.sample else options.beam, "length_penalty": options.length_penalty,
+        "early_stopping": {ours: theirs for theirs, ours in _STOPPING.items()}[options.early_stopping],
+        "no_repeat_ngram_size": options.no_repeat_ngram,
+        "max_length": config.max_length if options.max_length_a else min(options.max_length_b + 1, config.max_length),
+        "bad_words_ids": [[config.pad_id], [config.bos_id]],
+        "pad_token_id": padding, "bos_token_id": config.bos_id, "eos_token_id": config.eos_id,
+        "decoder_start_token_id": config.bos_id, "forced_eos_token_id": None,
+    }  # fmt: skip
+    if options.min_length:
+        written["min_length"] = options.min_length + 1
+    if options.n_best > 1:
+        written["num_return_sequences"] = options.n_best
+    if _penalizes_repetition_alike(options):
+        written["repetition_penalty"] = options.repetition_penalty
+    if options.sample:
+        written |= {theirs: getattr(options, ours) for ours, (theirs, _) in _SAMPLING.items()} | {"do_sample": True}
+    return written
+
+
+def search_notes(options: DecodeConfig) -> list[str]:
+    """What of the run's search Hugging Face does not have, by name."""
+    written = {"n_best", "min_length", "no_repeat_ngram", "sample"}
+    if _penalizes_repetition_alike(options):
+        written.add("repetition_penalty")
+    return describe_unwritten(options, written, "Hugging Face")
+
+
+def _penalizes_repetition_alike(options: DecodeConfig) -> bool:
+    """Whether Hugging Face multiplies log-probabilities, too; without a beam search it divides logits."""
+    return options.beam > 1 and not options.sample and options.repetition_penalty > 1.0

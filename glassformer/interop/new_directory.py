@@ -1,0 +1,58 @@
+"""A new directory for an import or an export: it is there with all that belongs in it, or not at all.
+
+What is written lies in a directory next to it, which gets the name at the end. Knows nothing of models.
+"""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from glassformer.errors import RunError, StorageError
+from glassformer.files import WRITING, make_directory, real_path, sync
+
+
+def require_name(directory: Path, option: str) -> Path:
+    """The absolute path of a directory that can be replaced as a whole.
+
+    Raises ``RunError`` for the current directory and the root, which cannot; ``option`` is what to change.
+    """
+    try:
+        place, is_current = directory.absolute(), directory.exists() and directory.samefile(".")
+    except OSError as error:
+        raise StorageError(f"{directory}: cannot be found: {error.strerror}. Name another {option}.") from error
+    if is_current or not place.name:
+        found = "the current directory" if is_current else "the root of the file system"
+        raise RunError(f"{directory}: is {found}, expected a new directory. Name another {option}.")
+    return place
+
+
+@contextmanager
+def write_whole(directory: Path, option: str) -> Iterator[Path]:
+    """A directory to write to, which becomes ``directory`` if the block ends without an error.
+
+    Raises ``RunError`` if ``directory`` holds something, ``StorageError`` if it cannot be written; ``option`` is what
+    to change. Nothing is left behind then.
+    """
+    place = real_path(require_name(directory, option))
+    temporary = place.with_name(f".{secrets.token_hex(8)}{WRITING}")
+    try:
+        if place.exists() and (not place.is_dir() or any(place.iterdir())):
+            raise RunError(f"{directory}: exists and is not empty, expected a new directory. Name another {option}.")
+        make_directory(place.parent)
+        temporary.mkdir()
+        yield temporary
+        temporary.replace(place)
+        sync(place.parent)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(
+            f"{directory}: cannot be written: {reason}. Free some space, or name another {option}."
+        ) from error
+    except StorageError as error:
+        raise StorageError(str(error).replace(str(temporary), str(directory))) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
