@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from glassformer.config import ModelConfig
-from glassformer.errors import CheckpointError, ConfigError, RunError, TokenizerError
+from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.files import open_to_read
 from glassformer.interop.archives import open_archive, read_arrays, read_member
 from glassformer.interop.imported_model import (
@@ -79,13 +79,24 @@ def import_marian(place: Path) -> ImportedModel:
         return _import_directory(place, place)
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
+        _unpack(place, directory)
+        if not (directory / DECODER).is_file():
+            raise RunError(f"{place}: holds no {DECODER}, expected a release of Marian.")
+        return _import_directory(directory, place)
+
+
+def _unpack(place: Path, directory: Path) -> None:
+    """Write the files of a release that are read to ``directory``."""
+    try:
         with open_archive(place) as archive:
             for name in archive.namelist():
                 if name.endswith((".npz", ".yml", ".spm")):
                     (directory / PurePosixPath(name).name).write_bytes(read_member(archive, name))
-        if not (directory / DECODER).is_file():
-            raise RunError(f"{place}: holds no {DECODER}, expected a release of Marian.")
-        return _import_directory(directory, place)
+    except OSError as error:
+        raise StorageError(
+            f"{place}: cannot be unpacked to {directory.parent}: {error.strerror}. Unpack it elsewhere and name the "
+            "directory."
+        ) from error
 
 
 def _import_directory(directory: Path, place: Path) -> ImportedModel:

@@ -92,11 +92,11 @@ def write_marian(directory: Path, *, seed: int = 1, size: int = 0, **changes: An
     return model
 
 
-def write_run(directory: Path, seed: int = 1, joint: bool = True, **changes: Any) -> None:
+def write_run(directory: Path, seed: int = 1, joint: bool = True, lowercase: bool = False, **changes: Any) -> None:
     """A run with random weights and a trained BPE tokenizer for both sides, or one for each."""
     torch.manual_seed(seed)
-    src = Tokenizer.train("bpe", sentences(300, 1), 300)
-    tgt = src if joint else Tokenizer.train("bpe", sentences(300, 2), 290)
+    src = Tokenizer.train("bpe", sentences(300, 1), 300, lowercase=lowercase)
+    tgt = src if joint else Tokenizer.train("bpe", sentences(300, 2), 290, lowercase=lowercase)
     sizes = {
         "src_vocab": src.size, "tgt_vocab": tgt.size, "d_model": 24, "n_heads": 3, "d_ff": 31, "n_encoder_layers": 2,
         "n_decoder_layers": 1, "max_length": 60,
@@ -109,7 +109,7 @@ def write_run(directory: Path, seed: int = 1, joint: bool = True, **changes: Any
     config = RunConfig.from_mapping(
         {
             "model": model.to_mapping(),
-            "text": {"joint": joint},
+            "text": {"joint": joint, "lowercase": lowercase},
             "decode": {
                 "length_norm": "power", "early_stopping": "heuristic", "max_length_a": 0, "max_length_b": 20,
             },

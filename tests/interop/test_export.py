@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from interop.marian_models import sentences, transformers, write_marian, write_run, write_spm
+from tokenizers import Tokenizer as Library
 from typer.testing import CliRunner
 
 from glassformer.bundled import BUNDLED
@@ -19,6 +20,7 @@ from glassformer.config import ModelConfig
 from glassformer.decoding import Translator
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.interop.archives import open_archive, read_arrays
+from glassformer.interop.ctranslate2 import export_ctranslate2
 from glassformer.interop.imported_model import ImportedModel
 from glassformer.interop.marian import import_marian
 from glassformer.interop.marian_export import export_marian
@@ -269,6 +271,36 @@ def test_other_marian_models_are_named(tmp_path):
         np.savez(path, **{**arrays, "special:model.yml": np.frombuffer(text.replace(old, new), dtype=np.int8)})
         with pytest.raises(ConfigError, match=message):
             import_marian(tmp_path / "native")
+
+
+def test_typed_control_tokens_are_text_in_what_is_exported(tmp_path):
+    write_run(tmp_path / "run")
+    run = load_run(tmp_path / "run", "cpu")
+    export_transformers(run, tmp_path / "out")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for text in ("Do</s> ba.", "<s>Do <pad> ba<unk>", "Do ba."):
+        ids = theirs(text)["input_ids"]
+        assert ids == [*run.src_tokenizer.to_ids(text), 2]
+        assert theirs.decode(ids, skip_special_tokens=True) == run.src_tokenizer.to_text(ids)
+
+
+def test_typed_control_tokens_are_text_for_ctranslate2_as_the_page_says(tmp_path):
+    pytest.importorskip("ctranslate2")
+    write_run(tmp_path / "run")
+    run = load_run(tmp_path / "run", "cpu")
+    export_ctranslate2(run, tmp_path / "out")
+    library = Library.from_file(str(tmp_path / "out/source_tokenizer.json"))
+    library.encode_special_tokens = True
+    assert library.encode("Do</s> ba.").ids == [*run.src_tokenizer.to_ids("Do</s> ba."), 2]
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_an_import_knows_whether_its_tokenizer_lowercases(lowercase, tmp_path):
+    write_run(tmp_path / "run", lowercase=lowercase)
+    export_transformers(load_run(tmp_path / "run", "cpu"), tmp_path / "out")
+    again = import_transformers(tmp_path / "out")
+    assert again.config.text.lowercase is lowercase
+    assert again.tokenizers[0].to_text(again.tokenizers[0].to_ids("Do")) == ("do" if lowercase else "Do")
 
 
 def test_a_run_that_starts_with_a_token_does_not_go_to_marian(tmp_path):

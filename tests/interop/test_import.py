@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from interop.marian_models import joint_vocabulary, sentencepiece, sentences, spm_bytes, transformers, write_marian
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app
@@ -210,13 +211,97 @@ def test_pickled_weights_are_refused_with_the_command_that_converts_them(tmp_pat
         ({"normalize_embedding": True}, ConfigError, "normalize_embedding: found True"),
         ({"encoder_layers": 3}, CheckpointError, "has no weight for encoder.layers.2"),
         ({"decoder_start_token_id": 100_000}, CheckpointError, "start: found 100000, expected an id"),
+        ({"architectures": 1}, ConfigError, "architectures: found 1, expected MarianMTModel or"),
+        ({"activation_function": []}, ConfigError, r"activation_function: found \[\], expected one of"),
+        ({"scale_embedding": "x"}, ConfigError, "scale_embedding: found 'x', expected true or false"),
+        ({"tie_word_embeddings": 1}, ConfigError, "tie_word_embeddings: found 1, expected true or false"),
+        ({"tie_word_embeddings": False}, CheckpointError, "has no lm_head.weight, expected one: tie_word_embeddings"),
+        *(({"vocab_size": size}, ConfigError, f"vocab_size: found {re.escape(repr(size))}, expected 175, the rows")
+          for size in (-1, 0, [], {}, True, "x", 1.5, [1], 350, 10**9)),
+        ({"decoder_vocab_size": "x"}, ConfigError, "decoder_vocab_size: found 'x', expected 175"),
+        ({"dropout": 3.0}, ConfigError, "as a run's settings: model.dropout: found 3.0"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_ours_is_named(change, error, message, tmp_path):
     write_marian(tmp_path)
     settings = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**settings, **change}))
     with pytest.raises(error, match=message):
+        import_transformers(tmp_path)
+
+
+SHARED, BIAS = "model.shared.weight", "final_logits_bias"
+FC1, LAST = "model.encoder.layers.0.fc1.weight", "model.encoder.embed_positions.weight"
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "message"),
+    [
+        (
+            "model.encoder.embed_tokens.weight",
+            lambda w: w[SHARED] + 1,
+            "is true, but model.encoder.embed_tokens.weight",
+        ),
+        (
+            "model.decoder.embed_tokens.weight",
+            lambda w: w[SHARED] + 1,
+            "is true, but model.decoder.embed_tokens.weight",
+        ),
+        ("lm_head.weight", lambda w: w[SHARED] + 1, "tie_word_embeddings is true, but lm_head.weight is another"),
+        (SHARED, lambda w: w[SHARED].repeat(2, 1), "vocab_size: found 175, expected 350, the rows of the embedding"),
+        (SHARED, lambda w: w[SHARED][:, 0], "found the shape .175,., expected a matrix"),
+        (BIAS, lambda w: torch.zeros(1, 300), r"final_logits_bias: found the shape \(1, 300\), expected \(1, 175\)"),
+        (BIAS, lambda w: torch.zeros(2, 175), r"final_logits_bias: found the shape \(2, 175\)"),
+        (BIAS, lambda w: torch.zeros(0, 175), r"final_logits_bias: found the shape \(0, 175\)"),
+        (BIAS, lambda w: torch.tensor(1.0), r"final_logits_bias: found the shape \(\)"),
+        (FC1, lambda w: w[FC1].to(torch.int8), "fc1.weight: found numbers of type int8, expected float16"),
+        (FC1, lambda w: w[FC1] > 0, "fc1.weight: found numbers of type bool"),
+        (FC1, lambda w: w[FC1].to(torch.complex64), "fc1.weight: found numbers of type complex64"),
+        (LAST, lambda w: torch.zeros(5), "embed_positions.weight: found another table"),
+        (LAST, lambda w: torch.zeros(5, 3), "embed_positions.weight: found another table"),
+    ],
+)
+def test_weights_that_cannot_be_ours_are_named(name, edit, message, tmp_path):
+    write_marian(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    save_file({**weights, name: edit(weights).contiguous()}, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises((CheckpointError, ConfigError), match=message):
+        import_transformers(tmp_path)
+
+
+def test_equal_copies_of_one_matrix_and_half_precision_come_in(tmp_path):
+    write_marian(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    sides = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+    copies = {name: value.bfloat16() for name, value in weights.items()}
+    copies |= {name: copies[SHARED].clone() for name in sides}
+    save_file(copies, tmp_path / "model.safetensors", {"format": "pt"})
+    assert import_transformers(tmp_path).config.model.tie_embeddings == "all"
+
+
+@pytest.mark.parametrize(
+    ("file", "size", "message"),
+    [
+        ("vocab.json", 174, ""),
+        ("vocab.json", 100, "vocab.json: has 100 entries, expected 175, one for each row of the embedding"),
+        ("vocab.json", 20, "vocab.json: has 20 entries"),
+        ("target_vocab.json", 1, "target_vocab.json: has 1 entries"),
+    ],
+)
+def test_only_a_few_rows_may_have_no_entry(file, size, message, tmp_path):
+    write_marian(tmp_path)
+    (tmp_path / file).write_text(json.dumps({entry: at for at, entry in enumerate(joint_vocabulary()[:size])}))
+    if not message:  # the padding's row is the last
+        assert import_transformers(tmp_path).config.model.src_vocab == 176
+        return
+    with pytest.raises(TokenizerError, match=message):
+        import_transformers(tmp_path)
+
+
+def test_the_entries_of_a_target_have_their_parts(tmp_path):
+    write_marian(tmp_path)
+    (tmp_path / "target_vocab.json").write_text(json.dumps({f"a{at}": at for at in range(175)}))
+    with pytest.raises(TokenizerError, match=r"target_vocab.json: .*found id .*, which the vocabulary has for 'a"):
         import_transformers(tmp_path)
 
 
@@ -245,6 +330,19 @@ def test_what_is_no_model_is_said(tmp_path):
         read_model(str(tmp_path), print)
     with pytest.raises(RunError, match="there is no such file or directory"):
         read_model(str(tmp_path / "nowhere"), print)
+
+
+def test_a_ctranslate2_directory_is_no_run(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(RunError, match="is no model that can be read"):
+        read_model(str(tmp_path), print)
+    (tmp_path / "model.bin").write_bytes(b"")
+    with pytest.raises(RunError, match="is a CTranslate2 directory, which cannot be imported"):
+        read_model(str(tmp_path), print)
+    write_marian(tmp_path / "theirs")
+    import_transformers(tmp_path / "theirs").write(tmp_path / "run")
+    with pytest.raises(RunError, match="is a run of glassformer already"):
+        read_model(str(tmp_path / "run"), print)
 
 
 def test_a_name_on_the_hub_needs_the_network(monkeypatch):
