@@ -11,6 +11,7 @@ from glassformer.checkpoint import read_json
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.interop.imported_model import (
+    check_ids,
     describe_dropped,
     describe_unwritten,
     read_flag,
@@ -19,6 +20,7 @@ from glassformer.interop.imported_model import (
 )
 
 FILE = "generation_config.json"
+_IDS = {"pad": "pad_token_id", "start": "decoder_start_token_id", "eos": "eos_token_id"}
 _STOPPING: dict[Any, str] = {True: "beam", False: "heuristic", "never": "never"}
 # Our filters of sampling, their names, and what they are there if a file does not say.
 _SAMPLING = {
@@ -39,6 +41,34 @@ _WITHOUT_EQUAL = {
 def read_generation(place: Path) -> dict[str, Any]:
     """What generation_config.json says; nothing if there is none."""
     return read_json(place / FILE) if (place / FILE).is_file() else {}
+
+
+def read_ids(place: Path, settings: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """The ids of pad, start and end; where generation_config.json has them, it is what ``generate`` obeys.
+
+    Raises ``CheckpointError`` for one that is no id of a vocabulary of that ``size``.
+    """
+    ids: dict[str, Any] = dict.fromkeys(_IDS)
+    for file, found in (("config.json", settings), (FILE, read_generation(place))):
+        own = {part: _only(found[name]) for part, name in _IDS.items() if found.get(name) is not None}
+        check_ids(own, size, f"{place}/{file}")
+        ids |= own
+    return ids
+
+
+def _only(number: Any) -> Any:
+    """The one id of a list of one, as newer directories may have it."""
+    return number[0] if isinstance(number, list) and len(number) == 1 else number
+
+
+def note_ids(place: Path) -> list[str]:
+    """A note on each id that config.json has otherwise."""
+    other, found = read_json(place / "config.json"), read_generation(place)
+    return [
+        f"{place}/{FILE}: {name} = {found[name]!r} is taken, as in generate(), and not the {other[name]!r} of config.json."
+        for name in _IDS.values()
+        if None not in (other.get(name), found.get(name)) and _only(other[name]) != _only(found[name])
+    ]
 
 
 def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict[str, Any], list[str]]:

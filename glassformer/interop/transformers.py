@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.checkpoint import read_json
 from glassformer.errors import CheckpointError, ConfigError, RunError, TokenizerError
 from glassformer.files import open_to_read
-from glassformer.interop.generation_config import FILE, decode_settings, read_generation
+from glassformer.interop.generation_config import decode_settings, note_ids, read_ids
 from glassformer.interop.imported_model import (
     OUT,
     OUT_BIAS,
@@ -110,7 +110,7 @@ def import_transformers(place: Path) -> ImportedModel:
     decode, notes = decode_settings(place, tgt.eos, tgt.never)
     config = run_config(model, tokenizers, decode, str(place))
     check_weights(config.model, weights, str(place / WEIGHTS_FILE))
-    return ImportedModel(config, weights, tokenizers, _describe(place, settings, src), notes)
+    return ImportedModel(config, weights, tokenizers, _describe(place, settings, src), [*note_ids(place), *notes])
 
 
 def _describe(place: Path, settings: Mapping[str, Any], src: Vocabulary) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def _read_tokenizers(
 
     ``rows`` has the number of rows of each side's embedding.
     """
-    parts = _read_ids(place, settings, min(rows))
+    parts = read_ids(place, settings, min(rows))
     if (place / "tokenizer.json").is_file() and not (place / "source.spm").is_file():
         return _read_our_tokenizers(place, parts)
     missing = [name for name in ("source.spm", "target.spm", "vocab.json") if not (place / name).is_file()]
@@ -307,22 +307,6 @@ def _read_tokenizers(
         one.check_names(str(path))
     tokenizers = tuple(Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, (src, tgt), strict=True))
     return src, tgt, (tokenizers[0], tokenizers[1])
-
-
-def _read_ids(place: Path, settings: Mapping[str, Any], size: int) -> dict[str, Any]:
-    """The ids of pad, start and end; where generation_config.json has them, it is what ``generate`` obeys."""
-    names = {"pad": "pad_token_id", "start": "decoder_start_token_id", "eos": "eos_token_id"}
-    ids: dict[str, Any] = dict.fromkeys(names)
-    for file, found in (("config.json", settings), (FILE, read_generation(place))):
-        own = {part: _only(found[name]) for part, name in names.items() if found.get(name) is not None}
-        check_ids(own, size, f"{place}/{file}")
-        ids |= own
-    return ids
-
-
-def _only(number: Any) -> Any:
-    """The one id of a list of one, as newer directories may have it."""
-    return number[0] if isinstance(number, list) and len(number) == 1 else number
 
 
 def _fill(entries: list[str], rows: int, path: Path) -> list[str]:

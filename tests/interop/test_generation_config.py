@@ -135,10 +135,12 @@ def test_targets_start_with_the_id_that_generate_obeys(tmp_path):
     change(tmp_path / "out", decoder_start_token_id=2)
     imported = import_transformers(tmp_path / "out")
     assert imported.source["starts_with"] == "</s>"
+    assert "decoder_start_token_id = 2 is taken, as in generate(), and not the 1 of config.json" in imported.notes[0]
     table = imported.weights["src_embedding.tokens.weight"]
     assert table[1].equal(table[2])
     change(tmp_path / "out", eos_token_id=[2], decoder_start_token_id=1)
-    assert import_transformers(tmp_path / "out").source["starts_with"] == "<s>"
+    again = import_transformers(tmp_path / "out")
+    assert (again.source["starts_with"], list(again.notes)) == ("<s>", [])
     for wrong in ({"eos_token_id": 5}, {"eos_token_id": [2, 5]}, {"decoder_start_token_id": 7}):
         change(tmp_path / "out", **{"eos_token_id": 2, "decoder_start_token_id": 1, **wrong})
         with pytest.raises(GlassformerError, match=r"(eos|start).*: found (5|7|\[2, 5\]), expected"):

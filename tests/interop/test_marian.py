@@ -168,5 +168,5 @@ def test_an_escape_that_only_yaml_has_is_read(release, tmp_path):
 
 def test_a_member_whose_name_is_too_long_is_said(tmp_path):
     archive = write_zip(tmp_path / "long.zip", {"decoder.yml": b"models: [a]", "a" * 300 + ".yml": b""})
-    with pytest.raises(StorageError, match="long.zip: cannot be unpacked to .*: File name too long"):
+    with pytest.raises(StorageError, match=r"long.zip: cannot be unpacked to .*: File name too long"):
         import_marian(archive)

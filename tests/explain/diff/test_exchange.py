@@ -46,7 +46,8 @@ def test_a_whole_conversion_agrees(places):
 
 
 def wrong_start(out: Path, run: Path) -> None:
-    change_json(out / "config.json", decoder_start_token_id=2)
+    for name in ("config.json", "generation_config.json"):
+        change_json(out / name, decoder_start_token_id=2)
 
 
 def swapped_layout(out: Path, run: Path) -> None:
