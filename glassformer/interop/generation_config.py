@@ -65,7 +65,8 @@ def note_ids(place: Path) -> list[str]:
     """A note on each id that config.json has otherwise."""
     other, found = read_json(place / "config.json"), read_generation(place)
     return [
-        f"{place}/{FILE}: {name} = {found[name]!r} is taken, as in generate(), and not the {other[name]!r} of config.json."
+        f"{place}/{FILE}: {name} = {found[name]!r} is taken, as in generate(), and not the {other[name]!r} of "
+        "config.json."
         for name in _IDS.values()
         if None not in (other.get(name), found.get(name)) and _only(other[name]) != _only(found[name])
     ]
