@@ -23,7 +23,7 @@ FILE = "generation_config.json"
 _IDS = {"pad": "pad_token_id", "start": "decoder_start_token_id", "eos": "eos_token_id"}
 _STOPPING: dict[Any, str] = {True: "beam", False: "heuristic", "never": "never"}
 # Our filters of sampling, their names, and what they are there if a file does not say.
-_SAMPLING = {
+_FILTERS = {
     "temperature": ("temperature", 1.0), "top_k": ("top_k", 50), "top_p": ("top_p", 1.0), "min_p": ("min_p", 0.0),
     "typical_p": ("typical_p", 1.0),
 }  # fmt: skip
@@ -91,18 +91,27 @@ def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict
         name: found[name] for name, neutral in _WITHOUT_EQUAL.items() if found.get(name) not in (None, neutral)
     }
     dropped |= _dropped_ids(found, eos, never)
-    penalty = read_number(found, "repetition_penalty", 1.0, where)
-    samples = read_flag(found, "do_sample", False, where)
-    if decode["beam"] > 1 and penalty >= 1.0 and not samples:
-        decode["repetition_penalty"] = penalty
-    elif penalty != 1.0:  # without a beam search it divides logits, which may be positive
-        dropped["repetition_penalty"] = penalty
-    if samples and decode["beam"] == 1:
-        decode |= {ours: read_number(found, theirs, value, where) for ours, (theirs, value) in _SAMPLING.items()}
-        decode["sample"] = True
-    elif samples:
-        dropped["do_sample"] = True
+    for part in (_repetition_penalty, _sampling):
+        own, without = part(found, decode["beam"], where)
+        decode, dropped = {**decode, **own}, {**dropped, **without}
     return decode, describe_dropped(dropped, where, "generate()")
+
+
+def _repetition_penalty(found: Mapping[str, Any], beam: int, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Ours and what is dropped: without a beam search theirs divides logits, which may be positive."""
+    value = {"repetition_penalty": read_number(found, "repetition_penalty", 1.0, where)}
+    is_ours = beam > 1 and not found.get("do_sample") and value["repetition_penalty"] >= 1.0
+    return (value, {}) if is_ours else ({}, {} if value["repetition_penalty"] == 1.0 else value)
+
+
+def _sampling(found: Mapping[str, Any], beam: int, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Ours and what is dropped: theirs may also sample in a beam search."""
+    if not read_flag(found, "do_sample", False, where):
+        return {}, {}
+    if beam > 1:
+        return {}, {"do_sample": True}
+    filters = {ours: read_number(found, theirs, value, where) for ours, (theirs, value) in _FILTERS.items()}
+    return {"sample": True, **filters}, {}
 
 
 def _early_stopping(found: Mapping[str, Any], where: str) -> str:
@@ -153,7 +162,7 @@ def search_settings(options: DecodeConfig, config: ModelConfig, padding: int) ->
     if _penalizes_repetition_alike(options):
         written["repetition_penalty"] = options.repetition_penalty
     if options.sample:
-        written |= {theirs: getattr(options, ours) for ours, (theirs, _) in _SAMPLING.items()} | {"do_sample": True}
+        written |= {theirs: getattr(options, ours) for ours, (theirs, _) in _FILTERS.items()} | {"do_sample": True}
     return written
 
 

@@ -58,7 +58,7 @@ _SIZES = {
 EXPECTED = {
     "type": "transformer", "transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False,
     "transformer-train-position-embeddings": False, "transformer-ffn-depth": 2, "lemma-dim-emb": 0,
-    "transformer-tied-layers": [],
+    "transformer-tied-layers": [], "right-left": False, "ulr": False,
 }  # fmt: skip
 PLACES_OF_NORMS = {
     "post": {"transformer-preprocess": "", "transformer-postprocess": "dan", "transformer-postprocess-top": ""},

@@ -270,7 +270,7 @@ def _check_positions(tables: list[Tensor | None], where: str) -> None:
         if table.ndim == 2 and table.shape[1] % 2 == 0:
             angle = angles(*table.shape)
             wanted = torch.cat([angle.sin(), angle.cos()], dim=1).float()
-            if torch.allclose(table, wanted, atol=1e-4):
+            if any(torch.allclose(table, wanted.to(dtype).float(), atol=1e-4) for dtype in FLOATS):
                 continue
         raise ConfigError(
             f"{where}: model.*.embed_positions.weight: found another table than the sinusoids with all sines first, "

@@ -269,14 +269,28 @@ def test_weights_that_cannot_be_ours_are_named(name, edit, message, tmp_path):
         import_transformers(tmp_path)
 
 
-def test_equal_copies_of_one_matrix_and_half_precision_come_in(tmp_path):
-    write_marian(tmp_path)
+# What a published model also says, and what changes nothing.
+HARMLESS = {
+    "_num_labels": 3, "add_bias_logits": False, "add_final_layer_norm": False, "bad_words_ids": [[174]],
+    "bos_token_id": 0, "classif_dropout": 0.0, "extra_pos_embeddings": 175, "id2label": {"0": "LABEL_0"},
+    "max_length": 512, "normalize_before": False, "normalize_embedding": False, "num_beams": 6,
+    "static_position_embeddings": True, "decoder_vocab_size": None,
+}  # fmt: skip
+
+
+def test_equal_copies_of_one_matrix_half_precision_and_harmless_settings_come_in(tmp_path):
+    model = write_marian(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **HARMLESS}))
     weights = load_file(tmp_path / "model.safetensors")
     sides = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     copies = {name: value.bfloat16() for name, value in weights.items()}
     copies |= {name: copies[SHARED].clone() for name in sides}
+    copies[LAST] = model.model.encoder.embed_positions.weight.detach().bfloat16()
     save_file(copies, tmp_path / "model.safetensors", {"format": "pt"})
-    assert import_transformers(tmp_path).config.model.tie_embeddings == "all"
+    imported = import_transformers(tmp_path)
+    assert imported.config.model.tie_embeddings == "all"
+    assert imported.notes == []
 
 
 @pytest.mark.parametrize(

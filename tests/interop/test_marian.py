@@ -51,6 +51,7 @@ W1, BIAS = "encoder_l1_ffn_W1", "decoder_ff_logit_out_b"
         ({"enc-depth": 1}, {}, "holds encoder_l2_ffn_W1, encoder_l2_ffn_W2, .* and more, which no model of these"),
         ({"transformer-postprocess-top": "n"}, {}, "transformer-postprocess-top: found 'n', expected ''"),
         ({"transformer-tied-layers": [1, 1]}, {}, r"transformer-tied-layers: found \[1, 1\], expected \[\]"),
+        ({"right-left": True}, {}, "right-left: found True, expected False"),
         ({"transformer-postprocess-emb": 1}, {}, "transformer-postprocess-emb: found 1, expected 'd'"),
         ({"transformer-postprocess-emb": None}, {}, "transformer-postprocess-emb: found None, expected 'd'"),
         ({"transformer-ffn-activation": []}, {}, r"transformer-ffn-activation: found \[\], expected one of"),
@@ -73,6 +74,16 @@ W1, BIAS = "encoder_l1_ffn_W1", "decoder_ff_logit_out_b"
 def test_what_a_release_may_not_hold_is_named(settings, arrays, message, release, tmp_path):
     with pytest.raises((CheckpointError, ConfigError), match=message):
         import_marian(changed_release(release, tmp_path / "native", settings, arrays))
+
+
+def test_harmless_settings_of_a_release_come_in(release, tmp_path):
+    settings = {
+        "version": "v1.9.0", "dim-rnn": 1024, "enc-cell": "gru", "enc-type": "bidirectional", "skip": False,
+        "layer-normalization": False, "transformer-dim-aan": 2048, "transformer-aan-depth": 2, "input-types": [],
+        "transformer-dropout-attention": 0, "transformer-dropout-ffn": 0.1, "right-left": False, "ulr": False,
+        "char-conv-filters-num": [200, 200], "transformer-tied-layers": [], "tied-embeddings-src": False,
+    }  # fmt: skip
+    assert import_marian(changed_release(release, tmp_path / "native", settings, {})).notes == []
 
 
 def test_a_vocabulary_that_is_cut_short_is_refused(release, tmp_path):
