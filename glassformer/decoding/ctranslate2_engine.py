@@ -95,6 +95,7 @@ class CTranslate2Engine:
     ``workers`` are threads that share the weights, each with a batch of its own; by default one a core.
     """
 
+    most_sources: int | None = 32
     mean_attention = True
 
     def __init__(
@@ -104,6 +105,8 @@ class CTranslate2Engine:
         """Raises ``ConfigError`` for a precision that this machine does not have, or less than one worker."""
         self.config = config
         self.workers = available_cores() if workers is None else check_workers(workers)
+        if self.workers < 1:
+            raise ConfigError(f"workers: found {workers}, expected 1 or more. Leave it out for one a core.")
         self._directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
         self._src, self._tgt = map(vocabulary, tokenizers)
         self._ids = {token: number for number, token in enumerate(self._tgt)}

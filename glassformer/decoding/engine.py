@@ -49,6 +49,8 @@ class Engine(Protocol):
     """The model's configuration; of an ensemble the first model's, with the shortest maximum length."""
     workers: int
     """The processes that share the batches of one call of ``search``."""
+    most_sources: int | None
+    """The sources of a batch from which on a larger one is slower; None if there is no such number."""
     mean_attention: bool
     """Whether attention is the mean of the last layer's heads, with one layer and one head."""
 
@@ -71,7 +73,7 @@ class Engine(Protocol):
 
 
 def check_workers(workers: int) -> int:
-    """The number of workers; raises ``ConfigError`` if it is none."""
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise ConfigError(f"workers: found {workers!r}, expected a whole number from 1 on. Write workers=2.")
+    """The number of workers; raises ``ConfigError`` if it is no whole number."""
+    if not isinstance(workers, int) or isinstance(workers, bool):
+        raise ConfigError(f"workers: found {workers!r}, expected a whole number. Write workers=2.")
     return workers

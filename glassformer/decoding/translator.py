@@ -297,8 +297,11 @@ class Translator:
         numbers = [number for number, segment in enumerate(segments) if not segment.source.is_empty]
         remaining = Counter(segments[number].request for number in numbers)
         lengths = [len(segment.source.ids) for segment in segments]
-        workers = self._batches.engine.workers
-        plan = plan_decoding(lengths, numbers, options.rows_per_source, options.batch_tokens, workers)
+        engine = self._batches.engine
+        plan = plan_decoding(
+            lengths, numbers, options.rows_per_source, options.batch_tokens, engine.workers,
+            most_sources=engine.most_sources,
+        )  # fmt: skip
         batches = [[segments[number] for number in batch] for batch in plan]
         for batch_number, of_batch in self._batches.translate(batches, options, attention=attention):
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
