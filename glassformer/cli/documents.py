@@ -34,16 +34,29 @@ def is_pattern(path: Path | None) -> bool:
     return path is not None and glob.has_magic(str(path)) and not path.exists()
 
 
-def check_input(path: Path | None, out: Path | None, *, of_documents: list[str], of_lines: list[str]) -> None:
+def check_input(
+    path: Path | None, out: Path | None, *, of_documents: list[str], of_lines: list[str], engine: str
+) -> None:
     """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing.
 
-    Those given ``of_documents`` need ``--out``; those ``of_lines`` need to be without it, or with a pattern of files.
+    Those given ``of_documents`` need ``--out``; those ``of_lines`` need to be without it, or with a pattern of files,
+    which has no ``--stream`` and no ``--attention``.
     """
+    if "--glossary" in of_documents and engine != "torch":
+        raise ConfigError(
+            f"--glossary: found with --engine {engine}, which cannot require terms, expected torch. Leave "
+            "one of them out."
+        )
     if is_pattern(path) and (out is None or of_documents):
         found = "without --out" if out is None else f"with {of_documents[0]}"
         raise ConfigError(
             f"--input {str(path)!r}: is a pattern of files, found {found}, expected --out DIR, the directory for the "
             "translations, and nothing of --glossary, --memory, --column, --into and --language."
+        )
+    if is_pattern(path) and (shown := {"--stream", "--attention"}.intersection(of_lines)):
+        raise ConfigError(
+            f"{min(shown)}: found with a pattern of files, whose translations are written to files, expected "
+            "without. Leave it out."
         )
     if out is None:
         if of_documents:

@@ -7,7 +7,9 @@ killed and started again.
 
 import glob
 import gzip
+import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,40 +18,57 @@ from typing import IO
 import typer
 
 from glassformer.cli.documents import STRUCTURED
-from glassformer.errors import ConfigError, StorageError
-from glassformer.files import lock_file, make_directory, open_to_append, sync
+from glassformer.errors import ConfigError, StorageError, TextError
+from glassformer.files import WRITING, lock_file, make_directory, open_to_append, sync
 
 
 def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Iterator[str]]) -> None:
     """Write the lines that ``translate`` yields of each file to a file of the same name in ``out``.
 
     Raises ``ConfigError`` if there are no such files, or two of one name; ``StorageError`` if ``out`` cannot be
-    written. Says on standard error what was done.
+    written; ``TextError`` at the end if a file cannot be read, after all others are translated. Says on standard
+    error what was done.
     """
-    shards = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True)) if os.path.isfile(name)]
-    _check(pattern, out, shards)
-    done, busy = 0, 0
+    shards = _find_shards(pattern, out)
+    counts, failed = Counter[str](), list[Path]()
     try:
         make_directory(out)
         for shard in shards:
-            lines = _translate_shard(shard, out / shard.name, translate)
-            done, busy = done + (lines is not None and lines >= 0), busy + (lines == -1)
-            if lines is not None and lines >= 0:
-                typer.echo(f"{out / shard.name}: {lines:,} lines", err=True)
+            try:
+                outcome = _translate_shard(shard, out / shard.name, translate)
+            except TextError as error:
+                typer.echo(f"error: {error}", err=True)
+                failed.append(shard)
+            else:
+                counts[outcome] += 1
     except OSError as error:
         raise StorageError(
             f"{error.filename or out}: cannot be written: {error.strerror}. Finished shards are complete. Free some "
             "space or correct the permissions, then run the same command again."
         ) from error
-    others = f", {busy:,} in the hands of other processes" if busy else ""
+    others = f", {counts['busy']:,} in the hands of other processes" if counts["busy"] else ""
     typer.echo(
-        f"{out}: {done:,} of {len(shards):,} shards translated now, {len(shards) - done - busy:,} before{others}.",
+        f"{out}: {counts['done']:,} of {len(shards):,} shards translated now, {counts['before']:,} before{others}.",
         err=True,
     )
+    if failed:
+        raise TextError(
+            f"{', '.join(map(str, failed[:5]))}{' and more' if len(failed) > 5 else ''}: {len(failed):,} of "
+            f"{len(shards):,} shards cannot be read. Correct them and run the same command again."
+        )
 
 
-def _check(pattern: Path, out: Path, shards: list[Path]) -> None:
+def _find_shards(pattern: Path, out: Path) -> list[Path]:
+    """The files that match, without what is in ``out``; raises ``ConfigError`` for what cannot be meant."""
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out}: is a file, expected a directory for the translations of several files.")
+    found = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True)) if not os.path.isdir(name)]
+    shards = [path for path in found if not path.resolve().is_relative_to(out.resolve())]
     if not shards:
+        if found:
+            raise ConfigError(
+                f"--out {out}: is where the shards are, expected another directory. Name another --out."
+            )
         raise ConfigError(f"--input {str(pattern)!r}: matches no file, expected at least one. Correct the pattern.")
     for shard in shards:
         if shard.suffix.lower() in STRUCTURED:
@@ -57,42 +76,50 @@ def _check(pattern: Path, out: Path, shards: list[Path]) -> None:
                 f"--input {shard}: is a {shard.suffix} file, whose lines are no texts, expected files of lines. "
                 "Translate it alone: --input F --out G."
             )
-    names = [shard.name for shard in shards]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    counts = Counter(shard.name for shard in shards)
+    if twice := sorted(name for name, count in counts.items() if count > 1):
         raise ConfigError(
             f"--input {str(pattern)!r}: matches two files named {twice[0]}, expected different names, because the "
             "translations get them too. Rename one."
         )
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"--out {out}: is a file, expected a directory for the translations of several files.")
-    if any(shard.parent.resolve() == out.resolve() for shard in shards):
-        raise ConfigError(f"--out {out}: is where the shards are, expected another directory. Name another --out.")
+    return shards
 
 
-def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iterator[str]]) -> int | None:
-    """The number of lines written; None if the shard is finished, -1 if another process has it."""
-    lock, unfinished = (target.with_name(f".{target.name}.{kind}") for kind in ("lock", "writing"))
+def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iterator[str]]) -> str:
+    """Says of the shard: done; before, if it was finished; busy, if another process has it."""
+    lock, unfinished = (target.with_name(name) for name in hidden_names(target.name))
     if target.exists():
         lock.unlink(missing_ok=True)  # of a process that was killed between the two
-        return None
+        return "before"
     with open_to_append(lock) as held:
         try:
             lock_file(held)
         except OSError:
-            return -1
+            return "busy"
         if target.exists():  # finished by another process between the two
             lock.unlink(missing_ok=True)
-            return None
+            return "before"
         lines = 0
-        with _open_output(unfinished, target.suffix) as stream:
-            for line in translate(shard):
-                stream.write(line.encode() + b"\n")
-                lines += 1
+        try:
+            with _open_output(unfinished, target.suffix) as stream:
+                for lines, line in enumerate(translate(shard), 1):  # noqa: B007  # counts them
+                    stream.write(line.encode() + b"\n")
+        except TextError:
+            unfinished.unlink()
+            lock.unlink(missing_ok=True)
+            raise
         sync(unfinished)
         unfinished.replace(target)
         sync(target.parent)
         lock.unlink(missing_ok=True)
-        return lines
+    typer.echo(f"{target}: {lines:,} lines", err=True)
+    return "done"
+
+
+def hidden_names(name: str) -> tuple[str, str]:
+    """Of the lock and of the unfinished file of a shard: short ones, since its own may be as long as allowed."""
+    key = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+    return f".{key}.lock", f".{key}{WRITING}"
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from glassformer.cli.streams import count_lines, from_shell, one_line, piece_in_
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.decoding import Translation, Translator
+    from glassformer.decoding import Request, Translation, Translator
 
 Item = TypeVar("Item")
 
@@ -157,7 +157,7 @@ def translate(
     }  # fmt: skip
     check_input(
         input_, out,
-        of_documents=[name for name, value in given.items() if value is not None],
+        of_documents=[name for name, value in given.items() if value is not None], engine=engine,
         of_lines=[name for name, value in of_lines.items() if value],
     )  # fmt: skip
     from glassformer.decoding import Request
@@ -174,9 +174,9 @@ def translate(
             )
         asked = partial(translate_all, options=options, attention=attention or align)
         if input_ is not None and out is not None and is_pattern(input_):
-            translate_shards(
-                input_, out, lambda shard: map(show, asked(read_requests(shard, constraints), chunk=_CHUNK))
-            )
+            whole = partial(asked, chunk=_CHUNK)
+            write = partial(_shard_lines, whole, constraints, show, None if as_json else translator)
+            translate_shards(input_, out, write)
         elif input_ is not None and out is not None:
             from glassformer.documents import FormatOptions
 
@@ -195,7 +195,7 @@ def translate(
                     _print_heatmap(translation, parts=(layer, head))
                 sys.stdout.flush()
                 if not as_json:
-                    _warn(number, translation, translator)
+                    _warn(f"text {number}", translation, translator)
 
 
 class _Processes(Protocol):
@@ -274,6 +274,20 @@ def _check_output_options(
         )
 
 
+def _shard_lines(
+    translate_all: Callable[..., Iterator["Translation"]],
+    constraints: "Request",
+    show: Callable[["Translation"], str],
+    translator: "Translator | None",
+    shard: Path,
+) -> Iterator[str]:
+    """The lines of output for a file of many, with the warnings of ``translator``, if it is given."""
+    for number, translation in enumerate(translate_all(read_requests(shard, constraints)), start=1):
+        if translator is not None:
+            _warn(f"{shard}:{number}", translation, translator)
+        yield show(translation)
+
+
 def _with_progress(items: Iterable[Item], path: Path | None) -> Iterable[Item]:
     """The items, with a progress bar on standard error for a file, if standard output is not a terminal."""
     if path is None or not path.is_file() or not sys.stderr.isatty() or sys.stdout.isatty():
@@ -292,16 +306,14 @@ def _print_pieces(pieces: Iterator[str]) -> None:
     typer.echo()
 
 
-def _warn(number: int, translation: "Translation", translator: "Translator") -> None:
+def _warn(where: str, translation: "Translation", translator: "Translator") -> None:
     """Warn of a text that was cut, missing phrases and doubtful translations; --json has fields for them."""
     if translation.source_truncated:
-        typer.echo(f"warning: text {number}: is longer than the model takes; its end was not translated.", err=True)
+        typer.echo(f"warning: {where}: is longer than the model takes; its end was not translated.", err=True)
     if unmet := translation.hypotheses[0].unmet:
-        typer.echo(
-            f"warning: text {number}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True
-        )
+        typer.echo(f"warning: {where}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True)
     if translator.confidence is not None and (doubt := translator.confidence.warning(translation)):
-        typer.echo(f"warning: text {number}: {doubt}.", err=True)
+        typer.echo(f"warning: {where}: {doubt}.", err=True)
 
 
 def _line(translation: "Translation", *, attention: bool, align: bool, as_json: bool, parts: _Parts) -> str:

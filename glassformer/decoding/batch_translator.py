@@ -32,13 +32,13 @@ class BatchTranslator:
         jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
         for number, result in self.engine.search(jobs):
             hypotheses = [self._hypotheses(candidates, options) for candidates in result.candidates]
-            weights = result.attention
+            weights, is_mean = result.attention, self.engine.mean_attention
             if attention and options.mbr:
                 weights = self.engine.attention(jobs[number], [best.ids for best, *_ in hypotheses])
             yield (
                 number,
                 [
-                    [replace(best, attention=of_best), *others]
+                    [replace(best, attention=of_best, mean_attention=is_mean), *others]
                     for (best, *others), of_best in zip(hypotheses, weights, strict=True)
                 ],
             )

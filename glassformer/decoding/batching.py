@@ -48,12 +48,18 @@ _BATCHES_PER_WORKER, _LEAST_BATCH = 2, 256  # and the tokens from which on a bat
 
 
 def plan_decoding(
-    lengths: Sequence[int], numbers: Sequence[int], rows_per_source: int, batch_tokens: int, workers: int = 1
+    lengths: Sequence[int],
+    numbers: Sequence[int],
+    rows_per_source: int,
+    batch_tokens: int,
+    workers: int = 1,
+    *,
+    most_sources: int | None = None,
 ) -> list[list[int]]:
     """``numbers`` in batches, longest first; sources · rows_per_source · longest is at most ``batch_tokens`` in each.
 
-    ``lengths`` are those of all texts; a text that is too long for a batch forms its own. With several workers,
-    batches are smaller where there would be too few to share evenly.
+    ``lengths`` are those of all texts; a text that is too long for a batch forms its own. None has more than
+    ``most_sources``. With several workers, batches are smaller where there would be too few to share evenly.
     """
     batches: list[list[int]] = []
     if workers > 1:
@@ -64,6 +70,7 @@ def plan_decoding(
         if room == 0:
             batches.append([])
             room = max(1, batch_tokens // (rows_per_source * lengths[number]))
+            room = min(room, most_sources or room)
         batches[-1].append(number)
         room -= 1
     return batches

@@ -12,13 +12,16 @@ What CTranslate2 does not have, or computes in another way, is refused by name.
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from glassformer.config import DecodeConfig, ModelConfig, RunConfig
 from glassformer.decoding.batching import check_tokenizers
 from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates
-from glassformer.decoding.engine import SearchJob, SearchResult
+from glassformer.decoding.engine import SearchJob, SearchResult, check_workers
 from glassformer.decoding.request import Constraints
 from glassformer.errors import ConfigError, InputError
 from glassformer.interop.ctranslate2 import NEEDED, check_supported, vocabulary
@@ -92,13 +95,16 @@ class CTranslate2Engine:
     ``workers`` are threads that share the weights, each with a batch of its own; by default one a core.
     """
 
+    most_sources: int | None = 32
+    mean_attention = True
+
     def __init__(
         self, directory: Path, config: ModelConfig, tokenizers: tuple[Tokenizer, Tokenizer], *,
         precision: str | None = None, workers: int | None = None,
     ) -> None:  # fmt: skip
         """Raises ``ConfigError`` for a precision that this machine does not have, or less than one worker."""
         self.config = config
-        self.workers = available_cores() if workers is None else workers
+        self.workers = available_cores() if workers is None else check_workers(workers)
         if self.workers < 1:
             raise ConfigError(f"workers: found {workers}, expected 1 or more. Leave it out for one a core.")
         self._directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
@@ -152,7 +158,7 @@ class CTranslate2Engine:
 
         results = self._translator.translate_batch(
             [self._tokens(source) for source in job.sources],
-            [[self._tgt[number] for number in ids] for ids in outputs],
+            [self._target_tokens(ids) for ids in outputs],
             beam_size=1, max_input_length=0, max_decoding_length=max(map(len, outputs)), return_attention=True,
             return_end_token=True,
         )  # fmt: skip
@@ -163,24 +169,39 @@ class CTranslate2Engine:
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """The log-probability of each id of each target, given its source."""
-        eos_id = self.config.eos_id
+        eos_id, longest = self.config.eos_id, self.config.max_length
+        full = {row for row, ids in enumerate(targets) if len(ids) == longest and ids[-1] != eos_id}
+        rows = [row for row in range(len(targets)) if row not in full]
         results = self._translator.score_batch(
-            [self._tokens(source) for source in sources],
-            [[self._tgt[number] for number in (ids[:-1] if ids[-1] == eos_id else ids)] for ids in targets],
+            [self._tokens(sources[row]) for row in rows],
+            [self._target_tokens(targets[row][:-1] if targets[row][-1] == eos_id else targets[row]) for row in rows],
             max_input_length=0,
         )
-        return [list(result.log_probs)[: len(ids)] for result, ids in zip(results, targets, strict=True)]
+        found = {row: list(result.log_probs)[: len(targets[row])] for row, result in zip(rows, results, strict=True)}
+        found |= {row: self._score_full(sources[row], targets[row]) for row in full}
+        return [found[row] for row in range(len(targets))]
+
+    def _score_full(self, source: Sequence[int], target: Sequence[int]) -> list[float]:
+        """The same of a target as long as the model takes, behind which ``score_batch`` would score an end token."""
+        (result,) = self._translator.translate_batch(
+            [self._tokens(source)], [self._target_tokens(target[:-1])], beam_size=1, max_input_length=0,
+            max_decoding_length=len(target), min_decoding_length=0, return_logits_vocab=True, return_end_token=True,
+        )  # fmt: skip
+        logits = np.array([np.array(step, np.float32) for step in result.logits[0]], np.float64)
+        largest = logits.max(-1)
+        log_sums = largest + np.log(np.exp(logits - largest[:, None]).sum(-1))
+        return [float(log_prob) for log_prob in logits[np.arange(len(target)), target] - log_sums]
 
     def close(self) -> None:
         """Free the model."""
         self._translator.unload_model()
 
-    def _load(self, workers: int) -> Any:
+    def _load(self, workers: int, files: dict[str, bytes] | None = None) -> Any:
         import ctranslate2
 
         return ctranslate2.Translator(
             str(self._directory), compute_type=self._kind, inter_threads=workers, intra_threads=1,
-            max_queued_batches=-1,
+            max_queued_batches=-1, files=files,
         )  # fmt: skip
 
     def _start(self, job: SearchJob) -> list[_Call]:
@@ -206,7 +227,12 @@ class CTranslate2Engine:
         import ctranslate2
 
         ctranslate2.set_random_seed((job.options.seed * 1_000_003 + job.sample_keys[rows[0]] + 1) % 2**32)
-        return self._load(1)
+        return self._load(1, self._files)
+
+    @cached_property
+    def _files(self) -> dict[str, bytes]:
+        """The model's files, in memory: when the run has learned more, another process may delete the directory."""
+        return {path.name: path.read_bytes() for path in self._directory.iterdir()}
 
     def _options(self, job: SearchJob, rows: list[int], limit: int) -> dict[str, Any]:
         """Ours under CTranslate2's names. A beam returns all it found, from which we choose by our own penalty."""
@@ -217,13 +243,13 @@ class CTranslate2Engine:
             "max_input_length": 0, "max_decoding_length": limit,
             "min_decoding_length": min(options.min_length, limit), "no_repeat_ngram_size": options.no_repeat_ngram,
             "suppress_sequences": [
-                [self._tgt[number] for number in phrase] for phrase in _constraints_of(job, rows[0]).banned
+                self._target_tokens(phrase) for phrase in _constraints_of(job, rows[0]).banned
             ] or None,
         }  # fmt: skip
         if options.sample:
             asked |= {
-                "sampling_topk": options.top_k, "sampling_topp": options.top_p,
-                "sampling_temperature": options.temperature,
+                "sampling_topk": min(options.top_k, self.config.tgt_vocab) if options.top_p else 1,
+                "sampling_topp": options.top_p or 1.0, "sampling_temperature": options.temperature,
             }  # fmt: skip
         return asked
 
@@ -277,7 +303,10 @@ class CTranslate2Engine:
         return [sum(of_tokens) for of_tokens in self.score(sources, outputs)]
 
     def _prefix(self, job: SearchJob, row: int) -> list[str]:
-        return [self._tgt[number] for number in _constraints_of(job, row).prefix]
+        return self._target_tokens(_constraints_of(job, row).prefix)
+
+    def _target_tokens(self, ids: Sequence[int]) -> list[str]:
+        return [self._tgt[number] for number in ids]
 
     def _tokens(self, source: Sequence[int]) -> list[str]:
         return [self._src[number] for number in source]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding.candidates import Candidate
 from glassformer.decoding.request import Constraints
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -48,6 +49,10 @@ class Engine(Protocol):
     """The model's configuration; of an ensemble the first model's, with the shortest maximum length."""
     workers: int
     """The processes that share the batches of one call of ``search``."""
+    most_sources: int | None
+    """The sources of a batch from which on a larger one is slower; None if there is no such number."""
+    mean_attention: bool
+    """Whether attention is the mean of the last layer's heads, with one layer and one head."""
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
         """The result of each job with the job's number, in any order."""
@@ -65,3 +70,10 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release what the engine holds, such as worker processes."""
+
+
+def check_workers(workers: int) -> int:
+    """The number of workers; raises ``ConfigError`` if it is no whole number."""
+    if not isinstance(workers, int) or isinstance(workers, bool):
+        raise ConfigError(f"workers: found {workers!r}, expected a whole number. Write workers=2.")
+    return workers

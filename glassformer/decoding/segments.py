@@ -128,6 +128,7 @@ def _join_hypotheses(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypoth
         score=sum(part.score for part in parts),
         truncated=any(part.truncated for part in parts),
         attention=_join_attention([part.attention for part in parts if part.attention is not None]),
+        mean_attention=any(part.mean_attention for part in parts),
         utility=sum(utilities) / len(utilities) if utilities else None,
         unmet=tuple(phrase for part in parts for phrase in part.unmet),
     )

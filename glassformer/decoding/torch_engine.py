@@ -24,6 +24,8 @@ class TorchEngine:
     """One model or an ensemble, on its device, with the linear maps of a precision. Implements ``Engine``."""
 
     workers = 1
+    most_sources: int | None = None
+    mean_attention = False
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None = None) -> None:
         """A precision converts copies of the models; raises ``ConfigError`` if it is not available here."""

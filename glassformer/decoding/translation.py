@@ -29,6 +29,8 @@ class Hypothesis:
     truncated: bool
     attention: "Float[Tensor, 'layers heads tgt src'] | None" = field(default=None, compare=False, repr=False)
     """Cross-attention weights, on the CPU: row i has those with which the decoder wrote ``tokens[i]``."""
+    mean_attention: bool = field(default=False, compare=False, repr=False)
+    """Whether ``attention`` has only the mean of the last layer's heads, as of engine ctranslate2."""
     utility: float | None = None
     """Mean chrF against all samples, by which minimum Bayes risk ranks; None otherwise."""
     unmet: tuple[str, ...] = ()
@@ -44,10 +46,15 @@ class Hypothesis:
         """The cross-attention of a layer and a head, from 0; each row sums to 1. None without attention.
 
         Without ``layer`` it is the last one, without ``head`` the mean of all heads. Raises ``InputError`` for one
-        that the model does not have.
+        that the model does not have, and for any where the engine gives that mean only.
         """
         if self.attention is None:
             return None
+        if self.mean_attention and (layer, head) != (None, None):
+            raise InputError(
+                "layer, head: found with engine ctranslate2, which gives the mean of the last layer's heads only. "
+                "Leave them out, or use engine torch."
+            )
         layers, heads = self.attention.shape[:2]
         of_layer = self.attention[layers - 1 if layer is None else _check_index("layer", layer, layers)]
         return of_layer.mean(dim=0) if head is None else of_layer[_check_index("head", head, heads)]

@@ -22,6 +22,7 @@ from glassformer.decoding.batching import (
     refuse_one_str,
 )
 from glassformer.decoding.confidence import Confidence
+from glassformer.decoding.engine import check_workers
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
 from glassformer.decoding.segments import Segment, join_segments, split_requests
@@ -109,7 +110,7 @@ class Translator:
         """
         if engine != "torch":
             return cls._with_ctranslate2(engine, directory, device, precision, workers)
-        directories = [directory] if isinstance(directory, str | Path) else directory
+        directories = _check_directories(directory)
         runs = load_ensemble(directories, device)
         first = runs[0]
         return cls(
@@ -141,11 +142,11 @@ class Translator:
             raise ConfigError(f"engine: found {name!r}, expected one of {', '.join(ENGINES)}. Choose one.")
         from glassformer.decoding.ctranslate2_engine import load_engine
 
-        places = [directory] if isinstance(directory, str | Path) else list(directory)
-        engine, tokenizers, config = load_engine([Path(place) for place in places], device, precision, workers)
+        places = [Path(place) for place in _check_directories(directory)]
+        engine, tokenizers, config = load_engine(places, device, precision, workers)
         translator = cls.__new__(cls)
         translator.models = ()
-        confidence = Confidence.read(RunDirectory(Path(places[0])).confidence_file)
+        confidence = Confidence.read(RunDirectory(places[0]).confidence_file)
         translator._set_up(engine, tokenizers, config.decode, confidence)
         return translator
 
@@ -296,8 +297,11 @@ class Translator:
         numbers = [number for number, segment in enumerate(segments) if not segment.source.is_empty]
         remaining = Counter(segments[number].request for number in numbers)
         lengths = [len(segment.source.ids) for segment in segments]
-        workers = self._batches.engine.workers
-        plan = plan_decoding(lengths, numbers, options.rows_per_source, options.batch_tokens, workers)
+        engine = self._batches.engine
+        plan = plan_decoding(
+            lengths, numbers, options.rows_per_source, options.batch_tokens, engine.workers,
+            most_sources=engine.most_sources,
+        )  # fmt: skip
         batches = [[segments[number] for number in batch] for batch in plan]
         for batch_number, of_batch in self._batches.translate(batches, options, attention=attention):
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
@@ -323,25 +327,31 @@ def _torch_engine(models: "Sequence[Transformer]", precision: str | None, worker
     from glassformer.decoding.worker_pool import WorkerPool
     from glassformer.model.linears import read_precision
 
-    if not isinstance(workers, int) or isinstance(workers, bool):
-        raise ConfigError(f"workers: found {workers!r}, expected a whole number. Write workers=2.")
-    if workers == 1:
+    if check_workers(workers) == 1:
         return TorchEngine(models, read_precision(precision))
     return WorkerPool(models, read_precision(precision), workers)
 
 
 def load_ensemble(directories: Sequence[str | Path], device: str) -> list[LoadedRun]:
     """Each run, on ``device``; raises ``RunError`` for none, ``TokenizerError`` if their tokenizers differ."""
+    directories = _check_directories(directories)
+    runs = [RunDirectory(Path(directory)).load(device) for directory in directories]
+    for directory, run in zip(directories[1:], runs[1:], strict=True):
+        _check_same_tokenizers(directories[0], runs[0], directory, run)
+    return runs
+
+
+def _check_directories(directories: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+    """The directories as a list; raises ``RunError`` for none, and for what is no path."""
+    if isinstance(directories, str | Path):
+        return [directories]
     if not isinstance(directories, Sequence):
         raise RunError(
             f"run: found {type(directories).__name__}, expected the path of a run directory, or a list of such paths."
         )
     if not directories:
         raise RunError("run: found none, expected at least one run directory. Name one.")
-    runs = [RunDirectory(Path(directory)).load(device) for directory in directories]
-    for directory, run in zip(directories[1:], runs[1:], strict=True):
-        _check_same_tokenizers(directories[0], runs[0], directory, run)
-    return runs
+    return directories
 
 
 def _check_same_tokenizers(first: str | Path, expected: LoadedRun, second: str | Path, found: LoadedRun) -> None:

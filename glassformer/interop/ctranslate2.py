@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.checkpoint import MANIFEST
 from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError, StorageError
-from glassformer.files import make_directory, remove, sha256, sync, write_durably
+from glassformer.files import WRITING, make_directory, remove, sha256, sync, write_durably
 from glassformer.interop.new_directory import require_name
 from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
 
@@ -46,7 +46,7 @@ def export_ctranslate2(
     directory = require_name(directory, "--out")
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
-    temporary = directory.with_name(f".{directory.name}.{secrets.token_hex(8)}.writing")
+    temporary = directory.with_name(f".{secrets.token_hex(8)}{WRITING}")
     try:
         if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
             raise StorageError(f"{directory}: exists, expected a new or an empty directory. Name another one.")

@@ -9,19 +9,30 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import MANIFEST, STATE, read_json
 from glassformer.errors import CheckpointError, StorageError
-from glassformer.files import refuse_link, remove, sha256
+from glassformer.files import (
+    lock_file,
+    make_directory,
+    open_to_append,
+    refuse_link,
+    remove,
+    remove_unfinished,
+    sha256,
+)
 from glassformer.interop.ctranslate2 import export_ctranslate2
 from glassformer.run_directory import WEIGHTS, RunDirectory
 
 CACHE = "ctranslate2"
 _FORMAT = 1  # of what is written; another number makes all be written anew
+_SECONDS_BETWEEN_TRIES = 0.1
 
 
 def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path:
@@ -47,19 +58,22 @@ def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], No
 
 def _places(run: RunDirectory) -> list[Path]:
     """In the run, and the user's cache; of the bundled model, which belongs to the package, only the latter."""
-    if run.path.resolve() == BUNDLED.resolve():
-        return [user_cache()]
-    return [run.path / CACHE, user_cache()]
+    cache = user_cache()
+    of_user = [] if cache is None else [cache]
+    return of_user if run.path.resolve() == BUNDLED.resolve() else [run.path / CACHE, *of_user]
 
 
-def user_cache() -> Path:
-    """Where this system keeps what a program can make again."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+def user_cache() -> Path | None:
+    """Where this system keeps what a program can make again; None for a user without a home directory."""
+    try:
+        if sys.platform == "win32":
+            base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        elif sys.platform == "darwin":
+            base = Path.home() / "Library" / "Caches"
+        else:
+            base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:  # no HOME, and no entry for the user
+        return None
     return Path(base) / "glassformer" / CACHE
 
 
@@ -75,24 +89,38 @@ def _is_whole(directory: Path, origin: dict[str, Any]) -> bool:
 
 def _write(run: RunDirectory, checkpoint: Path, directories: list[Path], origin: dict[str, Any]) -> Path:
     """The first of ``directories`` that can be written; those of other weights of the run are deleted."""
-    loaded = run.load("cpu", checkpoint=checkpoint)
-    failed: StorageError | None = None
+    failed = StorageError("This system names no home directory. Set XDG_CACHE_HOME to a directory for what is made.")
     for directory in directories:
         try:
             refuse_link(directory.parent)
-            if directory.exists():
-                remove(directory)  # damaged
-            export_ctranslate2(loaded, directory, origin["quantization"], origin)
-        except (StorageError, OSError) as error:
-            if _is_whole(directory, origin):  # another process was faster
+            make_directory(directory.parent)
+            with _lock(directory.parent):
+                if _is_whole(directory, origin):  # another process was faster
+                    return directory
+                remove(directory)  # damaged, if it exists
+                remove_unfinished(directory.parent)
+                export_ctranslate2(run.load("cpu", checkpoint=checkpoint), directory, origin["quantization"], origin)
+                if directory.parent.parent == run.path:
+                    _remove_outdated(directory, origin["quantization"])
                 return directory
-            failed = error if isinstance(error, StorageError) else StorageError(f"{directory}: {error.strerror}.")
-            continue
-        if directory.parent.parent == run.path:
-            _remove_outdated(directory, origin["quantization"])
-        return directory
-    assert failed is not None
+        except StorageError as error:
+            failed = error
+        except OSError as error:
+            failed = StorageError(f"{directory}: cannot be written: {error.strerror or error}.")
     raise failed
+
+
+@contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    """Only one process writes to a directory of exports; the others wait for it."""
+    with open_to_append(directory / ".lock") as file:
+        while True:
+            try:
+                lock_file(file)
+                break
+            except (BlockingIOError, PermissionError):
+                time.sleep(_SECONDS_BETWEEN_TRIES)
+        yield
 
 
 def _remove_outdated(current: Path, quantization: str) -> None:

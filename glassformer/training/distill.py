@@ -147,7 +147,7 @@ class DistilledSource:
     def to_mapping(self) -> dict[str, Any]:
         """The teacher, and where its sources come from."""
         text = {**self.text.to_mapping(), "fingerprint": self.text.fingerprint()}
-        return {"teacher": str(self.teacher.run.resolve()), "text": text}
+        return {"teacher": str(self.teacher.run.resolve()), "written_by": self.teacher.to_mapping(), "text": text}
 
     def describe(self) -> str | None:
         """What was detected in the text."""
@@ -176,6 +176,11 @@ class DistilledSource:
             raise RunError(
                 f"{self.teacher.run}: no translation of it is complete, expected a teacher that ends its outputs. "
                 "Train it longer, or raise decode.max_length_b."
+            )
+        if len(found) < len(sources):
+            self.display.log(
+                f"{len(sources) - len(found):,} of {len(sources):,} translations are empty or were cut, because they "
+                "did not end (decode.max_length_a, decode.max_length_b); these are left out."
             )
         return found
 

@@ -1,8 +1,8 @@
 """A teacher: a trained run that translates a text for another model to learn from, resumably.
 
-Its translations are kept in a file of JSON strings, one a line, in the order of the texts. What an interrupted
-process wrote is reused, in whole chunks, so that the batches, and with them the outputs, are those of one that was
-never interrupted.
+Its translations are kept in a file, one a line, in the order of the texts, each with a sum of its text and itself.
+What an interrupted process wrote is reused, in whole chunks, so that the batches, and with them the outputs, are
+those of one that was never interrupted. From a line that is damaged, or is of another text, all is translated again.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from glassformer.checkpoint import MANIFEST, read_json
 from glassformer.config import DecodeConfig
@@ -36,12 +37,20 @@ class Teacher:
     precision: str | None = None
 
     def key(self, *texts: str) -> str:
-        """Changes with the weights and the search, on which the translations depend, and with ``texts``."""
+        """Changes with all that ``to_mapping`` has, on which the translations depend, and with ``texts``."""
+        made_by = self.to_mapping()
+        other = [] if (self.engine, self.precision) == ("torch", None) else [self.engine, self.precision]
+        key = json.dumps([made_by["weights"], made_by["search"], *other, *texts], sort_keys=True)
+        return hashlib.sha256(key.encode()).hexdigest()[:12]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The sum of the weights, the search, the engine and its precision."""
         manifest = read_json(RunDirectory(self.run).usable_checkpoint(_ignore_warning) / MANIFEST)
         weights = manifest["files"][f"{WEIGHTS}.safetensors"]["sha256"]
-        other = [] if (self.engine, self.precision) == ("torch", None) else [self.engine, self.precision]
-        key = json.dumps([weights, self.options.to_mapping(), *other, *texts], sort_keys=True)
-        return hashlib.sha256(key.encode()).hexdigest()[:12]
+        return {
+            "weights": weights, "search": self.options.to_mapping(), "engine": self.engine,
+            "precision": self.precision,
+        }  # fmt: skip
 
     def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:
         """A translation of each text, kept in ``file``; empty where source or output were truncated.
@@ -49,7 +58,7 @@ class Teacher:
         What ``file`` holds already is not translated again. Raises ``RunError`` if another process writes it, and
         ``StorageError``.
         """
-        done = _read_texts(file)[: len(texts)]
+        done = _read_translations(file, texts, display)
         if len(done) == len(texts):
             return done
         done = done[: len(done) // _TEXTS_PER_CHUNK * _TEXTS_PER_CHUNK]
@@ -59,8 +68,10 @@ class Teacher:
             self.run, device=self.device, engine=self.engine, precision=self.precision
         ) as translator:
             stream = translator.translate_stream(left, self.options, chunk=_TEXTS_PER_CHUNK, start=len(done))
-            _append_texts(file, done, map(_complete_text, _report_progress(stream, len(left), display)))
-        return _read_texts(file)
+            more = map(_complete_text, _report_progress(stream, len(left), display))
+            kept = sum(len(_to_line(*both)) for both in zip(texts, done, strict=False))
+            _append(file, kept, map(_to_line, left, more))
+        return _read_translations(file, texts, display)
 
 
 def _ignore_warning(line: str) -> None:
@@ -79,26 +90,41 @@ def _report_progress(translations: Iterator[Translation], total: int, display: D
         yield translation
 
 
-def _read_texts(path: Path) -> list[str]:
-    """The complete lines of a file that may have been cut short; none of a missing or damaged one."""
+def _to_line(text: str, translation: str) -> str:
+    """The line of the file: the sum of both, and the translation."""
+    both = json.dumps([text, translation]).encode("ascii")
+    return json.dumps([hashlib.sha256(both).hexdigest()[:16], translation]) + "\n"
+
+
+def _read_translations(path: Path, texts: Sequence[str], display: Display) -> list[str]:
+    """Those of the first texts, up to the first that is missing or damaged."""
     try:
         lines = path.read_text(encoding="ascii").split("\n")[:-1]
-        texts = [str(json.loads(line)) for line in lines]
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return []
-    return texts if list(map(json.dumps, texts)) == lines else []
+    found: list[str] = []
+    for text, line in zip(texts, lines, strict=False):
+        try:
+            translation = json.loads(line)[1]
+        except (ValueError, RecursionError, LookupError, TypeError):
+            translation = None
+        if not isinstance(translation, str) or _to_line(text, translation) != f"{line}\n":
+            display.warn(f"{path}:{len(found) + 1}: is damaged; this text and those after it are translated again.")
+            break
+        found.append(translation)
+    return found
 
 
-def _append_texts(path: Path, done: Sequence[str], more: Iterator[str]) -> None:
-    """Write ``more`` behind the lines of ``done``, which stay; what follows them was cut short and is dropped."""
+def _append(path: Path, kept: int, lines: Iterator[str]) -> None:
+    """Write ``lines`` behind the first ``kept`` bytes; what follows them was cut short or damaged and is dropped."""
     try:
         with open_to_append(path) as stream:
             try:
                 lock_file(stream)
             except OSError as error:
                 raise RunError(f"{path}: is being written by another process. Wait for it, or stop it.") from error
-            stream.truncate(sum(len(json.dumps(text)) + 1 for text in done))
-            stream.writelines(f"{json.dumps(text)}\n" for text in more)
+            stream.truncate(kept)
+            stream.writelines(lines)
     except OSError as error:
         raise StorageError(
             f"{path}: cannot be written: {error.strerror or error}. Free some space; the same command resumes."

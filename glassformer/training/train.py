@@ -270,11 +270,25 @@ def _list_changes(
             f"{config.train.accumulate} times {data['processes']}"
         )
     if saved_data.get("fingerprint") != data["fingerprint"]:
-        others.append("the training text has changed")
-    for name, option, key in (("init", "the model of --init", "sha256"), ("mix", "the text of --mix", "fingerprint")):
+        others += _list_text_changes(saved_data, data)
+    first_model = "the teacher" if "teacher" in data else "the model of --init"
+    for name, option, key in (("init", first_model, "sha256"), ("mix", "the text of --mix", "fingerprint")):
         if saved_data.get(name, {}).get(key) != data.get(name, {}).get(key):
             others.append(f"{option} is another")
     return fixed, others
+
+
+def _list_text_changes(saved_data: dict[str, Any], data: dict[str, Any]) -> list[str]:
+    """What is another in the training text; where a teacher writes it, what is of its search, not its weights."""
+    before, now = (one.get("written_by", {}) for one in (saved_data, data))
+    if not before or not now or saved_data["text"]["fingerprint"] != data["text"]["fingerprint"]:
+        return ["the training text has changed"]
+    before, now = ({**one, **one["search"]} for one in (before, now))
+    return [
+        f"{key}: {before.get(key)!r}, now {value!r}"
+        for key, value in now.items()
+        if key not in {"weights", "search"} and before.get(key) != value
+    ]
 
 
 def _check_not_ended(run: RunDirectory, settings: TrainConfig, *, changed: bool) -> None:

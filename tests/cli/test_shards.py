@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app
-from glassformer.cli.shards import translate_shards
-from glassformer.errors import ConfigError, StorageError
+from glassformer.cli.shards import hidden_names, translate_shards
+from glassformer.cli.streams import read_file
+from glassformer.errors import ConfigError, StorageError, TextError
 from glassformer.files import lock_file, open_to_append
 
 SHARDS = {"a.txt": ["one", "two", ""], "b.txt": ["three"], "c.txt.gz": ["four", "five"], "d.txt": []}
@@ -90,7 +91,7 @@ def test_an_error_leaves_finished_shards_and_no_half_one(shards, tmp_path):
 def test_a_shard_in_the_hands_of_another_process_is_left_to_it(shards, tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir()
-    with open_to_append(out / ".a.txt.lock") as held:
+    with open_to_append(out / hidden_names("a.txt")[0]) as held:
         lock_file(held)
         translate_shards(shards / "*.txt", out, turn_round)
     assert capsys.readouterr().err.endswith(
@@ -99,6 +100,44 @@ def test_a_shard_in_the_hands_of_another_process_is_left_to_it(shards, tmp_path,
     assert not (out / "a.txt").exists()
     translate_shards(shards / "*.txt", out, turn_round)  # the other process has ended without finishing it
     assert lines_of(out / "a.txt") == ["eno", "owt", ""]
+
+
+def test_a_shard_that_cannot_be_read_leaves_the_others_to_be_translated(shards, tmp_path, capsys):
+    (shards / "c.txt.gz").write_bytes((shards / "c.txt.gz").read_bytes()[:-9])
+    (shards / "x.txt").symlink_to("nowhere")
+
+    def translate(shard: Path):
+        return (line[::-1] for line in read_file(shard))
+
+    for before in (0, 3):
+        with pytest.raises(TextError, match=r"in/c\.txt\.gz, \S*in/x\.txt: 2 of 5 shards cannot be read"):
+            translate_shards(shards / "*.txt*", tmp_path / "out", translate)
+        said = capsys.readouterr().err
+        assert f"error: {shards}/c.txt.gz" in said
+        assert f"{3 - before} of 5 shards translated now, {before} before" in said
+        assert sorted(os.listdir(tmp_path / "out")) == ["a.txt", "b.txt", "d.txt"]
+
+
+def test_the_same_command_is_right_again_where_the_pattern_reaches_into_the_output(shards, capsys):
+    for before in (0, 4):
+        translate_shards(shards / "**" / "*.txt*", shards / "out", turn_round)
+        assert f"{4 - before} of 4 shards translated now, {before} before" in capsys.readouterr().err
+
+
+def test_a_name_may_be_as_long_as_the_system_allows(shards, tmp_path):
+    name = "n" * 251 + ".txt"
+    (shards / name).write_text("one\n")
+    translate_shards(shards / "n*", tmp_path / "out", turn_round)
+    assert lines_of(tmp_path / "out" / name) == ["eno"]
+
+
+@pytest.mark.parametrize("option", ["--stream", "--attention"])
+def test_what_is_shown_while_it_is_made_goes_not_with_shards(shards, tmp_path, option):
+    result = CliRunner().invoke(
+        app, ["translate", "--input", str(shards / "*.txt"), "--out", str(tmp_path / "out"), option]
+    )
+    assert isinstance(result.exception, ConfigError)
+    assert f"{option}: found with a pattern of files" in str(result.exception)
 
 
 @pytest.mark.slow
@@ -173,6 +212,11 @@ def test_the_command_writes_what_it_prints_for_each_file(shards, tmp_path):
     assert call("--input", str(shards / "[ab].txt"), "--out", str(tmp_path / "out")) == ""
     for name in ("a.txt", "b.txt"):
         assert (tmp_path / "out" / name).read_text() == call("--input", str(shards / name))
+    (shards / "e.txt").write_text("big tree " * 900 + "\n")
+    cut = CliRunner().invoke(
+        app, ["translate", "--input", str(shards / "e*.txt"), "--out", str(tmp_path / "out"), *short]
+    )
+    assert f"warning: {shards}/e.txt:1: is longer than the model takes" in cut.stderr
     alone = CliRunner().invoke(app, ["translate", "--input", str(shards / "*.txt")])
     assert isinstance(alone.exception, ConfigError)
     assert "is a pattern of files, found without --out" in str(alone.exception)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer import decoding
+import glassformer.decoding.beam_search as search
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Candidate, Constraints, DecoderSteps
 from glassformer.model import Transformer
@@ -28,7 +28,7 @@ def beam_search(
     options: DecodeConfig,
     constraints: list[Constraints] | None = None,
 ) -> list[list[Candidate]]:
-    return decoding.beam_search.beam_search(DecoderSteps.of(model, src_ids, options), limits, options, constraints)
+    return search.beam_search(DecoderSteps.of(model, src_ids, options), limits, options, constraints)
 
 
 def next_log_probs(model: Transformer, src: list[int], prefixes: list[tuple[int, ...]]) -> list[list[float]]:

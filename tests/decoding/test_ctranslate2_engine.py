@@ -17,7 +17,7 @@ from glassformer.checkpoint import MANIFEST, save_checkpoint, weights_of
 from glassformer.cli.main import app
 from glassformer.decoding import Request
 from glassformer.decoding.translator import ENGINES
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, RunError, StorageError
 from glassformer.interop.export_cache import CACHE
 from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus import read_pairs
@@ -114,6 +114,19 @@ def test_a_stream_is_the_translation_in_pieces(torch_engine, fast):
         assert (len(pieces) > 3) == (options.beam == 1)
 
 
+@pytest.mark.parametrize(
+    "options", [{"min_length": 8}, {"no_repeat_ngram": 1000}, {"beam": 3, "min_length": 8}], ids=str
+)
+def test_an_output_as_long_as_the_model_takes(torch_engine, fast, options):
+    asked, long = DecodeConfig(**{"beam": 1, **options}), "word " * 600
+    ours, theirs = (engine.translate([long, "A man."], asked) for engine in (torch_engine, fast))
+    assert len(ours[0].hypotheses[0].ids) == torch_engine.model.config.max_length
+    for one, other in zip(ours, theirs, strict=True):
+        assert other.hypotheses[0].ids == one.hypotheses[0].ids
+        assert other.hypotheses[0].log_prob == pytest.approx(one.hypotheses[0].log_prob, rel=1e-3)
+    assert "".join(fast.stream(long, asked)) == ours[0].text
+
+
 def test_attention_is_the_last_layers_mean(torch_engine, fast):
     options = DecodeConfig(beam=4)
     ours, theirs = (engine.translate(TEXTS, options, attention=True) for engine in (torch_engine, fast))
@@ -123,6 +136,9 @@ def test_attention_is_the_last_layers_mean(torch_engine, fast):
             assert found.shape == expected.shape
             assert (found - expected).abs().max() < 1e-4
             assert other.links() == one.links()
+            for part in ({"layer": 1}, {"head": 0}):
+                with pytest.raises(InputError, match="layer, head: found with engine ctranslate2"):
+                    other.hypotheses[0].alignment(**part)
 
 
 def test_targets_are_scored(torch_engine, fast):
@@ -141,6 +157,10 @@ def test_samples_follow_from_the_seed(fast):
     assert [each.hypotheses for each in one] == [each.hypotheses for each in again]
     assert [each.text for each in one] != [each.text for each in other]
     assert all(len(each.hypotheses) == 2 for each in one if each.source)
+    greedy = fast.translate(TEXTS, DecodeConfig(beam=1))
+    only = fast.translate(TEXTS, DecodeConfig(beam=1, sample=True, top_p=0.0))
+    assert [each.text for each in only] == [each.text for each in greedy]
+    assert fast.translate(TEXTS[:1], DecodeConfig(sample=True, top_k=10**6))[0].text
 
 
 @pytest.mark.parametrize(
@@ -171,6 +191,12 @@ def test_required_phrases_ensembles_devices_and_engines_are_refused(fast):
         Translator.load(engine="ctranslate2", precision="int3")
     with pytest.raises(ConfigError, match="engine: found ctranslate2, which shows no model"):
         _ = fast.model
+    for workers in (0, 1.5, "2", True):
+        with pytest.raises(ConfigError, match=f"workers: found {workers!r}, expected"):
+            Translator.load(engine="ctranslate2", workers=workers)
+    for place, message in ((5, "found int, expected the path"), ([], "found none, expected at least one")):
+        with pytest.raises(RunError, match=f"run: {message}"):
+            Translator.load(place, engine="ctranslate2")
 
 
 @pytest.mark.slow
@@ -220,6 +246,40 @@ def test_a_run_that_cannot_be_written_uses_the_users_cache(run, tmp_path):
             assert translator.translate(["A man."])[0].text
         assert len([*(tmp_path / "cache" / "glassformer" / CACHE).glob("float32-*/model.bin")]) == 1
     assert (run / CACHE).read_text() == "in the way"
+
+
+@pytest.mark.slow
+def test_what_a_killed_export_left_is_cleared_and_samples_outlive_the_directory(run):
+    left = run / CACHE / ".0123456789abcdef.writing"
+    left.mkdir(parents=True)
+    with Translator.load(run, engine="ctranslate2", workers=1) as translator:
+        assert not left.exists()
+        sampled = DecodeConfig(sample=True, seed=3)
+        first = translator.translate(TEXTS[:2], sampled)
+        shutil.rmtree(run / CACHE)  # as another process does once the run has other weights
+        assert translator.translate(TEXTS[:2], sampled) == first
+
+
+@pytest.mark.slow
+def test_processes_that_need_an_export_at_once_share_one(run):
+    script = "import sys; from glassformer import Translator\n"
+    script += "with Translator.load(sys.argv[1], engine='ctranslate2', workers=1) as one: one.translate(['A man.'])"
+    started = [subprocess.Popen([sys.executable, "-c", script, run], cwd=ROOT) for _ in range(4)]
+    assert [process.wait() for process in started] == [0] * 4
+    assert len([*(run / CACHE).glob("*/model.bin")]) == 1
+    assert not (run.parent / "cache").exists()
+
+
+def test_a_user_without_a_home_needs_none_where_the_run_can_be_written(run, monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    with Translator.load(run, engine="ctranslate2", workers=1) as translator:
+        assert translator.translate(["A man."])[0].text
+    with pytest.raises(StorageError, match=r"no home directory\. Set XDG_CACHE_HOME"):
+        Translator.load(engine="ctranslate2")
 
 
 def test_a_sentence_from_the_shell_loads_no_pytorch(fast):

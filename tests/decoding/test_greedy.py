@@ -77,3 +77,16 @@ def test_workers_get_even_shares_of_a_little_and_full_batches_of_much():
     shared = plan_decoding(lengths, range(400), 1, 500, workers=2)
     assert shared == plan_decoding(lengths, range(400), 1, 500)
     assert sorted(place for batch in shared for place in batch) == list(range(400))
+
+
+def test_a_batch_has_no_more_sources_than_are_of_use() -> None:
+    lengths = [3] * 100 + [50] * 10
+    assert [len(batch) for batch in plan_decoding(lengths, range(110), 1, 200, most_sources=32)] == [
+        4,
+        4,
+        4,
+        32,
+        32,
+        32,
+        2,
+    ]

@@ -53,7 +53,7 @@ def distil(run: Path, teacher: Path, *overrides: str, lines: Lines | None = None
 
 def translations_of(run: Path) -> list[str]:
     (file,) = (run / "distilled").glob("translations-*.jsonl")
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    return [json.loads(line)[1] for line in file.read_text().splitlines()]
 
 
 def final_bytes(run: Path) -> bytes:
@@ -75,6 +75,44 @@ def test_a_student_learns_each_source_once_with_the_translation_of_its_teacher(t
         outputs = [module._complete_text(one) for one in teacher.translate(sources)]
     assert learned == [Pair(*both) for both in zip(sources, outputs, strict=True) if both[1]]
     assert translations_of(trained) == outputs
+
+
+@pytest.mark.parametrize("damage", ["missing line", "other letter", "no JSON", "earlier form"])
+def test_from_a_damaged_line_on_all_is_translated_again(damage: str, trained: Path, tmp_path: Path) -> None:
+    def learned(lines: Lines) -> list[Pair]:
+        writer = Teacher(trained, load_run(trained).config.decode)
+        return list(DistilledSource(recorded_source(trained), writer, tmp_path / "s", lines).pairs())
+
+    expected = learned(Lines())
+    (file,) = (trained / "distilled").glob("translations-*.jsonl")
+    whole = file.read_text()
+    lines = whole.splitlines()
+    lines[9] = {"missing line": lines[10], "other letter": lines[9].replace('", "', '", "x'), "no JSON": "[",
+                "earlier form": json.dumps(json.loads(lines[9])[1])}[damage]  # fmt: skip
+    file.write_text("\n".join(lines) + "\n")
+    said = Lines()
+    assert learned(said) == expected
+    assert any(line.startswith(f"{file}:10: is damaged") for line in said.lines)
+    assert file.read_text() == whole
+
+
+@pytest.mark.slow
+def test_what_has_changed_of_the_teacher_is_named(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    distil(tmp_path / "s", trained)
+    student = Student.load(trained)
+    config = student.config(overrides=SHORT, decoder_layers=1, encoder_layers=None)
+    writer = Teacher(trained, student.run.config.decode.with_changes({"beam": 2}))
+    with pytest.raises(RunError, match=r"other settings \(beam: 4, now 2\)"):
+        distill(tmp_path / "s", writer, student, config, Lines())
+
+
+def test_translations_that_were_cut_are_counted(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Teacher, "translate", lambda self, texts, file, display: ["", *texts[1:]])
+    lines, writer = Lines(), Teacher(trained, load_run(trained).config.decode)
+    pairs = list(DistilledSource(recorded_source(trained), writer, tmp_path / "s", lines).pairs())
+    assert any(line.startswith(f"1 of {len(pairs) + 1} translations are empty or were cut") for line in lines.lines)
 
 
 @pytest.mark.slow
@@ -209,7 +247,7 @@ def test_a_student_with_other_settings_or_another_teacher_is_not_continued(
     with pytest.raises(RunError, match=r"model.n_encoder_layers: 1, now 2"):
         distil(tmp_path / "student", trained, encoder_layers=2)
     train(tmp_path / "other", FileSource(*corpus), small_config(seed=2), Lines())
-    with pytest.raises(RunError, match=r"the training text has changed; the model of --init is another"):
+    with pytest.raises(RunError, match=r"train.seed: 1, now 2; the teacher is another"):
         distil(tmp_path / "student", tmp_path / "other")
 
 

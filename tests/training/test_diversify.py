@@ -19,6 +19,7 @@ from glassformer.text import Pair, read_pairs
 from glassformer.training import teacher as module
 from glassformer.training.data import FileSource
 from glassformer.training.diversify import DiversifyResult, diversify
+from glassformer.training.teacher import _to_line
 from glassformer.training.train import train
 
 Config = Callable[..., RunConfig]
@@ -113,7 +114,8 @@ def test_pairs_that_repeat_the_text_or_a_validation_source_are_left_out(
         "backward": [aside[0].src, *(to_source[tgt] for tgt in targets[1:-1]), "another\none"],
     }
     for direction, texts in made.items():
-        translations(place, direction).write_text("".join(json.dumps(text) + "\n" for text in texts))
+        originals = sources if direction == "forward" else targets
+        translations(place, direction).write_text("".join(map(_to_line, originals, texts)))
     lines.lines.clear(), lines.updates.clear()
     found = run_diversify(place, FileSource(*corpus), order, lines)
     new = list(found.source.pairs())[found.original :]
@@ -159,7 +161,9 @@ def test_truncated_translations_are_left_out(
     with Translator.load(place / "forward") as teacher:
         sources = dict.fromkeys([pair.src for pair in found.source.pairs()][: found.original])
         outputs = teacher.translate(list(sources), short.decode)
-    assert read(translations(place, "forward")) == [one.text if usable(one) else "" for one in outputs]
+    assert [text for _, text in read(translations(place, "forward"))] == [
+        one.text if usable(one) else "" for one in outputs
+    ]
     assert [one for one in outputs if one.text and not usable(one)]
 
 
