@@ -25,6 +25,7 @@ _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 _NUMBERS = {"int8": "b", "int16": "h", "int32": "i", "float32": "f"}  # as ``struct`` calls those that may stand alone
 _ACTIVATIONS = {0: "relu", 1: "gelu (tanh)", 2: "swish", 3: "gelu", 4: "gelu (sigmoid)", 5: "tanh", 6: "sigmoid"}
 _EPSILON = 1e-5  # CTranslate2's, where the file names none
+_ADVICE = "Export the run again: glassformer export RUN --to ctranslate2 --out NEW"
 _LARGEST_VOCABULARY = 64 * 2**20  # bytes of JSON
 
 
@@ -63,8 +64,7 @@ class CTranslate2Directory:
         for name, token in (("decoder_start_token", start), ("eos_token", end)):
             if not isinstance(token, str):
                 raise CheckpointError(
-                    f"{place}/config.json: {name}: found {token!r}, expected a token of the vocabulary. "
-                    "Export the run again."
+                    f"{place}/config.json: {name}: found {token!r}, expected a token of the vocabulary. {_ADVICE}"
                 )
         return cls(
             place, (src, tgt), (_read_vocabulary(place, "source"), _read_vocabulary(place, "target")),
@@ -84,8 +84,7 @@ def name_failures(place: Path) -> Iterator[None]:
         yield
     except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
         raise CheckpointError(
-            f"{place}: CTranslate2 cannot use it: {error}. Expected a directory as export writes it. Export the run "
-            "again: glassformer export RUN --to ctranslate2 --out NEW"
+            f"{place}: CTranslate2 cannot use it: {error}. Expected a directory as export writes it. {_ADVICE}"
         ) from error
 
 
@@ -102,11 +101,10 @@ def read_arrays(path: Path) -> dict[str, Array]:
                 alias, name = _read_name(file), _read_name(file)
                 found[alias] = found[name]
             return found
-    except (OSError, struct.error, UnicodeDecodeError, IndexError, KeyError) as error:
-        raise CheckpointError(
-            f"{path}: cannot be read: {error}. It may be cut short. Expected a file that CTranslate2 wrote; export "
-            "the run again."
-        ) from error
+    except struct.error as error:
+        raise CheckpointError(f"{path}: ends too early, expected the whole model. {_ADVICE}") from error
+    except (OSError, UnicodeDecodeError, IndexError, KeyError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error!r}. {_ADVICE}") from error
 
 
 def _read(file: BinaryIO, kind: str) -> int:
@@ -130,16 +128,17 @@ def _read_array(file: BinaryIO) -> tuple[str, Array]:
 
 def _read_vocabulary(place: Path, side: str) -> tuple[Path, list[str]]:
     """The file with the tokens of one side's ids, which both may share, and these."""
-    path = place / "shared_vocabulary.json"
-    if not path.is_file():
-        path = place / f"{side}_vocabulary.json"
+    names = ("shared_vocabulary.json", f"{side}_vocabulary.json")
+    path = next((place / name for name in names if (place / name).is_file()), None)
+    if path is None:
+        raise CheckpointError(f"{place}: has no {' and no '.join(names)}, expected one of both. {_ADVICE}")
     try:
         with open_to_read(path) as file:
             tokens = json.loads(file.read(_LARGEST_VOCABULARY).decode())
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read as JSON: {error}. Export the run again.") from error
+        raise CheckpointError(f"{path}: cannot be read as JSON: {error}. {_ADVICE}") from error
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise CheckpointError(f"{path}: found no list of tokens, expected that of each id. Export the run again.")
+        raise CheckpointError(f"{path}: found no list of tokens, expected that of each id. {_ADVICE}")
     return path, tokens
 
 

@@ -21,8 +21,8 @@ from glassformer.explain.diff.findings import (
     OUTPUTS,
     ROUNDING,
     SEARCH,
-    WEIGHTS,
     Finding,
+    explain_gap,
     find_differences,
     own_ways,
     search_options,
@@ -112,7 +112,7 @@ def diff_exchange(
     findings = find_differences(a, b, sources, targets or [a.tokenizers[1].to_text(ids) for ids in forced[0]])
     gap, place, is_more = _gap(a, b, sources, forced)
     if not findings and is_more:
-        findings = [Finding(WEIGHTS, f"the same targets have other log-probabilities{place}")]
+        findings = [explain_gap(a, b, place)]
     pairs = {
         at: pair for at, pair in enumerate(zip(*outputs, strict=True)) if _step(*_tokens(a, b, pair)) is not None
     }

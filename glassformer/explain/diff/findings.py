@@ -13,7 +13,7 @@ from glassformer.config import DecodeConfig
 from glassformer.decoding.ctranslate2_engine import lacking_options
 from glassformer.explain.diff.sides import Side
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, interleave, separate
-from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, UNK_ID
+from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID
 
 START, END, LAYOUT, BIAS = "start token", "end token", "sinusoid layout", "output bias"
 TOKENIZER, SETTING, WEIGHTS, QUANTIZATION = "tokenizer", "model setting", "weights", "quantization"
@@ -39,6 +39,13 @@ def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence
         *_quantization(a, b),
         *_searches(a, b),
     ]
+
+
+def explain_gap(a: Side, b: Side, place: str) -> Finding:
+    """What is wrong when log-probabilities differ and nothing else was found."""
+    biases = [(side.weights or {}).get(OUT_BIAS, torch.zeros(1))[:EOS_ID] for side in (a, b)]
+    what = WEIGHTS if torch.equal(*(bias.cpu() for bias in biases)) else BIAS
+    return Finding(what, f"the same targets have other log-probabilities{place}")
 
 
 def _tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Finding]:
@@ -134,20 +141,29 @@ def _layout(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Finding
 def _rows_of_control_tokens(
     a: Side, b: Side, mine: dict[str, Tensor], theirs: dict[str, Tensor]
 ) -> Iterator[Finding]:
-    """The rows of <s> and </s>, with which a target starts and ends; afterwards they are the same on both sides."""
+    """The rows of <s> and </s>, if B starts or ends a target with another token; then they are made the same."""
     name = TGT if TGT in mine else SRC
-    one, other = mine[name], theirs.get(name)
-    if other is None or one.shape != other.shape:
+    one, other = mine[name].cpu(), theirs[name].cpu()
+    if one.shape != other.shape:
         return
     if not _same(one[BOS_ID], other[BOS_ID]):
         yield Finding(
             START, f"A starts a target with {a.starts_with}, B with {b.starts_with}: the rows of <s> differ"
         )
-    if not _same(one[EOS_ID], other[EOS_ID]):
-        yield Finding(END, "A and B end a target with other tokens: the rows of </s> differ")
-    for matrix in (SRC, TGT, OUT):
-        if matrix in mine and matrix in theirs and mine[matrix].shape == theirs[matrix].shape:
-            theirs[matrix] = torch.cat([mine[matrix][:UNK_ID].to(theirs[matrix]), theirs[matrix][UNK_ID:]])
+        _copy_row(BOS_ID, mine, theirs)
+    rows = (one == other[EOS_ID]).all(dim=1).nonzero().flatten()
+    if len(rows) and EOS_ID not in rows:
+        token = a.tokenizers[1].to_tokens(rows[:1].tolist())[0]
+        yield Finding(END, f"A ends a target with </s>, B with {token}, whose row its </s> has")
+        _copy_row(EOS_ID, mine, theirs)
+
+
+def _copy_row(number: int, mine: Mapping[str, Tensor], theirs: dict[str, Tensor]) -> None:
+    """Give theirs my row of an id, in every matrix that has a row for each."""
+    for name in (SRC, TGT, OUT):
+        if name in mine and name in theirs and mine[name].shape == theirs[name].shape:
+            theirs[name] = theirs[name].clone()
+            theirs[name][number] = mine[name][number]
 
 
 def _others(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Iterator[Finding]:
