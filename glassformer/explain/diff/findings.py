@@ -36,6 +36,7 @@ def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence
         *_settings(a, b),
         *_control_tokens(a, b),
         *_weights(a, b),
+        *_clashes(a, b),
         *_quantization(a, b),
         *_searches(a, b),
     ]
@@ -179,6 +180,17 @@ def _equal(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> bool:
 
 def _same(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one.cpu(), other.cpu(), rtol=1e-5, atol=1e-6)
+
+
+def _clashes(a: Side, b: Side) -> Iterator[Finding]:
+    """The tokens that start and end a target, where the two files of a directory of Hugging Face do not agree."""
+    for label, side in (("A", a), ("B", b)):
+        for what, name in ((START, "decoder_start_token_id"), (END, "eos_token_id")):
+            if name in side.clashes:
+                one, other = side.clashes[name]
+                yield Finding(
+                    what, f"{name} is {one} in {label}'s config.json, {other} in its generation_config.json"
+                )
 
 
 def _quantization(a: Side, b: Side) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ one the model cannot be seen: what is known of it is what its files say.
 import copy
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.checkpoint import weights_of
+from glassformer.checkpoint import read_json, weights_of
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.decoding.batching import check_tokenizers
@@ -54,6 +54,8 @@ class Side:
     starts_with: str = CONTROL_TOKENS[BOS_ID]
     """The token that a target starts with, by the name that the other program has for it."""
     directory: CTranslate2Directory | None = None
+    clashes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """Of Hugging Face the ids that differ between config.json and generation_config.json, which ``generate`` takes."""
 
     @cached_property
     def weights(self) -> Mapping[str, Tensor] | None:
@@ -124,7 +126,25 @@ def _open_model(place: Path, device: str) -> Side:
     if is_marian(place):
         del known["max_length"]  # Marian has no limit
     settings = {f"model.{name}": value for name, value in known.items()} | _OTHERS
-    return Side(str(place), tokenizers, TorchEngine([model]), settings, decode, model, start)
+    clashes = _clashes(place) if is_foreign(place) and not is_marian(place) else {}
+    return Side(str(place), tokenizers, TorchEngine([model]), settings, decode, model, start, clashes=clashes)
+
+
+def _clashes(place: Path) -> dict[str, tuple[Any, Any]]:
+    """The ids in the two files of a directory of Hugging Face that both have, and that differ."""
+    if not (place / "generation_config.json").is_file():
+        return {}
+    files = [read_json(place / name) for name in ("config.json", "generation_config.json")]
+    pairs = {
+        name: (_id_of(files[0], name), _id_of(files[1], name)) for name in ("decoder_start_token_id", "eos_token_id")
+    }
+    return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
+
+
+def _id_of(settings: Mapping[str, Any], name: str) -> Any:
+    """An id, or the only one of a list, as newer files have it."""
+    found = settings.get(name)
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
 
 
 def _start_of(place: Path) -> str:
