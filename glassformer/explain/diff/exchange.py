@@ -111,8 +111,8 @@ def diff_exchange(
     forced = _read_targets(a, b, sources, targets) if targets else _force_outputs(a, b, outputs[0])
     findings = find_differences(a, b, sources, targets or [a.tokenizers[1].to_text(ids) for ids in forced[0]])
     gap, place, is_more = _gap(a, b, sources, forced)
-    if not findings and is_more:
-        findings = [explain_gap(a, b, place)]
+    if is_more and all(one.what == SEARCH for one in findings):
+        findings = [explain_gap(a, b, place), *findings]
     pairs = {
         at: pair for at, pair in enumerate(zip(*outputs, strict=True)) if _step(*_tokens(a, b, pair)) is not None
     }
@@ -161,7 +161,8 @@ def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Pair]
     left = {at: pair for at, pair in pairs.items() if at not in found}
     if (a.model is None) != (b.model is None):
         found |= _blame_control_tokens(a, b, sources, left)
-        if ways := own_ways(options):
+        is_cut = any(EOS_ID not in ids for pair in left.values() for ids in pair)
+        if ways := own_ways(options, is_cut=is_cut):
             found = dict.fromkeys(left, Finding(SEARCH, ways)) | found
     detail = "they differ by more than rounding, and nothing else does"
     return dict.fromkeys(left, Finding(OUTPUTS, detail)) | found
@@ -196,6 +197,8 @@ def _is_tie(side: Side, source: str, pair: Pair, options: DecodeConfig) -> bool:
     if options.sample or step is None:
         return step is None
     rows = side.score([source, source], pair)
+    if step >= min(map(len, rows)):  # one is the beginning of the other
+        return False
     if options.beam == 1:
         one, other = (math.fsum(row[: step + 1]) for row in rows)
     else:

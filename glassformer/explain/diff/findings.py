@@ -43,10 +43,12 @@ def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence
 
 
 def explain_gap(a: Side, b: Side, place: str) -> Finding:
-    """What is wrong when log-probabilities differ and nothing else was found."""
-    biases = [(side.weights or {}).get(OUT_BIAS, torch.zeros(1))[:EOS_ID] for side in (a, b)]
-    what = WEIGHTS if torch.equal(*(bias.cpu() for bias in biases)) else BIAS
-    return Finding(what, f"the same targets have other log-probabilities{place}")
+    """What is wrong when log-probabilities differ and nothing that was found can be the reason."""
+    biases = [(side.weights or {}).get(OUT_BIAS, torch.zeros(EOS_ID))[:EOS_ID].cpu() for side in (a, b)]
+    if torch.equal(*biases):
+        return Finding(WEIGHTS, f"the same targets have other log-probabilities{place}")
+    one, other = ([round(float(number), 3) for number in bias] for bias in biases)
+    return Finding(BIAS, f"<pad> and <s> have {one} in A, {other} in B")
 
 
 def _tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Finding]:
@@ -242,14 +244,18 @@ def search_options(side: Side, other: Side) -> DecodeConfig:
     return replace(options, **{name: neutral for name, neutral, _ in lacking_options(options)})
 
 
-def own_ways(options: DecodeConfig) -> str:
+def own_ways(options: DecodeConfig, *, is_cut: bool) -> str:
     """The settings that CTranslate2 takes in its own way, which seldom changes an output; empty without any.
 
-    A filter leaves the probabilities of the other tokens as they are here, and there they sum to 1 again.
+    ``is_cut`` says that an output has reached the greatest length.
     """
     if options.sample or options.beam == 1:
         return ""
     ways = [(name, reason) for name, _, reason in lacking_options(options) if name == "early_stopping"]
+    if options.length_penalty and options.length_norm == "gnmt":
+        ways.append(("length_norm", "divides by length^α while it searches"))
     filters = [name for name in ("min_length", "no_repeat_ngram") if getattr(options, name)]
     ways += [(name, "makes the probabilities of what it leaves sum to 1 again") for name in filters]
+    if is_cut:
+        ways.append(("max_length_b", "does not rank complete outputs before those cut at the greatest length"))
     return "; ".join(f"decode.{name} is {getattr(options, name)!r}; CTranslate2 {reason}" for name, reason in ways)

@@ -55,7 +55,7 @@ class Side:
     """The token that a target starts with, by the name that the other program has for it."""
     directory: CTranslate2Directory | None = None
     clashes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    """Of Hugging Face the ids that differ between config.json and generation_config.json, which ``generate`` takes."""
+    """The ids that differ between Hugging Face's config.json and generation_config.json."""
 
     @cached_property
     def weights(self) -> Mapping[str, Tensor] | None:
