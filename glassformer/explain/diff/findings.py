@@ -110,7 +110,7 @@ def _weights(a: Side, b: Side) -> Iterator[Finding]:
     if mine.keys() == theirs.keys() and (found := _layout(mine, theirs)):
         yield found
         return
-    yield from _rows_of_control_tokens(a, b, mine, theirs)
+    yield from _start_rows(a, b, mine, theirs)
     if not _same(biases[0][EOS_ID:], biases[1][EOS_ID:]):  # the others are in no output
         sizes = [f"up to {float(bias.abs().max()):.3g}" if bias.any() else "none" for bias in biases]
         yield Finding(BIAS, f"A has {sizes[0]}, B {sizes[1]}")
@@ -141,32 +141,17 @@ def _layout(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Finding
     return None
 
 
-def _rows_of_control_tokens(
-    a: Side, b: Side, mine: dict[str, Tensor], theirs: dict[str, Tensor]
-) -> Iterator[Finding]:
-    """The rows of <s> and </s>, if B starts or ends a target with another token; then they are made the same."""
+def _start_rows(a: Side, b: Side, mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> Iterator[Finding]:
+    """The rows of <s>, with which a target starts; afterwards they are the same on both sides."""
     name = TGT if TGT in mine else SRC
-    one, other = mine[name].cpu(), theirs[name].cpu()
-    if one.shape != other.shape:
+    one, other = mine[name], theirs[name]
+    if one.shape != other.shape or _same(one[BOS_ID], other[BOS_ID]):
         return
-    if not _same(one[BOS_ID], other[BOS_ID]):
-        yield Finding(
-            START, f"A starts a target with {a.starts_with}, B with {b.starts_with}: the rows of <s> differ"
-        )
-        _copy_row(BOS_ID, mine, theirs)
-    rows = (one == other[EOS_ID]).all(dim=1).nonzero().flatten()
-    if len(rows) and EOS_ID not in rows:
-        token = a.tokenizers[1].to_tokens(rows[:1].tolist())[0]
-        yield Finding(END, f"A ends a target with </s>, B with {token}, whose row its </s> has")
-        _copy_row(EOS_ID, mine, theirs)
-
-
-def _copy_row(number: int, mine: Mapping[str, Tensor], theirs: dict[str, Tensor]) -> None:
-    """Give theirs my row of an id, in every matrix that has a row for each."""
-    for name in (SRC, TGT, OUT):
-        if name in mine and name in theirs and mine[name].shape == theirs[name].shape:
-            theirs[name] = theirs[name].clone()
-            theirs[name][number] = mine[name][number]
+    yield Finding(START, f"A starts a target with {a.starts_with}, B with {b.starts_with}: the rows of <s> differ")
+    for matrix in (SRC, TGT, OUT):
+        if matrix in mine and matrix in theirs and mine[matrix].shape == theirs[matrix].shape:
+            theirs[matrix] = theirs[matrix].clone()
+            theirs[matrix][BOS_ID] = mine[matrix][BOS_ID]
 
 
 def _others(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Iterator[Finding]:
