@@ -44,11 +44,12 @@ def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence
 
 def explain_gap(a: Side, b: Side, place: str) -> Finding:
     """What is wrong when log-probabilities differ and nothing that was found can be the reason."""
-    biases = [(side.weights or {}).get(OUT_BIAS, torch.zeros(EOS_ID))[:EOS_ID].cpu() for side in (a, b)]
-    if torch.equal(*biases):
-        return Finding(WEIGHTS, f"the same targets have other log-probabilities{place}")
-    one, other = ([round(float(number), 3) for number in bias] for bias in biases)
-    return Finding(BIAS, f"<pad> and <s> have {one} in A, {other} in B")
+    if a.weights is not None and b.weights is not None:
+        biases = [side.get(OUT_BIAS, torch.zeros(EOS_ID))[:EOS_ID].cpu() for side in (a.weights, b.weights)]
+        if not _same(*biases):
+            one, other = ([round(float(number), 3) for number in bias] for bias in biases)
+            return Finding(BIAS, f"<pad> and <s> have {one} in A, {other} in B")
+    return Finding(WEIGHTS, f"the same targets have other log-probabilities{place}")
 
 
 def _tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Finding]:

@@ -254,6 +254,14 @@ def test_probable_control_tokens_are_named(export_ct2, tmp_path):
     assert "of the probability in A, none in CTranslate2" in found.findings[0].detail
 
 
+def change_weights_of_ct2(ct2: Path) -> None:
+    """Ten numbers of a matrix become zeros."""
+    data = bytearray((ct2 / "model.bin").read_bytes())
+    at = data.index(b"encoder/layer_1/self_attention/linear_1/weight") + 80
+    data[at : at + 40] = bytes(40)
+    (ct2 / "model.bin").write_bytes(data)
+
+
 def rewrite(name: str, change):
     def apply(ct2: Path) -> None:
         (ct2 / name).write_text(json.dumps(change(json.loads((ct2 / name).read_text()))))
@@ -281,6 +289,7 @@ VOCABULARY = "shared_vocabulary.json"
         (rewrite(VOCABULARY, lambda all: [*all[:4], all[5], all[4], *all[6:]]), "tokenizer", "id 4 is "),
         (rewrite(VOCABULARY, lambda all: [*all[:4], *map(str, range(4, len(all)))]), "tokenizer", "id 4 is "),
         (rewrite(VOCABULARY, lambda all: all[:100]), "tokenizer", "300 entries in its tokenizer, 100 in"),
+        (change_weights_of_ct2, "weights", "the same targets have other log-probabilities, at token "),
     ],
 )
 def test_what_is_wrong_with_a_ctranslate2_directory_is_named(mistake, cause, detail, export_ct2):
