@@ -19,6 +19,10 @@ START, END, LAYOUT, BIAS = "start token", "end token", "sinusoid layout", "outpu
 TOKENIZER, SETTING, WEIGHTS, QUANTIZATION = "tokenizer", "model setting", "weights", "quantization"
 SEARCH, CONTROL, OUTPUTS, ROUNDING = "search setting", "control tokens", "outputs", "rounding"
 _NO_EFFECT = {"cache", "batch_tokens", "n_best"}  # settings that change no output
+# Settings that change no sample.
+_ONLY_IN_SEARCH = {
+    "beam", "early_stopping", "beam_groups", "diversity", "coverage_penalty", "length_penalty", "length_norm",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -205,7 +209,9 @@ def _searches(a: Side, b: Side) -> Iterator[Finding]:
 def _idle_settings(options: DecodeConfig) -> set[str]:
     """The settings that change no output beside these others."""
     idle = set(_NO_EFFECT)
-    if not options.sample:
+    if options.sample:
+        idle |= _ONLY_IN_SEARCH
+    else:
         idle |= {field.name for field in fields(options) if field.metadata["acts_in"] == "sampling"} - {"sample"}
     if options.beam_groups == 1:
         idle.add("diversity")

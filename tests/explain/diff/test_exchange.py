@@ -1,6 +1,7 @@
 """A conversion that translates otherwise than its model: what is wrong with it is named."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from typer.testing import CliRunner
 
 from glassformer.checkpoint import weights_of
 from glassformer.cli.main import app
+from glassformer.config import DecodeConfig
 from glassformer.errors import CheckpointError, InputError, TokenizerError
 from glassformer.explain.diff.exchange import diff_exchange
-from glassformer.explain.diff.sides import Side
+from glassformer.explain.diff.findings import find_differences
+from glassformer.explain.diff.sides import Side, open_sides
 from glassformer.interop.places import export_model, read_model
 from glassformer.interop.transformers import their_name, with_end
 from glassformer.interop.transformers_export import export_transformers
@@ -159,6 +162,24 @@ def set_decode(run: Path, **values: object) -> None:
     data = json.loads((run / "config.json").read_text())
     data["config"]["decode"] |= values
     (run / "config.json").write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        ({"sample": True, "beam": 4, "coverage_penalty": 1.0}, {"sample": True, "beam": 1}, []),
+        ({"sample": True}, {"sample": True, "top_k": 5, "seed": 1}, ["top_k", "seed"]),
+        ({"sample": True}, {"top_k": 5}, ["sample", "top_k"]),
+        ({"diversity": 1.0, "min_p": 0.1, "cache": False}, {}, []),
+        ({"length_penalty": 0.0, "length_norm": "power"}, {"length_penalty": 0.0}, []),
+        ({"length_norm": "power", "split_sentences": True}, {}, ["length_norm", "split_sentences"]),
+    ],
+)
+def test_settings_of_the_search_are_compared_if_they_change_outputs(one, other, names, places):
+    a, b = open_sides(*places, "cpu")
+    pair = (replace(a, decode=DecodeConfig(**one)), replace(b, decode=DecodeConfig(**other)))
+    found = find_differences(*pair, TEXTS, TEXTS)
+    assert [finding.detail.split()[0].removeprefix("decode.") for finding in found] == names
 
 
 def test_outputs_may_be_longer_than_their_text_would_be_as_a_target(places):
