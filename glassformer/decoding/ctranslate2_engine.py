@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.config import DecodeConfig, ModelConfig, RunConfig
+from glassformer.config import DecodeConfig, ModelConfig, RunConfig, flag
 from glassformer.decoding.batching import check_tokenizers
 from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates
 from glassformer.decoding.engine import SearchJob, SearchResult, check_workers
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 # Options whose other values are refused, with the value that changes nothing and the reason.
 _REFUSED: dict[str, tuple[Any, str]] = {
-    "repetition_penalty": (1.0, "multiplies logits and not log-probabilities there"),
+    "repetition_penalty": (1.0, "multiplies logits and not log-probabilities"),
     "coverage_penalty": (0.0, "needs the attention of each hypothesis, which it does not keep"),
     "beam_groups": (1, "has no diverse beam search"),
     "cache": (True, "cannot decode without a cache"),
@@ -48,20 +48,23 @@ _REFUSED: dict[str, tuple[Any, str]] = {
 _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
 
 
+def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
+    """Each option that CTranslate2 does not have: its name, the only value that it has, and what it does instead."""
+    if options.early_stopping != "beam" and options.rows_per_source > 1 and not options.sample:
+        yield "early_stopping", "beam", "ends a search when beam outputs have ended"
+    for name, (neutral, reason) in _REFUSED.items():
+        if getattr(options, name) != neutral:
+            yield name, neutral, reason
+
+
 def check_options(options: DecodeConfig) -> None:
     """Raise ``ConfigError`` for an option that CTranslate2 does not have."""
-    if options.early_stopping != "beam" and options.rows_per_source > 1 and not options.sample:
+    for name, neutral, reason in lacking_options(options):
+        advice = f"Give {flag(name)} {neutral}" if name == "early_stopping" else "Leave it"
         raise ConfigError(
-            f"decode.early_stopping: found {options.early_stopping!r} with engine ctranslate2, which ends a "
-            "search when beam outputs have ended; expected 'beam'. Give --early-stopping beam, or use --engine torch."
+            f"decode.{name}: found {getattr(options, name)!r} with engine ctranslate2, which {reason}; expected "
+            f"{neutral!r}. {advice}, or use --engine torch."
         )
-    for name, (neutral, reason) in _REFUSED.items():
-        found = getattr(options, name)
-        if found != neutral:
-            raise ConfigError(
-                f"decode.{name}: found {found!r} with engine ctranslate2, which {reason}; expected {neutral!r}. "
-                "Leave it, or use --engine torch."
-            )
 
 
 def check_precision(name: str | None) -> str:

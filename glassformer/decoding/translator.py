@@ -144,10 +144,21 @@ class Translator:
 
         places = [Path(place) for place in _check_directories(directory)]
         engine, tokenizers, config = load_engine(places, device, precision, workers)
+        confidence = Confidence.read(RunDirectory(places[0]).confidence_file)
+        return cls.from_engine(engine, tokenizers, config.decode, confidence)
+
+    @classmethod
+    def from_engine(
+        cls,
+        engine: "Engine",
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        config: DecodeConfig,
+        confidence: Confidence | None = None,
+    ) -> Self:
+        """A translator that runs an engine, with its tokenizers of source and target, and that shows no model."""
         translator = cls.__new__(cls)
         translator.models = ()
-        confidence = Confidence.read(RunDirectory(places[0]).confidence_file)
-        translator._set_up(engine, tokenizers, config.decode, confidence)
+        translator._set_up(engine, tokenizers, config, confidence)
         return translator
 
     @property

@@ -11,9 +11,10 @@ from glassformer.decoding import Translator
 from glassformer.errors import ConfigError, TokenizerError
 from glassformer.explain.diff.align import Positions
 from glassformer.explain.diff.compare import compare, diff_traces
-from glassformer.explain.diff.exchange import ExchangeDifference, diff_exchange, is_foreign
+from glassformer.explain.diff.exchange import ExchangeDifference, diff_exchange
 from glassformer.explain.diff.passes import Way, run_pass, usual_tolerance
 from glassformer.explain.diff.report import Difference
+from glassformer.explain.diff.sides import is_foreign
 from glassformer.explain.sentences import read_sentences
 from glassformer.model import Transformer
 from glassformer.run_directory import LoadedRun, load_run
