@@ -167,9 +167,14 @@ def advise(records: Sequence[Mapping[str, Any]], pairs: int) -> str:
 
 
 def describe(
-    examples: Sequence[Example], records: Sequence[Mapping[str, Any]], pairs: int, *, seen: int = 0
+    examples: Sequence[Example],
+    records: Sequence[Mapping[str, Any]],
+    pairs: int,
+    *,
+    seen: int = 0,
+    loss_counts: bool = True,
 ) -> list[str]:
-    """The lines that end a training: what is right, what is wrong, and what would help."""
+    """The lines that end a training: what is right, what is wrong and, where the loss tells it, what would help."""
     lines = [Shares.count(examples).line(seen=seen)]
     errors = count_errors(examples)
     if errors:
@@ -178,7 +183,7 @@ def describe(
             shortest = min(wrong, key=lambda one: len(one.reference))
             output, source, reference = map(_quote, (shortest.output, shortest.source, shortest.reference))
             lines.append(f"  {name} ({len(wrong):,}): {output} for {source}, expected {reference}")
-    return [*lines, advise(records, pairs)]
+    return [*lines, advise(records, pairs)] if loss_counts else lines
 
 
 def _quote(text: str) -> str:

@@ -49,6 +49,9 @@ _LAYERS = {"encoder": "n_encoder_layers", "decoder": "n_decoder_layers"}
 class Student(InitialModel):
     """A student's start: the tokenizers and the search of ``run``, its teacher, and the weights that fit."""
 
+    # It learns what its teacher writes: what people write becomes less probable while the translations improve.
+    loss_counts = False
+
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
         """The teacher's, apart from how long and how fast it was trained."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from torch import nn
 
@@ -33,6 +33,8 @@ class InitialModel:
 
     run: LoadedRun
     recorded: dict[str, str] | None = None
+    loss_counts: ClassVar[bool] = True
+    """Whether the loss on validation text tells how good a translator is."""
 
     @classmethod
     def load(cls, name: str | Path) -> Self:

@@ -101,18 +101,21 @@ def judge(
     return [Verdict(each, measure(each, count)) for each in candidates]
 
 
-def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World) -> Verdict:
+def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World, *, loss_counts: bool = True) -> Verdict:
     """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
 
-    Whether BLEU or chrF differ measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent.
+    Whether BLEU or chrF differ measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where
+    the loss does not count, it is the best by ``metric``.
     """
-    return verdicts[world.broadcast(lambda: _choose(verdicts, metric))]
+    return verdicts[world.broadcast(lambda: _choose(verdicts, metric, loss_counts=loss_counts))]
 
 
-def _choose(verdicts: Sequence[Verdict], metric: str) -> int:
+def _choose(verdicts: Sequence[Verdict], metric: str, *, loss_counts: bool) -> int:
     """The number of the verdict to keep; of equals the first."""
     found = [verdict.validation for verdict in verdicts]
     best = max(range(len(found)), key=lambda number: found[number].value(metric))
+    if not loss_counts:
+        return best
     alike = [number for number, one in enumerate(found) if one.value(metric) == found[best].value(metric)]
     if metric in ("bleu", "chrf"):
         alike += _not_measurably_worse(found, best, BLEU(force=True) if metric == "bleu" else CHRF())

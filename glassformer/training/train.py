@@ -94,7 +94,8 @@ def train(
         log.log(f"Training ended: {reason}.")
         final = None if reason.startswith("stopped") else trainer.finish()
         if final is not None and world.is_first:
-            _report(run, text, final, log, seen=_valid_seen(text, other))
+            loss_counts = init is None or init.loss_counts
+            _report(run, text, final, log, seen=_valid_seen(text, other), loss_counts=loss_counts)
         state = trainer.state
         return Outcome(run_path, reason, state.update, state.elapsed_s, state.target_tokens, final)
 
@@ -333,10 +334,12 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init
         )
 
 
-def _report(run: RunDirectory, text: PreparedText, final: Validation, log: Display, *, seen: int) -> None:
+def _report(
+    run: RunDirectory, text: PreparedText, final: Validation, log: Display, *, seen: int, loss_counts: bool
+) -> None:
     """Say in words what the training came to, and write report.html."""
     records = read_metrics(run)
-    lines = describe(final.examples, records, len(text.train), seen=seen)
+    lines = describe(final.examples, records, len(text.train), seen=seen, loss_counts=loss_counts)
     for line in lines:
         log.log(line)
     write_report(

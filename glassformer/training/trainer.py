@@ -211,7 +211,8 @@ class Trainer:
         sentences = 0 if settings.metric == "loss" else min(SENTENCES, len(self.text.valid_text))
         budget_s = max(LEAST_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
         verdicts = judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
-        chosen = best_verdict(verdicts, settings.metric, self.world)
+        loss_counts = self.init is None or self.init.loss_counts
+        chosen = best_verdict(verdicts, settings.metric, self.world, loss_counts=loss_counts)
         not_judged = len(candidates) - len(verdicts)
         for line in verdict_lines(verdicts, chosen, settings.metric, not_judged=not_judged):
             self.display.log(line)

@@ -190,6 +190,7 @@ def test_what_few_sentences_cannot_tell_apart_is_decided_by_the_loss(metric: str
     best, near, far = verdict("best", 52, 2.1), verdict("near", 51, 2.0), verdict("far", 10, 1.0)
     verdicts = [far, best, near]
     assert best_verdict(verdicts, metric, ALONE) is near
+    assert best_verdict(verdicts, metric, ALONE, loss_counts=False) is best
     assert "so the lower loss decides" in verdict_lines(verdicts, near, metric)[-1]
     assert best_verdict([far, best], metric, ALONE) is best
     assert "<- kept" in verdict_lines([far, best], best, metric)[-1]
