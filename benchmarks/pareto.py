@@ -39,7 +39,7 @@ from glassformer.training.evaluation import score
 
 ROOT = Path(__file__).parents[1]
 TEACHER = "teacher"
-UPDATES = 16_000
+UPDATES = 19_000
 # What CTranslate2 writes for all sources of the text.
 DISTIL = [
     "--beam", "4", "--engine", "ctranslate2", "--precision", "int8", "--set", "train.precision=bf16", "--set",

@@ -105,7 +105,7 @@ def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World, *, loss
     """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
 
     Whether BLEU or chrF differ measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where
-    the loss does not count, it is the best by ``metric``.
+    the loss does not count, the first of these is kept, which ``list_candidates`` calls the most promising.
     """
     return verdicts[world.broadcast(lambda: _choose(verdicts, metric, loss_counts=loss_counts))]
 
@@ -114,12 +114,10 @@ def _choose(verdicts: Sequence[Verdict], metric: str, *, loss_counts: bool) -> i
     """The number of the verdict to keep; of equals the first."""
     found = [verdict.validation for verdict in verdicts]
     best = max(range(len(found)), key=lambda number: found[number].value(metric))
-    if not loss_counts:
-        return best
     alike = [number for number, one in enumerate(found) if one.value(metric) == found[best].value(metric)]
     if metric in ("bleu", "chrf"):
         alike += _not_measurably_worse(found, best, BLEU(force=True) if metric == "bleu" else CHRF())
-    return min(sorted(alike), key=lambda number: found[number].loss)
+    return min(sorted(alike), key=lambda number: found[number].loss) if loss_counts else min(alike)
 
 
 def _not_measurably_worse(found: Sequence[Validation], best: int, metric: BLEU | CHRF) -> list[int]:
@@ -136,7 +134,9 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: BLEU |
     return [number for number, p in zip(others, p_values, strict=True) if p is None or p >= _SIGNIFICANT]
 
 
-def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0) -> list[str]:
+def verdict_lines(
+    verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_counts: bool = True
+) -> list[str]:
     """A line for each candidate with its loss, and its scores if these decide; which of them is kept, and why.
 
     ``not_judged``: for so many more candidates time was too short.
@@ -161,5 +161,6 @@ def verdict_lines(verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, 
         lines.append(f"  {not_judged} more could be kept, but to try them would have taken too long.")
     if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):
         name = {"chrf": "chrF", "bleu": "BLEU"}[metric]
-        lines.append(f"  The best {name} is not measurably better on these sentences, so the lower loss decides.")
+        reason = "so the lower loss decides" if loss_counts else "so the first of those that are as good is kept"
+        lines.append(f"  The best {name} is not measurably better on these sentences, {reason}.")
     return lines

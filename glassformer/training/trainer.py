@@ -214,7 +214,7 @@ class Trainer:
         loss_counts = self.init is None or self.init.loss_counts
         chosen = best_verdict(verdicts, settings.metric, self.world, loss_counts=loss_counts)
         not_judged = len(candidates) - len(verdicts)
-        for line in verdict_lines(verdicts, chosen, settings.metric, not_judged=not_judged):
+        for line in verdict_lines(verdicts, chosen, settings.metric, not_judged=not_judged, loss_counts=loss_counts):
             self.display.log(line)
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)

@@ -191,6 +191,9 @@ def test_what_few_sentences_cannot_tell_apart_is_decided_by_the_loss(metric: str
     verdicts = [far, best, near]
     assert best_verdict(verdicts, metric, ALONE) is near
     assert best_verdict(verdicts, metric, ALONE, loss_counts=False) is best
+    first = [far, near, best]
+    assert best_verdict(first, metric, ALONE, loss_counts=False) is near
+    assert "the first of those that are as good" in verdict_lines(first, near, metric, loss_counts=False)[-1]
     assert "so the lower loss decides" in verdict_lines(verdicts, near, metric)[-1]
     assert best_verdict([far, best], metric, ALONE) is best
     assert "<- kept" in verdict_lines([far, best], best, metric)[-1]
