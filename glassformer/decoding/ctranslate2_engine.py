@@ -24,7 +24,7 @@ from glassformer.decoding.candidates import Candidate, length_penalty, rank_cand
 from glassformer.decoding.engine import SearchJob, SearchResult, check_workers
 from glassformer.decoding.request import Constraints
 from glassformer.errors import ConfigError, InputError
-from glassformer.interop.ctranslate2 import NEEDED, check_supported, vocabulary
+from glassformer.interop.ctranslate2 import NEEDED, check_supported
 from glassformer.interop.export_cache import cached_export
 from glassformer.run_directory import RunDirectory, logger
 from glassformer.text.tokenizer import Tokenizer
@@ -111,7 +111,7 @@ class CTranslate2Engine:
         if self.workers < 1:
             raise ConfigError(f"workers: found {workers}, expected 1 or more. Leave it out for one a core.")
         self._directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
-        self._src, self._tgt = map(vocabulary, tokenizers)
+        self._src, self._tgt = (tokenizer.entries() for tokenizer in tokenizers)
         self._ids = {token: number for number, token in enumerate(self._tgt)}
         self._translator = self._load(self.workers)
 

@@ -9,16 +9,15 @@ source's returns, with </s> at the end, is what ``ctranslate2.Translator`` takes
 """
 
 import json
-import secrets
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.checkpoint import MANIFEST
 from glassformer.config import ModelConfig
-from glassformer.errors import ConfigError, StorageError
-from glassformer.files import WRITING, make_directory, remove, sha256, sync, write_durably
-from glassformer.interop.new_directory import require_name
+from glassformer.errors import ConfigError
+from glassformer.files import sha256, sync, write_durably
+from glassformer.interop.new_directory import write_whole
 from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
 
 if TYPE_CHECKING:
@@ -40,19 +39,13 @@ def export_ctranslate2(
     """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all.
 
     Its manifest has the SHA-256 sum of each file, and ``origin``, which says what it was made of. Raises
-    ``ConfigError`` for a setting that CTranslate2 does not have and for an unknown ``quantization``,
-    ``StorageError`` if the directory cannot be written or holds something.
+    ``ConfigError`` for a setting that CTranslate2 does not have and for an unknown ``quantization``, ``RunError`` if
+    the directory holds something, ``StorageError`` if it cannot be written.
     """
-    directory = require_name(directory, "--out")
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
-    temporary = directory.with_name(f".{secrets.token_hex(8)}{WRITING}")
-    try:
-        if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
-            raise StorageError(f"{directory}: exists, expected a new or an empty directory. Name another one.")
-        make_directory(directory.parent)
-        src, tgt = map(vocabulary, tokenizers)
-        convert(run.model, (src, tgt), temporary, quantization=quantization)
+    with write_whole(directory, "--out") as temporary:
+        convert(run.model, (tokenizers[0].entries(), tokenizers[1].entries()), temporary, quantization=quantization)
         for name, tokenizer in zip(TOKENIZER_FILES, tokenizers, strict=True):
             (temporary / name).write_text(with_eos(tokenizer), encoding="utf-8")
         files = sorted(temporary.iterdir())
@@ -60,18 +53,6 @@ def export_ctranslate2(
             sync(path)
         with write_durably(temporary / MANIFEST) as stream:  # after the rest: where it is, the rest is on disk
             json.dump({"files": {path.name: sha256(path) for path in files}, "of": origin}, stream, indent=1)
-        temporary.replace(directory)
-        sync(directory.parent)
-    except OSError as error:
-        raise StorageError(f"{directory}: cannot be written: {error.strerror or error}.") from error
-    finally:
-        if temporary.exists():
-            remove(temporary)
-
-
-def vocabulary(tokenizer: Tokenizer) -> list[str]:
-    """The token of each id, as the ``tokenizers`` library has it."""
-    return [tokenizer.entry(number) for number in range(tokenizer.size)]
 
 
 def with_eos(tokenizer: Tokenizer) -> str:
@@ -112,7 +93,7 @@ def convert(
     quantization: str | None = None,
     banned: Collection[int] = (),
 ) -> None:
-    """Write a CTranslate2 model with these tokens of source and target, which has no tokenizers.
+    """Write a CTranslate2 model with these tokens of source and target, which has no tokenizers, over what is there.
 
     No output holds the ids that are ``banned``, <pad> and <s>.
     Without ``quantization`` the weights are float32, and can be quantized when they are loaded.
@@ -126,7 +107,7 @@ def convert(
         def _load(self) -> Any:
             return _specification(model, *vocabularies, banned)
 
-    FromGlassformer().convert(str(directory), quantization=quantization)
+    FromGlassformer().convert(str(directory), quantization=quantization, force=True)
 
 
 def _specification(

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer as Library
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding.engine import SearchJob
 from glassformer.decoding.torch_engine import TorchEngine
-from glassformer.errors import ConfigError, StorageError
-from glassformer.interop.ctranslate2 import QUANTIZATIONS, check_supported, convert, export_ctranslate2, vocabulary
+from glassformer.errors import ConfigError, RunError
+from glassformer.interop.ctranslate2 import QUANTIZATIONS, check_supported, convert, export_ctranslate2
 from glassformer.run_directory import LoadedRun, RunConfig
 from glassformer.text import Tokenizer
 
@@ -131,7 +131,7 @@ def test_the_tokenizer_beside_it_gives_our_ids_with_the_end(run, kind, tmp_path)
     export_ctranslate2(made, tmp_path / "out")
     library = Library.from_file(str(tmp_path / "out" / "source_tokenizer.json"))
     names = json.loads((tmp_path / "out" / "shared_vocabulary.json").read_text(encoding="utf-8"))
-    assert names == vocabulary(made.src_tokenizer)
+    assert names == made.src_tokenizer.entries()
     assert len({*names}) == len(names)
     for text in TEXTS[:3]:
         found = library.encode(text)
@@ -149,7 +149,7 @@ def test_every_quantization_is_written_and_loads(run, quantization, tmp_path):
 def test_a_directory_that_holds_something_stays_as_it_is(run, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("mine")
-    with pytest.raises(StorageError, match="out: exists, expected a new or an empty directory"):
+    with pytest.raises(RunError, match="out: exists and is not empty, expected a new directory"):
         export_ctranslate2(run(), tmp_path / "out")
     assert os.listdir(tmp_path / "out") == ["thesis.txt"]
     assert os.listdir(tmp_path) == ["out"]
