@@ -6,8 +6,8 @@ The teacher is the bundled model. Students are trained by ``glassformer distill`
 again, and a stopped training goes on: delete DIR/NAME to train one anew. Their sources, and the test, are those of
 ``examples/bundled/pairs.py``: no test sentence has been learned by the teacher.
 
-Every model translates the test by every system, greedily and with the beam of the teacher, in one thread, from text
-to text. The test is dealt into four parts of like lengths. In each round all translate the same part by turns, so
+Every model translates the test by every system, greedily, with a beam of 2 and with that of the teacher, in one
+thread, from text to text. The test is dealt into four parts of like lengths. In each round all translate the same part by turns, so
 that a machine that slows down slows all of them; what counts is processor time. BLEU is that of all parts (sacrebleu,
 13a, cased). The reference is the teacher with its own search on CTranslate2 in int8. The verdict names the fastest
 point whose BLEU is at most 0.5 lower.
@@ -47,10 +47,13 @@ DISTIL = [
 ]  # fmt: skip
 STUDENTS = {"4+1": ["--decoder-layers", "1"]}
 ROUNDS, MARGIN, BATCH = 4, 0.5, 32
-ENGINES = {
-    "torch": ("torch", "float32"), "torch, int8": ("torch", "int8"),
-    "ctranslate2": ("ctranslate2", "float32"), "ctranslate2, int8": ("ctranslate2", "int8"),
-}  # fmt: skip
+ENGINES: dict[str, dict[str, Any]] = {
+    "torch": {"engine": "torch", "precision": "float32"},
+    "torch, int8": {"engine": "torch", "precision": "int8"},
+    "ctranslate2": {"engine": "ctranslate2", "precision": "float32"},
+    "ctranslate2, int8": {"engine": "ctranslate2", "precision": "int8"},
+    "ctranslate2, int8, shortlist": {"engine": "ctranslate2", "precision": "int8", "shortlist": True},
+}
 PEER = "Hugging Face"
 REFERENCE = "ctranslate2, int8"
 
@@ -89,9 +92,18 @@ def train_student(work: Path, name: str) -> None:
         subprocess.run([*map(str, command), *map(str, options)], check=True)
 
 
-def our_translate(run: Path, engine: str, precision: str, beam: int) -> Translate:
+def make_shortlists(runs: dict[str, Path], work: Path) -> None:
+    """Of the teacher from the students' sources and their translations, of a student from what it has learned."""
+    for name, run in runs.items():
+        if not RunDirectory(run).shortlist_file.exists():
+            pairs = [work / "learn.tsv"] if name == TEACHER else []
+            command = [sys.executable, "-m", "glassformer", "shortlist", *pairs, "--run", run]
+            subprocess.run([*map(str, command)], check=True)
+
+
+def our_translate(run: Path, beam: int, **engine: Any) -> Translate:
     """A Translator of ours with one worker."""
-    translator = Translator.load(run, device="cpu", engine=engine, precision=precision, workers=1)
+    translator = Translator.load(run, device="cpu", workers=1, **engine)
     options = translator.config.with_changes({"beam": beam})
     return lambda texts: [one.text for one in translator.translate(list(texts), options)]
 
@@ -128,9 +140,9 @@ def load_points(runs: dict[str, Path], work: Path) -> dict[Point, Translate]:
         exported = work / f"{name}.transformers"
         shutil.rmtree(exported, ignore_errors=True)
         export_transformers(load_run(run, "cpu"), exported)
-        for search, width in {"greedy": 1, f"beam {beam}": beam}.items():
-            for system, (engine, precision) in ENGINES.items():
-                points[Point(name, system, search)] = our_translate(run, engine, precision, width)
+        for search, width in {"greedy": 1, "beam 2": 2, f"beam {beam}": beam}.items():
+            for system, engine in ENGINES.items():
+                points[Point(name, system, search)] = our_translate(run, width, **engine)
             points[Point(name, PEER, search)] = their_translate(exported, width)
     return points
 
@@ -196,30 +208,32 @@ def verdict(rows: list[dict[str, Any]], beam: str) -> str:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Speed to the right, BLEU up; a colour a system, a shape a model, hollow with a beam."""
+    """Speed to the right, BLEU up; a colour a system, a shape a model, full without a beam."""
     import matplotlib as mpl
 
     mpl.use("svg" if path.suffix == ".svg" else "agg")
     from matplotlib import pyplot as plt
 
-    colours = dict(zip([*ENGINES, PEER], ("#1f77b4", "#17becf", "#d62728", "#ff7f0e", "#7f7f7f"), strict=True))
+    colours = dict(
+        zip([*ENGINES, PEER], ("#1f77b4", "#17becf", "#d62728", "#ff7f0e", "#9467bd", "#7f7f7f"), strict=True)
+    )
     models = list(dict.fromkeys(row["model"] for row in rows))
     shapes = dict(zip(models, "osD^v", strict=False))
     figure, axes = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
     for row in rows:
-        colour, greedy = colours[row["system"]], row["search"] == "greedy"
-        axes.plot(row["speed"]["median"], row["bleu"], shapes[row["model"]], color=colour, markersize=8,
-                  markerfacecolor=colour if greedy else "white")  # fmt: skip
+        fill = {"greedy": "full", "beam 2": "left"}.get(row["search"], "none")
+        axes.plot(row["speed"]["median"], row["bleu"], shapes[row["model"]], color=colours[row["system"]],
+                  markersize=8, fillstyle=fill)  # fmt: skip
     for name, colour in colours.items():
         axes.plot([], [], "s", color=colour, label=name)
     for name, shape in shapes.items():
         label = name if name == TEACHER else f"student {name}"
         axes.plot([], [], shape, color="black", markerfacecolor="white", label=label)
     axes.set_xscale("log")
-    axes.set_xticks([50, 100, 200, 400, 800])
+    axes.set_xticks([50, 100, 200, 400, 800, 1600])
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.xaxis.set_minor_formatter("")
-    axes.set_xlabel("sentences a second of one core (filled: greedy, hollow: beam)")
+    axes.set_xlabel("sentences a second of one core (full: greedy, half: beam 2, hollow: the teacher's beam)")
     axes.set_ylabel("BLEU on the held-out sentences")
     axes.grid(which="both", alpha=0.2)
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
@@ -246,6 +260,7 @@ def main() -> None:
     for name in options.students if not options.as_they_are else ():
         train_student(work, name)
     runs = {TEACHER: work / TEACHER, **{name: work / name for name in options.students}}
+    make_shortlists(runs, work)
     pairs = list(read_pairs(work / "test.tsv"))
     pairs = pairs[:: max(1, len(pairs) // options.sentences)][: options.sentences]
     rows = measure(load_points(runs, work), pairs)

@@ -4,6 +4,7 @@ config.json                 every effective setting, and where the text came fro
 tokenizer.src.json, .tgt.json
 metrics.jsonl, train.log    what the training logged
 confidence.json             how to estimate the chance that a translation is good
+shortlist.json              for each source token, the target tokens that may translate it
 report.html                 what it came to, on one page
 text/                       the encoded pairs, memory-mapped
 distilled/                  translations of its training text, for students to learn from
@@ -109,6 +110,7 @@ class RunDirectory:
         self.metrics_file = path / "metrics.jsonl"
         self.log_file = path / "train.log"
         self.confidence_file = path / "confidence.json"
+        self.shortlist_file = path / "shortlist.json"
         self.report_file = path / "report.html"
         self.latest, self.history = path / "latest", path / "history"
         self.best, self.best_loss, self.final = path / "best", path / "best-loss", path / "final"

@@ -32,6 +32,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
     engine: opt.Engine = "torch",
     precision: opt.Precision = None,
+    shortlist: opt.Shortlist = False,
     workers: opt.Workers = None,
     device: opt.Device = "auto",
     *,
@@ -57,7 +58,9 @@ def evaluate(
         if not test:
             raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
         at = world.device(device)
-        with Translator.load(places, device=at, engine=engine, precision=precision, workers=workers) as translator:
+        with Translator.load(
+            places, device=at, engine=engine, precision=precision, workers=workers, shortlist=shortlist
+        ) as translator:
             options = replace(translator.config, n_best=1).with_changes(decode)
             scores, outputs = translate_and_score(translator, test, options, world)
     if world.is_first:

@@ -25,7 +25,7 @@ from glassformer.cli.exchange import export, import_model
 from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT
 from glassformer.cli.reproduce import reproduce
-from glassformer.cli.train import distill, diversify, train
+from glassformer.cli.train import distill, diversify, shortlist, train
 from glassformer.cli.translate import translate
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
 from glassformer.version import __version__
@@ -84,6 +84,7 @@ app.command()(explore)
 app.command()(diff)
 app.command("import")(import_model)
 app.command()(export)
+app.command()(shortlist)
 
 
 @app.command()

@@ -68,6 +68,14 @@ Engine = Annotated[
     str,
     typer.Option(metavar="NAME", help="What computes: torch; or ctranslate2, pip install 'glassformer\\[fast]'"),
 ]
+Shortlist = Annotated[
+    bool,
+    typer.Option(
+        "--shortlist",
+        help="With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer "
+        "shortlist",
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

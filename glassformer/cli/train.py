@@ -215,6 +215,29 @@ def distill(
         raise opt.exit_after_stop(outcome.reason)
 
 
+def shortlist(
+    pairs: Pairs = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    run: opt.TrainedRun = None,
+) -> None:
+    """Count in text pairs which tokens translate which, for translate --engine ctranslate2 --shortlist.
+
+    Without pairs it counts in the text that the run was trained on. It is
+    written into the run, and export --to ctranslate2 takes it along.
+
+    [bold]glassformer shortlist --run runs/first[/bold]
+    [bold]glassformer shortlist pairs.tsv --run runs/opus[/bold]
+    """
+    from glassformer.interop.shortlist import make_shortlist
+    from glassformer.run_directory import RunDirectory
+    from glassformer.training.arguments import make_source
+
+    place = opt.require_run(run)
+    data = {name: str(path) for name, path in {"pairs": pairs, "src": src, "tgt": tgt}.items() if path is not None}
+    make_shortlist(RunDirectory(place), make_source(data).pairs() if data else None, typer.echo)
+
+
 def _paths(*places: Path | None) -> dict[str, str | None]:
     names = ("pairs", "src", "tgt", "valid", "valid_src", "valid_tgt")
     return {name: None if path is None else str(path) for name, path in zip(names, places, strict=True)}

@@ -129,6 +129,7 @@ def translate(
     ] = False,
     engine: opt.Engine = "torch",
     precision: opt.Precision = None,
+    shortlist: opt.Shortlist = False,
     workers: opt.Workers = None,
     device: opt.Device = "auto",
     *,
@@ -165,7 +166,8 @@ def translate(
     constraints = Request("", prefix or "", tuple(must or ()), tuple(ban or ()))
     lines = [from_shell(text) for text in texts] if texts else read_stdin()
     show = partial(_line, attention=attention, align=align, as_json=as_json, parts=(layer, head))
-    with _open_translator(places, engine, device, precision, workers) as (translator, translate_all, world):
+    opened = _open_translator(places, engine, device, precision, workers, shortlist=shortlist)
+    with opened as (translator, translate_all, world):
         options = translator.config.with_changes(decode)
         if world.size > 1 and (stream or is_pattern(input_)):
             raise ConfigError(
@@ -217,7 +219,7 @@ class _Alone:
 
 @contextmanager
 def _open_translator(
-    places: list[Path], engine: str, device: str, precision: str | None, workers: int | None
+    places: list[Path], engine: str, device: str, precision: str | None, workers: int | None, *, shortlist: bool
 ) -> Iterator[tuple["Translator", Callable[..., Iterator["Translation"]], _Processes]]:
     """The translator, the function that translates any number of texts, and the processes that share them."""
     from glassformer.decoding import Translator
@@ -229,7 +231,7 @@ def _open_translator(
                 "cores. Start it without torchrun."
             )
         with Translator.load(
-            places, device=device, engine=engine, precision=precision, workers=workers
+            places, device=device, engine=engine, precision=precision, workers=workers, shortlist=shortlist
         ) as translator:
             yield translator, translator.translate_stream, _Alone()
         return
@@ -238,7 +240,9 @@ def _open_translator(
 
     with (
         join_world() as world,
-        Translator.load(places, device=world.device(device), precision=precision, workers=workers) as translator,
+        Translator.load(
+            places, device=world.device(device), precision=precision, workers=workers, shortlist=shortlist
+        ) as translator,
     ):
         yield translator, partial(translate_together, translator, world=world), world
 

@@ -5,6 +5,7 @@ Its searches are those of ``beam_search`` with another arithmetic: equal up to r
 - <pad> and <s> have no part in the softmax; with us they have what training left them, some 1e-5.
 - A filter (``min_length``, ``no_repeat_ngram``, banned phrases) renormalises what it leaves. log_prob and score of
   what was found are ours all the same: they are scored anew.
+- With a shortlist, the softmax is over the candidates of the batch alone.
 - Samples are drawn with CTranslate2's random numbers. They follow from the seed and the batch.
 
 What CTranslate2 does not have, or computes in another way, is refused by name.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig, ModelConfig, RunConfig, flag
 from glassformer.decoding.batching import check_tokenizers
 from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates
@@ -103,10 +105,13 @@ class CTranslate2Engine:
 
     def __init__(
         self, directory: Path, config: ModelConfig, tokenizers: tuple[Tokenizer, Tokenizer], *,
-        precision: str | None = None, workers: int | None = None,
+        precision: str | None = None, workers: int | None = None, shortlist: bool = False,
     ) -> None:  # fmt: skip
-        """Raises ``ConfigError`` for a precision that this machine does not have, or less than one worker."""
-        self.config = config
+        """``shortlist``: use the vocabulary map of ``directory``; log-probabilities are then among the candidates.
+
+        Raises ``ConfigError`` for a precision that this machine does not have, or less than one worker.
+        """
+        self.config, self._shortlist = config, shortlist
         self.workers = available_cores() if workers is None else check_workers(workers)
         if self.workers < 1:
             raise ConfigError(f"workers: found {workers}, expected 1 or more. Leave it out for one a core.")
@@ -132,10 +137,13 @@ class CTranslate2Engine:
             yield number, SearchResult(candidates, attention)
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Candidate]]:
-        """For a job of one source: the ids as they are found, of a beam all at its end; returns the candidates."""
+        """For a job of one source: the ids as they are found; returns the candidates.
+
+        Of a beam they come all at its end, and with a shortlist, whose ids CTranslate2 does not name on the way.
+        """
         check_options(job.options)
         _check_constraints(job.constraints)
-        if job.options.rows_per_source > 1 or job.options.sample:
+        if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
             candidates = self._finish(job, self._start(job))[0]
             yield candidates[0].ids
             return candidates
@@ -243,7 +251,7 @@ class CTranslate2Engine:
         asked = {
             "beam_size": 1 if options.sample else options.beam, "num_hypotheses": options.rows_per_source,
             "length_penalty": options.length_penalty or _NO_PENALTY, "return_scores": True, "return_end_token": True,
-            "max_input_length": 0, "max_decoding_length": limit,
+            "max_input_length": 0, "max_decoding_length": limit, "use_vmap": self._shortlist,
             "min_decoding_length": min(options.min_length, limit), "no_repeat_ngram_size": options.no_repeat_ngram,
             "suppress_sequences": [
                 self._target_tokens(phrase) for phrase in _constraints_of(job, rows[0]).banned
@@ -328,7 +336,7 @@ def _check_constraints(constraints: Sequence[Constraints] | None) -> None:
 
 
 def load_engine(
-    runs: Sequence[Path], device: str, precision: str | None, workers: int | None
+    runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
 ) -> tuple[CTranslate2Engine, tuple[Tokenizer, Tokenizer], RunConfig]:
     """The engine of one run, exported if need be, with the run's tokenizers and settings.
 
@@ -343,8 +351,22 @@ def load_engine(
     run, kind = RunDirectory(runs[0]), check_precision(precision)
     config, _ = run.read_config()
     check_supported(config.model)
+    if shortlist:
+        _check_shortlist(run)
     directory = cached_export(run, COMPUTE_TYPES[kind], logger.warning)
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)
-    engine = CTranslate2Engine(directory, config.model, tokenizers, precision=precision, workers=workers)
+    engine = CTranslate2Engine(
+        directory, config.model, tokenizers, precision=precision, workers=workers, shortlist=shortlist
+    )
     return engine, tokenizers, config
+
+
+def _check_shortlist(run: RunDirectory) -> None:
+    if run.shortlist_file.exists():
+        return
+    where = "" if run.path.resolve() != BUNDLED.resolve() else f" Copy {BUNDLED} to a place of yours first."
+    raise ConfigError(
+        f"shortlist: {run.path} has no {run.shortlist_file.name}, expected one. Make it: glassformer shortlist --run "
+        f"{'DIR' if where else run.path}.{where}"
+    )

@@ -98,6 +98,7 @@ class Translator:
         engine: str = "torch",
         precision: str | None = None,
         workers: int | None = None,
+        shortlist: bool = False,
     ) -> Self:
         """Load a run directory, or several as an ensemble, on ``device``: auto, cpu, cuda, cuda:1 ...
 
@@ -106,10 +107,16 @@ class Translator:
 
         ``engine`` is torch or ctranslate2. The latter runs one model on the CPU, exports it when it is first used,
         and loads no PyTorch afterwards; its workers are threads, by default one a core. ``ConfigError`` for what it
-        does not have.
+        does not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
+        shortlist says, and is faster.
         """
         if engine != "torch":
-            return cls._with_ctranslate2(engine, directory, device, precision, workers)
+            return cls._with_ctranslate2(engine, directory, device, precision, workers, shortlist=shortlist)
+        if shortlist:
+            raise ConfigError(
+                "shortlist: found with engine torch, which has none, expected engine ctranslate2. Leave it out, or "
+                "use --engine ctranslate2."
+            )
         directories = _check_directories(directory)
         runs = load_ensemble(directories, device)
         first = runs[0]
@@ -137,13 +144,15 @@ class Translator:
         device: str,
         precision: str | None,
         workers: int | None,
+        *,
+        shortlist: bool,
     ) -> Self:
         if name != "ctranslate2":
             raise ConfigError(f"engine: found {name!r}, expected one of {', '.join(ENGINES)}. Choose one.")
         from glassformer.decoding.ctranslate2_engine import load_engine
 
         places = [Path(place) for place in _check_directories(directory)]
-        engine, tokenizers, config = load_engine(places, device, precision, workers)
+        engine, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
         confidence = Confidence.read(RunDirectory(places[0]).confidence_file)
         return cls.from_engine(engine, tokenizers, config.decode, confidence)
 

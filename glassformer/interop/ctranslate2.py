@@ -24,28 +24,38 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
+    from glassformer.interop.shortlist import Shortlist
     from glassformer.model import Transformer
     from glassformer.run_directory import LoadedRun
 
 QUANTIZATIONS = ("int8", "int8_float32", "int8_bfloat16", "int8_float16", "int16", "float16", "bfloat16", "float32")
 TOKENIZER_FILES = ("source_tokenizer.json", "target_tokenizer.json")
+VOCABULARY_MAP = "vmap.txt"
 NEEDED = "CTranslate2 is not installed. Install it: pip install 'glassformer[fast]'"
 _BANNED = -1e4  # as a logit; float16 has it too
 
 
 def export_ctranslate2(
-    run: "LoadedRun", directory: Path, quantization: str | None = None, origin: Mapping[str, Any] | None = None
+    run: "LoadedRun",
+    directory: Path,
+    quantization: str | None = None,
+    origin: Mapping[str, Any] | None = None,
+    shortlist: "Shortlist | None" = None,
 ) -> None:
     """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all.
 
-    Its manifest has the SHA-256 sum of each file, and ``origin``, which says what it was made of. Raises
-    ``ConfigError`` for a setting that CTranslate2 does not have and for an unknown ``quantization``, ``RunError`` if
-    the directory holds something, ``StorageError`` if it cannot be written.
+    With a ``shortlist`` there is also a vocabulary map, which CTranslate2 uses when it is asked to. The manifest has
+    the SHA-256 sum of each file, and ``origin``, which says what it was made of. Raises ``ConfigError`` for a setting
+    that CTranslate2 does not have and for an unknown ``quantization``, ``RunError`` if the directory holds something,
+    ``StorageError`` if it cannot be written.
     """
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
     with write_whole(directory, "--out") as temporary:
         convert(run.model, (tokenizers[0].entries(), tokenizers[1].entries()), temporary, quantization=quantization)
+        if shortlist is not None:
+            lines = shortlist.to_vocabulary_map((tokenizers[0].entries(), tokenizers[1].entries()))
+            (temporary / VOCABULARY_MAP).write_text(lines, encoding="utf-8")
         for name, tokenizer in zip(TOKENIZER_FILES, tokenizers, strict=True):
             (temporary / name).write_text(with_eos(tokenizer), encoding="utf-8")
         files = sorted(temporary.iterdir())

@@ -48,6 +48,8 @@ def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], No
         "weights": read_json(checkpoint / MANIFEST)["files"][f"{WEIGHTS}.safetensors"]["sha256"],
         "tokenizers": [sha256(run.path / f"tokenizer.{side}.json") for side in ("src", "tgt")],
     }  # fmt: skip
+    if run.shortlist_file.exists():
+        origin["shortlist"] = sha256(run.shortlist_file)
     name = f"{quantization}-{hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()[:16]}"
     places = _places(run)
     for place in places:
@@ -89,6 +91,8 @@ def _is_whole(directory: Path, origin: dict[str, Any]) -> bool:
 
 def _write(run: RunDirectory, checkpoint: Path, directories: list[Path], origin: dict[str, Any]) -> Path:
     """The first of ``directories`` that can be written; those of other weights of the run are deleted."""
+    from glassformer.interop.shortlist import read_shortlist
+
     failed = StorageError("This system names no home directory. Set XDG_CACHE_HOME to a directory for what is made.")
     for directory in directories:
         try:
@@ -99,7 +103,8 @@ def _write(run: RunDirectory, checkpoint: Path, directories: list[Path], origin:
                     return directory
                 remove(directory)  # damaged, if it exists
                 remove_unfinished(directory.parent)
-                export_ctranslate2(run.load("cpu", checkpoint=checkpoint), directory, origin["quantization"], origin)
+                loaded = run.load("cpu", checkpoint=checkpoint)
+                export_ctranslate2(loaded, directory, origin["quantization"], origin, read_shortlist(loaded))
                 if directory.parent.parent == run.path:
                     _remove_outdated(directory, origin["quantization"])
                 return directory

@@ -89,6 +89,7 @@ def export_model(place: Path, to: str, out: Path, quantization: str | None = Non
 
         return export_marian(run, out)
     from glassformer.interop.ctranslate2 import export_ctranslate2
+    from glassformer.interop.shortlist import read_shortlist
 
-    export_ctranslate2(run, out, quantization)
+    export_ctranslate2(run, out, quantization, shortlist=read_shortlist(run))
     return []

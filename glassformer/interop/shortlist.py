@@ -1,0 +1,238 @@
+"""A lexical shortlist: for each source token the target tokens that may translate it.
+
+Nearly every token of an output is among those, so that an engine need not compute the logits of all others (Jean et
+al. 2015, arXiv 1412.2007, section 3.4): for a small model the whole vocabulary is more than half of a decoder step.
+Which tokens translate which is counted in text pairs by IBM Model 1 (Brown et al. 1993, section 4.4), in which the
+end token of each source is the null word.
+
+CTranslate2 takes it as a vocabulary map: a batch is translated with the candidates of all its sources together.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TextError
+from glassformer.files import open_to_read, refuse_link, write_durably
+from glassformer.run_directory import LoadedRun, RunDirectory
+from glassformer.text.corpus import Pair
+from glassformer.text.dataset import EncodedSide, EncodedTexts, Sides
+from glassformer.text.prepare import Tokenizers, read_prepared
+from glassformer.text.tokenizer import EOS_ID, Tokenizer
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOST_LINKS = 100_000_000
+MOST_CANDIDATES, LEAST_PROBABILITY = 50, 0.001  # of a source token
+FREQUENT = 300
+_ROUNDS = 4
+_MOST_TOKENS = 255  # of a text
+_LINKS_AT_ONCE = 4_000_000
+_FORMAT = 1
+_MOST_BYTES = 2**28
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The ``frequent`` target tokens, which are always candidates, and the ``candidates`` of each source token."""
+
+    frequent: tuple[int, ...]
+    candidates: Mapping[int, tuple[int, ...]]
+    tokenizers: tuple[str, str]
+    """The digests of the tokenizers of source and target, whose ids these are."""
+
+    @classmethod
+    def from_ids(cls, texts: Sides, tokenizers: Tokenizers) -> Self:
+        """Count in encoded pairs, each text with its </s>. Raises ``ConfigError`` if a token has white space."""
+        src, tgt = tokenizers
+        for tokenizer in tokenizers:
+            _check_entries(tokenizer)
+        table = translation_table(texts, src.size, tgt.size)
+        order = np.lexsort((-table.probability, table.src))
+        sources = table.src[order]
+        rank = np.arange(len(sources)) - np.searchsorted(sources, sources)
+        kept = order[(rank < MOST_CANDIDATES) & (table.probability[order] >= LEAST_PROBABILITY)]
+        found: dict[int, list[int]] = {}
+        for source, target in zip(table.src[kept].tolist(), table.tgt[kept].tolist(), strict=True):
+            found.setdefault(source, []).append(target)
+        same = {entry: number for number, entry in enumerate(tgt.entries())}
+        for source, entry in enumerate(src.entries()):  # names and numbers are copied
+            if (copy := same.get(entry, EOS_ID)) not in found.setdefault(source, []):
+                found[source].append(copy)
+        frequencies = np.bincount(table.tgt, weights=table.times, minlength=tgt.size)
+        frequent = np.argsort(-frequencies, kind="stable")[:FREQUENT].tolist()
+        return cls(tuple(frequent), {source: tuple(ids) for source, ids in found.items()}, (src.digest, tgt.digest))
+
+    def to_vocabulary_map(self, vocabularies: tuple[Sequence[str], Sequence[str]]) -> str:
+        """Lines of CTranslate2's ``vmap.txt``: a source token, a tab, its candidates; first those of every source."""
+        src, tgt = vocabularies
+        rows = {"": self.frequent, **{src[source]: ids for source, ids in self.candidates.items()}}
+        return "".join(f"{source}\t{' '.join(tgt[number] for number in ids)}\n" for source, ids in rows.items())
+
+    def write(self, path: Path) -> None:
+        """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
+        candidates = {str(source): ids for source, ids in self.candidates.items()}
+        values = {
+            "format": _FORMAT, "tokenizers": self.tokenizers, "frequent": self.frequent, "candidates": candidates,
+        }  # fmt: skip
+        try:
+            refuse_link(path)
+            with write_durably(path) as stream:
+                json.dump({**values, "sha256": _seal(values)}, stream)
+        except OSError as error:
+            raise StorageError(
+                f"{path}: cannot be written: {error.strerror}. Free some space, or copy the run to a place that can."
+            ) from error
+
+    @classmethod
+    def read(cls, path: Path, tokenizers: Tokenizers) -> Self | None:
+        """What ``write`` saved, None if there is no file.
+
+        Raises ``CheckpointError`` if it is damaged, or of other tokenizers.
+        """
+        if not path.exists() and not path.is_symlink():
+            return None
+        advice = f"Make it again: glassformer shortlist --run {path.parent}"
+        try:
+            with open_to_read(path) as file:
+                values = json.loads(file.read(_MOST_BYTES))
+            if values.pop("sha256") != _seal(values) or values["format"] != _FORMAT:
+                raise ValueError("it does not match its SHA-256 sum")
+            candidates = {int(source): tuple(ids) for source, ids in values["candidates"].items()}
+            found = cls(tuple(values["frequent"]), candidates, tuple(values["tokenizers"]))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise CheckpointError(f"{path}: is damaged: {error}. {advice}") from error
+        if found.tokenizers != tuple(tokenizer.digest for tokenizer in tokenizers):
+            raise CheckpointError(f"{path}: is of other tokenizers than the run has now. {advice}")
+        return found
+
+
+def read_shortlist(run: LoadedRun) -> Shortlist | None:
+    """The shortlist in the run's directory, if there is one."""
+    directory = RunDirectory(run.checkpoint.parents[1])
+    return Shortlist.read(directory.shortlist_file, (run.src_tokenizer, run.tgt_tokenizer))
+
+
+def _seal(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _check_entries(tokenizer: Tokenizer) -> None:
+    """A vocabulary map separates tokens by spaces."""
+    for entry in tokenizer.entries():
+        if not entry or any(character in entry for character in " \t\n\r"):
+            raise ConfigError(
+                f"shortlist: the vocabulary has the token {entry!r}, expected tokens without white space, by which "
+                f"CTranslate2 separates them. Translate without a shortlist: tokenizer {tokenizer.kind} has none."
+            )
+
+
+class TranslationTable(NamedTuple):
+    """Source and target tokens that share a pair: how often the target was written for the source; t(tgt | src)."""
+
+    src: Ints
+    tgt: Ints
+    times: Floats
+    probability: Floats
+
+
+def translation_table(texts: Sides, src_vocab: int, tgt_vocab: int) -> TranslationTable:
+    """IBM Model 1: each target token is written for one token of its source, whichever.
+
+    The probabilities are estimated by expectation maximisation, from equal ones on, in as many pairs, spread over the
+    text, as have ``MOST_LINKS`` of a source and a target token.
+    """
+    chunks = list(_chunks(texts))
+    unique = [np.unique(_links(texts, chunk, tgt_vocab)[0], return_inverse=True) for chunk in chunks]
+    keys = np.unique(np.concatenate([found for found, _ in unique]))
+    places = [np.searchsorted(keys, found).astype(np.int32)[inverse] for found, inverse in unique]
+    del unique
+    src, tgt = np.divmod(keys, tgt_vocab)
+    probability = np.ones(len(keys))
+    for _ in range(_ROUNDS):
+        times = np.zeros(len(keys))
+        for chunk, place in zip(chunks, places, strict=True):
+            _, targets = _links(texts, chunk, tgt_vocab)
+            share = probability[place]
+            share /= np.bincount(targets, weights=share)[targets]
+            times += np.bincount(place, weights=share, minlength=len(keys))
+        probability = times / np.bincount(src, weights=times, minlength=src_vocab)[src]
+    return TranslationTable(src, tgt, times, probability)
+
+
+def _chunks(texts: Sides) -> Iterator[Ints]:
+    """The numbers of the pairs that are counted, in parts of some ``_LINKS_AT_ONCE``."""
+    links = texts.src_side.lengths.astype(np.int64) * texts.tgt_side.lengths
+    total = len(links)
+    share = min(1.0, MOST_LINKS / max(1, int(links.sum())))
+    chosen = np.unique(np.linspace(0, total - 1, max(1, int(total * share))).astype(np.int64))
+    for part in np.split(chosen, np.flatnonzero(np.diff(np.cumsum(links[chosen]) // _LINKS_AT_ONCE)) + 1):
+        if len(part):
+            yield part
+
+
+def _links(texts: Sides, pairs: Ints, tgt_vocab: int) -> tuple[Ints, Ints]:
+    """Each source token with each target token of its pair: source · vocab + target, and which target token it is."""
+    src, tgt = (side.take(pairs) for side in (texts.src_side, texts.tgt_side))
+    per_target = np.repeat(src.lengths.astype(np.int64), tgt.lengths)  # the links of each target token
+    targets = np.repeat(np.arange(len(tgt.ids)), per_target)
+    src_starts = np.repeat(np.cumsum(src.lengths) - src.lengths, tgt.lengths)
+    within = np.arange(len(targets)) - np.repeat(np.cumsum(per_target) - per_target, per_target)
+    sources = src.ids[within + np.repeat(src_starts, per_target)]
+    return sources.astype(np.int64) * tgt_vocab + tgt.ids[targets], targets
+
+
+def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Callable[[str], None]) -> Shortlist:
+    """Write the shortlist of a run, from ``pairs`` or from the text that it was trained on.
+
+    Raises ``RunError`` if there is no such text, ``TextError`` if it holds no pair, and what ``Shortlist`` raises.
+    """
+    config, _ = run.read_config()
+    tokenizers = run.read_tokenizers()
+    if pairs is not None:
+        texts = _encode(pairs, tokenizers)
+    else:
+        prepared = read_prepared(run.text, config.text)
+        if prepared is None:
+            raise RunError(
+                f"{run.path}: holds no text that it was trained on, expected pairs to count in. Name some: PAIRS, or "
+                "--src and --tgt."
+            )
+        texts = Sides(prepared.train.src_side, prepared.train.tgt_side)
+    report(f"Shortlist: {len(texts.src_side.lengths):,} pairs.")
+    found = Shortlist.from_ids(texts, tokenizers)
+    found.write(run.shortlist_file)
+    mean = np.mean([len(ids) for ids in found.candidates.values()])
+    report(
+        f"{run.shortlist_file}: {mean:.1f} of {tokenizers[1].size:,} target tokens for a source token on average, "
+        f"and the {len(found.frequent)} most frequent for all."
+    )
+    return found
+
+
+def _encode(pairs: Iterable[Pair], tokenizers: Tokenizers) -> Sides:
+    """The ids of pairs that are neither blank nor very long."""
+    src_tokenizer, tgt_tokenizer = tokenizers
+    src_texts, tgt_texts = list[list[int]](), list[list[int]]()
+    stream = (pair for pair in pairs if not pair.blank)
+    while chunk := list(islice(stream, 10_000)):
+        sources = src_tokenizer.to_ids_batch([pair.src for pair in chunk])
+        targets = tgt_tokenizer.to_ids_batch([pair.tgt for pair in chunk])
+        for source, target in zip(sources, targets, strict=True):
+            if max(len(source), len(target)) <= _MOST_TOKENS:
+                src_texts.append([*source, EOS_ID])
+                tgt_texts.append([*target, EOS_ID])
+    if not src_texts:
+        raise TextError("shortlist: found no pair with text on both sides, expected thousands. Name another file.")
+    return Sides(
+        EncodedSide(EncodedTexts.from_lists(src_texts, src_tokenizer.size)),
+        EncodedSide(EncodedTexts.from_lists(tgt_texts, tgt_tokenizer.size)),
+    )
