@@ -32,16 +32,15 @@ class BatchTranslator:
         jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
         for number, result in self.engine.search(jobs):
             hypotheses = [self._hypotheses(candidates, options) for candidates in result.candidates]
-            weights, is_mean = result.attention, self.engine.mean_attention
-            if attention and options.mbr:
-                weights = self.engine.attention(jobs[number], [best.ids for best, *_ in hypotheses])
-            yield (
-                number,
-                [
+            if attention:
+                weights, is_mean = result.attention, self.engine.mean_attention
+                if options.mbr:
+                    weights = self.engine.attention(jobs[number], [best.ids for best, *_ in hypotheses])
+                hypotheses = [
                     [replace(best, attention=of_best, mean_attention=is_mean), *others]
                     for (best, *others), of_best in zip(hypotheses, weights, strict=True)
-                ],
-            )
+                ]
+            yield number, hypotheses
 
     def stream(self, segment: Segment, options: DecodeConfig) -> Iterator[str]:
         """The best hypothesis's text in pieces, each as soon as it is certain."""

@@ -325,8 +325,9 @@ class Translator:
         batches = [[segments[number] for number in batch] for batch in plan]
         for batch_number, of_batch in self._batches.translate(batches, options, attention=attention):
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
-                tokens = self.src_tokenizer.to_tokens(segments[number].source.ids)
-                results[number] = replace(results[number], source_tokens=tokens, hypotheses=hypotheses)
+                source = segments[number].source
+                tokens = self.src_tokenizer.to_tokens(source.ids)
+                results[number] = Translation(source.text, tokens, source.truncated, hypotheses)
             remaining -= Counter(segment.request for segment in batches[batch_number])
             if progress is not None:
                 progress(len(requests) - len(remaining))
@@ -339,7 +340,7 @@ class Translator:
         hypotheses = [
             replace(one, confidence=self.confidence.estimate(source, tokens, one)) for one in translation.hypotheses
         ]
-        return replace(translation, hypotheses=hypotheses)
+        return Translation(source, tokens, translation.source_truncated, hypotheses)
 
 
 def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int) -> "Engine":

@@ -36,7 +36,8 @@ from glassformer.text.formats.markdown import markdown_segments
 from glassformer.text.formats.segment import Code, Edit, Part, Segment, apply_edits, join_parts, trim
 from glassformer.text.formats.subtitles import subtitle_segments
 from glassformer.text.formats.tables import csv_segments, jsonl_segments
-from glassformer.text.formats.xml import tmx_segments, xliff_segments
+from glassformer.text.formats.tmx import tmx_segments
+from glassformer.text.formats.xliff import xliff_segments
 from glassformer.text.lines import is_blank, read_whole
 
 Parts = tuple[Part, ...]

@@ -20,7 +20,8 @@ from glassformer.text.formats.tables import (
     read_tsv,
     read_xlsx,
 )
-from glassformer.text.formats.xml import read_tmx, read_xliff, same_language, tmx_languages
+from glassformer.text.formats.tmx import read_tmx, same_language, tmx_languages
+from glassformer.text.formats.xliff import read_xliff
 from glassformer.text.lines import is_blank, read_lines
 
 _READERS: dict[str, Callable[[Path], Iterator[tuple[str, str]]]] = {

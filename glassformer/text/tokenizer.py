@@ -7,7 +7,7 @@ kinds that cannot spell everything comes from text.
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -173,7 +173,16 @@ class Tokenizer:
 
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
         """A readable label for each id, as ``label`` and ``byte_label`` make it; control tokens as they are."""
-        return [self._label(number) for number in self._check_ids(ids)]
+        labels = self._labels
+        return [
+            labels[number] if number in labels else labels.setdefault(number, self._label(number))
+            for number in self._check_ids(ids)
+        ]
+
+    @cached_property
+    def _labels(self) -> dict[int, str]:
+        """Those that were needed so far: every output of a translation has some."""
+        return {}
 
     def _label(self, number: int) -> str:
         if number < len(CONTROL_TOKENS):
@@ -215,7 +224,6 @@ def _start_flags(word_ids: Sequence[int | None]) -> list[int]:
     return [int(number != before) for before, number in zip([-1, *word_ids], word_ids, strict=False)]
 
 
-@lru_cache(maxsize=2**16)  # every output of a translation has labels
 def byte_label(entry: str) -> str:
     """The label of a byte-level entry: ▁the for ``Ġthe``, ⟨E3⟩ for a byte that is only a part of a character."""
     raw = bytes(BYTE_VALUES[character] for character in entry)
