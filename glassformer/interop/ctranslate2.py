@@ -21,6 +21,7 @@ from glassformer.interop.new_directory import write_whole
 from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
     from torch import nn
 
@@ -118,6 +119,16 @@ def convert(
             return _specification(model, *vocabularies, banned)
 
     FromGlassformer().convert(str(directory), quantization=quantization, force=True)
+
+
+def read_arrays(
+    model: "Transformer", vocabularies: tuple[Sequence[str], Sequence[str]]
+) -> "dict[str, NDArray[np.float32]]":
+    """The vectors and matrices that ``convert`` writes of a model, in float32, by CTranslate2's names."""
+    specification = _specification(model, *vocabularies, ())
+    specification.validate()
+    arrays = {name: variable.numpy() for name, variable in specification.variables().items()}
+    return {name: array for name, array in arrays.items() if array.ndim}
 
 
 def _specification(

@@ -113,7 +113,7 @@ def _import_directory(directory: Path, place: Path) -> ImportedModel:
     sizes = len(entries[0]), len(entries[1])
     _check_sizes(settings, sizes, where)
     model = _model_settings(settings, where) | {"src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows())}
-    tie, named = _by_our_names(arrays, _untied(model, where), sizes, where)
+    tie, named = _by_our_names(arrays, _config_before_tying(model, where), sizes, where)
     weights = order_weights(named, src, tgt, tie, where)
     model |= {"tie_embeddings": tie, "attention_bias": any(name.endswith("w_o.bias") for name in weights)}
     made = [Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, (src, tgt), strict=True)]
@@ -144,7 +144,7 @@ def _check_sizes(settings: Mapping[str, Any], entries: tuple[int, int], where: s
         )
 
 
-def _untied(model: Mapping[str, Any], where: str) -> ModelConfig:
+def _config_before_tying(model: Mapping[str, Any], where: str) -> ModelConfig:
     try:
         return ModelConfig(**model, tie_embeddings="none")
     except ConfigError as error:

@@ -1,7 +1,7 @@
 """What the files of a CTranslate2 directory say of its model: tokens, settings, and how its weights are quantized.
 
-The directory is one that ``export`` wrote. Of ``model.bin`` the names, shapes and types of the arrays are read, and
-the numbers that stand alone, such as how many heads there are; the weights are not.
+The directory is one that ``export`` wrote. Names, shapes and types of the arrays in ``model.bin`` are read at once,
+with the numbers that stand alone, such as how many heads there are; the values of an array when they are asked for.
 """
 
 import json
@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from glassformer.checkpoint import read_json
 from glassformer.errors import CheckpointError
 from glassformer.files import open_to_read
@@ -19,10 +22,18 @@ from glassformer.interop.ctranslate2 import TOKENIZER_FILES
 from glassformer.interop.transformers import load_tokenizer
 from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, Tokenizer
 
+Floats = NDArray[np.float32]
+
 MODEL = "model.bin"
 _VERSION = 6  # of model.bin
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 _NUMBERS = {"int8": "b", "int16": "h", "int32": "i", "float32": "f"}  # as ``struct`` calls those that may stand alone
+_DTYPES = {
+    "float32": "<f4", "int8": "i1", "int16": "<i2", "int32": "<i4", "float16": "<f2", "bfloat16": "<u2",
+}  # fmt: skip
+# By how much a type rounds a number, as a share of it; an integer by half a step, and a little by the division.
+_ROUNDING = {"float32": 1e-5, "float16": 2**-10, "bfloat16": 2**-8, "int32": 0.0}
+_HALF, _LEAST_ROUNDING = 0.501, 1e-6
 _ACTIVATIONS = {0: "relu", 1: "gelu (tanh)", 2: "swish", 3: "gelu", 4: "gelu (sigmoid)", 5: "tanh", 6: "sigmoid"}
 _EPSILON = 1e-5  # CTranslate2's, where the file names none
 _ADVICE = "Export the run again: glassformer export RUN --to ctranslate2 --out NEW"
@@ -31,10 +42,12 @@ _LARGEST_VOCABULARY = 64 * 2**20  # bytes of JSON
 
 @dataclass(frozen=True)
 class Array:
-    """An array of ``model.bin``: its shape, its type, and its number if it is a single one."""
+    """An array of ``model.bin``: its own name, shape and type, where it begins, and its number if it is one."""
 
+    name: str
     shape: tuple[int, ...]
     kind: str
+    offset: int
     number: float | None = None
 
 
@@ -53,6 +66,8 @@ class CTranslate2Directory:
     """The token that a target starts with."""
     end: str
     """The token that ends it."""
+    arrays: Mapping[str, Array]
+    """Of ``model.bin``; none if its version is not known."""
 
     @classmethod
     def read(cls, place: Path) -> "CTranslate2Directory":
@@ -68,8 +83,25 @@ class CTranslate2Directory:
                 )
         return cls(
             place, (src, tgt), (_read_vocabulary(place, "source"), _read_vocabulary(place, "target")),
-            _settings(config, arrays), _quantization(arrays), start, end,
+            _settings(config, arrays), _quantization(arrays), start, end, arrays,
         )  # fmt: skip
+
+    def values(self, name: str) -> tuple[Floats, Floats]:
+        """The numbers of an array of this name, and by how much its type may have rounded each."""
+        array = self.arrays[name]
+        stored = self._read(array)
+        if array.kind in ("int8", "int16"):
+            scale = self.arrays[f"{array.name}_scale"]
+            one_or_rows = self._read(scale)[:, None] if scale.shape else np.array([[scale.number]], np.float32)
+            steps = np.broadcast_to(_HALF / one_or_rows, array.shape)
+            return stored / one_or_rows, (_LEAST_ROUNDING + steps).astype(np.float32)
+        return stored, (_LEAST_ROUNDING + _ROUNDING[array.kind] * np.abs(stored)).astype(np.float32)
+
+    def _read(self, array: Array) -> Floats:
+        stored: NDArray[Any] = np.memmap(self.place / MODEL, _DTYPES[array.kind], "r", array.offset, array.shape)
+        if array.kind == "bfloat16":  # the upper half of a float32
+            return (stored.astype(np.uint32) << 16).view(np.float32)
+        return stored.astype(np.float32)
 
 
 def is_ctranslate2(place: Path) -> bool:
@@ -119,11 +151,11 @@ def _read_name(file: BinaryIO) -> str:
 def _read_array(file: BinaryIO) -> tuple[str, Array]:
     name = _read_name(file)
     shape = tuple(_read(file, "I") for _ in range(_read(file, "B")))
-    kind, size = _TYPES[_read(file, "B")], _read(file, "I")
+    kind, size, offset = _TYPES[_read(file, "B")], _read(file, "I"), file.tell()
     if shape or kind not in _NUMBERS:
         file.seek(size, 1)
-        return name, Array(shape, kind)
-    return name, Array(shape, kind, struct.unpack(f"<{_NUMBERS[kind]}", file.read(size))[0])
+        return name, Array(name, shape, kind, offset)
+    return name, Array(name, shape, kind, offset, struct.unpack(f"<{_NUMBERS[kind]}", file.read(size))[0])
 
 
 def _read_vocabulary(place: Path, side: str) -> tuple[Path, list[str]]:

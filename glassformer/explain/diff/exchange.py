@@ -2,7 +2,7 @@
 
 Tokenizers on the same texts and by their entries, settings and weights by name, the settings of the search,
 log-probabilities of the same targets token by token, and the outputs with the first step at which they differ. Either
-side may be a run, a directory of Hugging Face or Marian, or a CTranslate2 directory, which has no weights to compare.
+side may be a run, a directory of Hugging Face or Marian, or a CTranslate2 directory.
 """
 
 import math

@@ -6,11 +6,13 @@ Each function compares one thing of the two sides, A and B, and recognises known
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.ctranslate2_engine import lacking_options
+from glassformer.explain.diff.ctranslate2_directory import Floats
 from glassformer.explain.diff.sides import Side
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, interleave, separate
 from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID
@@ -109,6 +111,7 @@ def _control_tokens(a: Side, b: Side) -> Iterator[Finding]:
 def _weights(a: Side, b: Side) -> Iterator[Finding]:
     """What differs among the weights, recognised if it is a known mistake."""
     if a.weights is None or b.weights is None:
+        yield from _arrays(a, b)
         return
     mine, theirs = _alike(a.weights, b.weights), _alike(b.weights, a.weights)
     biases = [side.pop(OUT_BIAS, torch.zeros(side[TGT if TGT in side else SRC].shape[0])) for side in (mine, theirs)]
@@ -120,6 +123,22 @@ def _weights(a: Side, b: Side) -> Iterator[Finding]:
         sizes = [f"up to {float(bias.abs().max()):.3g}" if bias.any() else "none" for bias in biases]
         yield Finding(BIAS, f"A has {sizes[0]}, B {sizes[1]}")
     yield from _others(mine, theirs)
+
+
+def _arrays(a: Side, b: Side) -> Iterator[Finding]:
+    """The vectors and matrices of CTranslate2 that differ by more than their types round."""
+    names = [name for name in a.arrays if b.arrays.get(name) == a.arrays[name]]
+    odd = {name: row for name in names if (row := _first_row(a.values(name), b.values(name))) is not None}
+    if odd:
+        name, row = next(iter(odd.items()))
+        yield Finding(WEIGHTS, f"{len(odd)} of {len(names)} arrays differ, the first is {name}, there row {row}")
+
+
+def _first_row(mine: tuple[Floats, Floats], theirs: tuple[Floats, Floats]) -> int | None:
+    """The first row of an array, or number of a vector, that differs by more than both may have been rounded."""
+    gap = np.abs(mine[0] - theirs[0])
+    rows = np.argwhere(~(gap <= mine[1] + theirs[1]))
+    return int(rows[0][0]) if len(rows) else None
 
 
 def _alike(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -212,7 +231,7 @@ def _searches(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _idle_settings(options: DecodeConfig) -> set[str]:
-    """The settings that change no output beside these others."""
+    """The settings that change no output, as the others are set."""
     idle = set(_NO_EFFECT)
     if options.sample:
         idle |= _ONLY_IN_SEARCH

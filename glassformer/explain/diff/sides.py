@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,13 @@ from glassformer.decoding.batching import check_tokenizers
 from glassformer.decoding.engine import Engine
 from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.errors import ConfigError
-from glassformer.explain.diff.ctranslate2_directory import CTranslate2Directory, is_ctranslate2, name_failures
+from glassformer.explain.diff.ctranslate2_directory import (
+    CTranslate2Directory,
+    Floats,
+    is_ctranslate2,
+    name_failures,
+)
+from glassformer.interop.ctranslate2 import check_supported, read_arrays
 from glassformer.interop.marian import is_marian
 from glassformer.interop.places import read_model
 from glassformer.interop.transformers import is_transformers
@@ -32,7 +39,7 @@ from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, Tokenizer
 
 # Fields of ModelConfig that are not compared: they change no output, or the weights show what they are.
 _NOT_COMPARED = {"dropout", "tie_embeddings", "output_bias", "attention_bias", "relative_clip"}
-# What CTranslate2 has besides, with the value that is ours.
+# Settings that only CTranslate2 has, with the value that is ours.
 _OTHERS = {"add_source_bos": False, "add_source_eos": False}
 
 Ids = Sequence[Sequence[int]]
@@ -63,6 +70,30 @@ class Side:
     def weights(self) -> Mapping[str, Tensor] | None:
         """Every weight by our name; None for CTranslate2."""
         return None if self.model is None else weights_of(self.model)
+
+    @cached_property
+    def arrays(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each vector and matrix that CTranslate2 has of the model, by its name for it."""
+        if self.directory is not None:
+            return {name: array.shape for name, array in self.directory.arrays.items() if array.shape}
+        return {name: array.shape for name, array in self._arrays_of_model.items()}
+
+    def values(self, name: str) -> tuple[Floats, Floats]:
+        """The numbers of one of ``arrays``, and by how much its type may have rounded each."""
+        if self.directory is not None:
+            return self.directory.values(name)
+        values = self._arrays_of_model[name]
+        return values, np.zeros_like(values)
+
+    @cached_property
+    def _arrays_of_model(self) -> Mapping[str, Floats]:
+        assert self.model is not None
+        src, tgt = (tokenizer.entries() for tokenizer in self.tokenizers)
+        try:
+            check_supported(self.model.config)
+        except ConfigError:  # no CTranslate2 directory can be its conversion
+            return {}
+        return read_arrays(self.model, (src, tgt))
 
     @property
     def max_length(self) -> int:

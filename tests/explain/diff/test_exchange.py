@@ -1,6 +1,7 @@
 """A conversion that translates otherwise than its model: what is wrong with it is named."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from glassformer.checkpoint import weights_of
 from glassformer.cli.main import app
 from glassformer.config import DecodeConfig
 from glassformer.errors import CheckpointError, InputError, TokenizerError
+from glassformer.explain.diff.ctranslate2_directory import read_arrays
 from glassformer.explain.diff.exchange import diff_exchange
 from glassformer.explain.diff.findings import find_differences
 from glassformer.explain.diff.sides import Side, open_sides
@@ -315,7 +317,11 @@ VOCABULARY = "shared_vocabulary.json"
         (rewrite(VOCABULARY, lambda all: [*all[:4], all[5], all[4], *all[6:]]), "tokenizer", "id 4 is "),
         (rewrite(VOCABULARY, lambda all: [*all[:4], *map(str, range(4, len(all)))]), "tokenizer", "id 4 is "),
         (rewrite(VOCABULARY, lambda all: all[:100]), "tokenizer", "300 entries in its tokenizer, 100 in"),
-        (change_weights_of_ct2, "weights", "the same targets have other log-probabilities, at token "),
+        (
+            change_weights_of_ct2,
+            "weights",
+            "1 of 41 arrays differ, the first is encoder/layer_1/self_attention/linear_1/weight, there row 0",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_ctranslate2_directory_is_named(mistake, cause, detail, export_ct2):
@@ -328,11 +334,36 @@ def test_what_is_wrong_with_a_ctranslate2_directory_is_named(mistake, cause, det
     json.dumps(found.to_mapping(), allow_nan=False)
 
 
-@pytest.mark.parametrize("quantization", ["int8", "float16"])
-def test_quantized_weights_are_named(quantization, export_ct2):
-    found = diff_exchange(*export_ct2(quantization), TEXTS, device="cpu")
+@pytest.mark.parametrize("quantization", ["int8", "int16", "float16", "bfloat16"])
+def test_quantized_weights_are_named_and_what_is_more_than_their_rounding(quantization, export_ct2):
+    run, ct2 = export_ct2(quantization)
+    found = diff_exchange(run, ct2, TEXTS, device="cpu")
     assert found.cause == "quantization"
     assert found.findings[0].detail == f"the weights are float32 in A, {quantization} in B"
+    change_a_row_that_no_text_uses(ct2)
+    found = diff_exchange(run, ct2, ["a"], device="cpu")
+    assert found.cause == "weights, quantization"
+    expected = "3 of 41 arrays differ, the first is encoder/embeddings_0/weight, there row 290"  # one tied matrix
+    assert found.findings[0].detail == expected
+
+
+def change_a_row_that_no_text_uses(ct2: Path) -> None:
+    """The first bytes of the row of id 290 of the embeddings of the target change."""
+    array = read_arrays(ct2 / "model.bin")["decoder/embeddings/weight"]
+    data = bytearray((ct2 / "model.bin").read_bytes())
+    size = {"float32": 4, "int8": 1}.get(array.kind, 2)
+    at = array.offset + 290 * array.shape[1] * size
+    data[at : at + 4] = bytes(byte ^ 0x3C for byte in data[at : at + 4])
+    (ct2 / "model.bin").write_bytes(data)
+
+
+def test_of_two_ctranslate2_directories_the_weights_are_compared_too(export_ct2, tmp_path):
+    _, ct2 = export_ct2("int8")
+    shutil.copytree(ct2, tmp_path / "other")
+    assert diff_exchange(ct2, tmp_path / "other", TEXTS, device="cpu").agrees
+    change_a_row_that_no_text_uses(tmp_path / "other")
+    found = diff_exchange(ct2, tmp_path / "other", ["a"], device="cpu")
+    assert found.cause == "weights"
 
 
 def cut(name: str, size: int):
