@@ -34,6 +34,7 @@ from glassformer.interop.imported_model import (
     read_vocabularies,
     run_config,
 )
+from glassformer.text.lines import without_surrogates
 from glassformer.text.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
 from glassformer.text.tokenizer_shapes import LARGEST_FILE
@@ -383,4 +384,6 @@ def order_entries(vocab: Mapping[str, Any], where: str) -> list[str]:
     entries = sorted(vocab, key=vocab.__getitem__)
     if [vocab[entry] for entry in entries] != list(range(len(entries))):
         raise TokenizerError(f"{where}: found other ids than 0, 1, 2 and so on, expected one for each entry.")
+    if odd := next((entry for entry in entries if without_surrogates(entry) != entry), None):
+        raise TokenizerError(f"{where}: the entry {odd!r} holds half a character, a lone surrogate; expected text.")
     return entries

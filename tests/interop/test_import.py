@@ -319,6 +319,14 @@ def test_the_entries_of_a_target_have_their_parts(tmp_path):
         import_transformers(tmp_path)
 
 
+def test_an_entry_with_half_a_character_is_named(tmp_path):
+    write_marian(tmp_path)
+    entries = {("\ud800x" if at == 10 else entry): at for at, entry in enumerate(joint_vocabulary())}
+    (tmp_path / "vocab.json").write_text(json.dumps(entries))
+    with pytest.raises(TokenizerError, match=r"vocab\.json: the entry '\\ud800x' holds half a character"):
+        import_transformers(tmp_path)
+
+
 def test_missing_and_damaged_files_are_named(tmp_path):
     write_marian(tmp_path / "whole")
     for name, error, message in (
