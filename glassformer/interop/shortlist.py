@@ -65,8 +65,8 @@ class Shortlist:
             found.setdefault(source, []).append(target)
         same = {entry: number for number, entry in enumerate(tgt.entries())}
         for source, entry in enumerate(src.entries()):  # names and numbers are copied
-            if (copy := same.get(entry, EOS_ID)) not in found.setdefault(source, []):
-                found[source].append(copy)
+            if entry in same and same[entry] not in found.setdefault(source, []):
+                found[source].append(same[entry])
         frequencies = np.bincount(table.tgt, weights=table.times, minlength=tgt.size)
         frequent = np.argsort(-frequencies, kind="stable")[:FREQUENT].tolist()
         return cls(tuple(frequent), {source: tuple(ids) for source, ids in found.items()}, (src.digest, tgt.digest))
@@ -150,20 +150,21 @@ def translation_table(texts: Sides, src_vocab: int, tgt_vocab: int) -> Translati
     The probabilities are estimated by expectation maximisation, from equal ones on, in as many pairs, spread over the
     text, as have ``MOST_LINKS`` of a source and a target token.
     """
-    chunks = list(_chunks(texts))
-    unique = [np.unique(_links(texts, chunk, tgt_vocab)[0], return_inverse=True) for chunk in chunks]
-    keys = np.unique(np.concatenate([found for found, _ in unique]))
-    places = [np.searchsorted(keys, found).astype(np.int32)[inverse] for found, inverse in unique]
-    del unique
+    chunks = []
+    for pairs in _chunks(texts):
+        links, per_target = _links(texts, pairs, tgt_vocab)
+        unique, inverse = np.unique(links, return_inverse=True)
+        chunks.append((unique, inverse.astype(np.int32), per_target))
+    keys = np.unique(np.concatenate([unique for unique, *_ in chunks]))
     src, tgt = np.divmod(keys, tgt_vocab)
     probability = np.ones(len(keys))
     for _ in range(_ROUNDS):
         times = np.zeros(len(keys))
-        for chunk, place in zip(chunks, places, strict=True):
-            _, targets = _links(texts, chunk, tgt_vocab)
-            share = probability[place]
-            share /= np.bincount(targets, weights=share)[targets]
-            times += np.bincount(place, weights=share, minlength=len(keys))
+        for unique, place, per_target in chunks:
+            known = np.searchsorted(keys, unique)
+            share = probability[known][place]
+            share /= np.repeat(np.add.reduceat(share, np.cumsum(per_target) - per_target), per_target)
+            times[known] += np.bincount(place, weights=share)
         probability = times / np.bincount(src, weights=times, minlength=src_vocab)[src]
     return TranslationTable(src, tgt, times, probability)
 
@@ -180,14 +181,13 @@ def _chunks(texts: Sides) -> Iterator[Ints]:
 
 
 def _links(texts: Sides, pairs: Ints, tgt_vocab: int) -> tuple[Ints, Ints]:
-    """Each source token with each target token of its pair: source · vocab + target, and which target token it is."""
+    """Each target token with each source token of its pair, as source · vocab + target; and how many each has."""
     src, tgt = (side.take(pairs) for side in (texts.src_side, texts.tgt_side))
-    per_target = np.repeat(src.lengths.astype(np.int64), tgt.lengths)  # the links of each target token
-    targets = np.repeat(np.arange(len(tgt.ids)), per_target)
+    per_target = np.repeat(src.lengths.astype(np.int64), tgt.lengths)
     src_starts = np.repeat(np.cumsum(src.lengths) - src.lengths, tgt.lengths)
-    within = np.arange(len(targets)) - np.repeat(np.cumsum(per_target) - per_target, per_target)
+    within = np.arange(per_target.sum()) - np.repeat(np.cumsum(per_target) - per_target, per_target)
     sources = src.ids[within + np.repeat(src_starts, per_target)]
-    return sources.astype(np.int64) * tgt_vocab + tgt.ids[targets], targets
+    return sources.astype(np.int64) * tgt_vocab + np.repeat(tgt.ids, per_target), per_target
 
 
 def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Callable[[str], None]) -> Shortlist:
