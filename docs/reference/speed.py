@@ -260,8 +260,7 @@ def _students() -> Iterator[str]:
         return
     yield "## Students"
     yield (
-        f"`benchmarks/pareto.py` on {_where(found)}: the bundled model and what "
-        "`glassformer distill` made of it, on "
+        f"`benchmarks/pareto.py` on {_where(found)}: the bundled model and what was made of it, on "
         f"{found['sentences']:,} test sentences that none has learned, in one thread, from text to text, by turns "
         "(sentences a second of processor time). "
         + " ".join(_student(*each) for each in found["students"].items())
@@ -281,9 +280,16 @@ def _students() -> Iterator[str]:
 def _student(name: str, found: dict[str, Any]) -> str:
     """How a student was made."""
     early = "" if found["ended"] else " Its training was stopped early, before the learning rate came to rest."
+    how = "learned what its teacher writes (`glassformer distill`)"
+    if found["command"].startswith("train"):
+        how = (
+            "went on from its teacher (`glassformer train --init`) with that one of the teacher's four best "
+            "translations which people wrote, too, or which is nearest to theirs (sequence-level interpolation, Kim "
+            "and Rush 2016)"
+        )
     return (
-        f"The student {name} has {found['parameters'] / 1e6:.1f} million weights and made {found['updates']:,} "
-        f"updates on {found['sources']:,} sources ({found['target_tokens'] / 1e6:.1f} million target tokens).{early}"
+        f"The student {name} {how}: {found['parameters'] / 1e6:.1f} million weights, {found['updates']:,} updates on "
+        f"{found['sources']:,} sources ({found['target_tokens'] / 1e6:.1f} million target tokens).{early}"
     )
 
 
