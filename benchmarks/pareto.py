@@ -117,7 +117,8 @@ def write_interpolated(work: Path) -> None:
     ):
         options = translator.config.with_changes({"beam": N_BEST, "n_best": N_BEST})
         for one in translator.translate_stream(references, options, chunk=2000):
-            found, known = [best.text for best in one.hypotheses if best.text], references[one.source]
+            found = [best.text for best in one.hypotheses if best.text and not best.truncated]
+            known = references[one.source]
             exact = [text for text in found if text in known]
             scores = {text: metric.sentence_score(text, known).score for text in found if not exact}
             if found:

@@ -7,17 +7,18 @@ a power cut. No writer follows a symbolic link: what is written to a run stays i
 
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 WRITING = ".writing"  # what the name of a file that is being written ends with
 # Not every system has these flags.
@@ -43,6 +44,11 @@ def sha256(path: Path) -> str:
     """The SHA-256 sum of a file, in hexadecimal."""
     with open_to_read(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def json_sha256(values: Mapping[str, Any]) -> str:
+    """The SHA-256 sum of values as JSON with sorted keys, by which a file can tell that it is whole."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def sync(path: Path) -> None:

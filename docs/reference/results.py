@@ -221,9 +221,7 @@ def _short_trainings() -> Iterator[str]:
     path = RESULTS / "multi30k.json"
     if not path.is_file():
         return
-    results = json.loads(path.read_text("utf-8"))["results"]
-    unchanged = [one for one in results if one["way"] == "nothing set"]
-    found = [one for one in results if one not in unchanged]
+    found = json.loads(path.read_text("utf-8"))["results"]
     machine, common = found[0]["machine"], set.intersection(*(_changes(one) for one in found))
     signature = found[0]["test_2016_flickr"]["signatures"]["bleu"]
     yield "## Multi30k in minutes"
@@ -237,13 +235,6 @@ def _short_trainings() -> Iterator[str]:
     head = ["settings", "changed", "seed", "minutes", "threads", "updates", "target tokens", "validation loss",
             "BLEU", "chrF"]  # fmt: skip
     yield table(head, (_short_training(one, common) for one in found))
-    for one in unchanged:
-        scores, machine = one["test_2016_flickr"], one["machine"]
-        yield (
-            f"With nothing set but {code('--max-minutes')}: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f} "
-            f"after {one['minutes']:g} minutes and {one['updates']:,} updates in {machine['threads']} thread of "
-            f"{machine['processor']}."
-        )
 
 
 def _changes(result: dict[str, Any]) -> set[str]:

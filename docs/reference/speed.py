@@ -283,8 +283,8 @@ def _student(name: str, found: dict[str, Any]) -> str:
     how = "learned what its teacher writes (`glassformer distill`)"
     if found["command"].startswith("train"):
         how = (
-            "went on from its teacher (`glassformer train --init`) with that one of the teacher's four best "
-            "translations which people wrote, too, or which is nearest to theirs (sequence-level interpolation, Kim "
+            "went on from its teacher (`glassformer train --init`) with one of the teacher's four best translations "
+            "of each source: one that people wrote, or else the nearest to theirs (sequence-level interpolation, Kim "
             "and Rush 2016)"
         )
     return (

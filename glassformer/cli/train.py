@@ -258,7 +258,7 @@ def _print_outcome(outcome: "Outcome") -> None:
         f"Final model, on validation: loss {outcome.final.loss:.3f}, ppl {outcome.final.perplexity:.2f}, greedy "
         f"BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}, exact {scores.exact_match:.1f} % of {scores.sentences}.\n"
         f"BLEU is {scores.signatures['bleu']}, chrF is {scores.signatures['chrf']}.\n"
-        f'Use it:  glassformer translate "..." --run {outcome.run}'
+        f'Use it:  glassformer translate "..." --run {shlex.quote(str(outcome.run))}'
     )
 
 

@@ -6,7 +6,6 @@ the sources of the training, unknown pieces, and whether the output is shorter o
 models.
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.errors import CheckpointError, StorageError
-from glassformer.files import open_to_read, refuse_link, write_durably
+from glassformer.files import json_sha256, open_to_read, refuse_link, write_durably
 from glassformer.text.ngrams import NgramTable
 from glassformer.text.tokenizer import CONTROL_TOKENS, UNK_ID
 
@@ -99,7 +98,7 @@ class Confidence:
         try:
             refuse_link(path)
             with write_durably(path) as stream:
-                json.dump({**values, "sha256": _seal(values)}, stream, indent=1)
+                json.dump({**values, "sha256": json_sha256(values)}, stream, indent=1)
         except OSError as error:
             raise StorageError(
                 f"{path}: cannot be written: {error.strerror}. Free some space and try again."
@@ -129,7 +128,7 @@ class Confidence:
             raise ValueError(f"expected an object with {', '.join(sorted(names))}")
         if values["format"] != _FORMAT:
             raise ValueError(f"found format {values['format']!r:.40}, but this version reads {_FORMAT}")
-        if _seal({name: value for name, value in values.items() if name != "sha256"}) != values["sha256"]:
+        if json_sha256({name: value for name, value in values.items() if name != "sha256"}) != values["sha256"]:
             raise ValueError("it does not match its SHA-256 sum")
         weights = _numbers("weights", values["weights"], FEATURES)
         counts = values["fitted_on"]
@@ -166,10 +165,6 @@ def log_length_ratio(source: str, target: str) -> float:
 
 def _sigmoid(log_odds: float) -> float:
     return 0.5 * (1 + math.tanh(log_odds / 2))
-
-
-def _seal(values: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _numbers(where: str, values: Any, names: Mapping[str, str]) -> dict[str, Weight]:

@@ -139,7 +139,7 @@ class CTranslate2Engine:
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Candidate]]:
         """For a job of one source: the ids as they are found; returns the candidates.
 
-        Of a beam they come all at its end, and with a shortlist, whose ids CTranslate2 does not name on the way.
+        Of a beam they all come at its end. So they do with a shortlist: CTranslate2 names other ids on the way.
         """
         check_options(job.options)
         _check_constraints(job.constraints)

@@ -1,26 +1,24 @@
 """A lexical shortlist: for each source token the target tokens that may translate it.
 
 Nearly every token of an output is among those, so that an engine need not compute the logits of all others (Jean et
-al. 2015, arXiv 1412.2007, section 3.4): for a small model the whole vocabulary is more than half of a decoder step.
-Which tokens translate which is counted in text pairs by IBM Model 1 (Brown et al. 1993, section 4.4), in which the
-end token of each source is the null word.
+al. 2015, arXiv 1412.2007, section 3.4). Which tokens translate which is counted in text pairs by IBM Model 1 (Brown
+et al. 1993, section 4.4), in which the end token of each source is the null word.
 
 CTranslate2 takes it as a vocabulary map: a batch is translated with the candidates of all its sources together.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TextError
-from glassformer.files import open_to_read, refuse_link, write_durably
+from glassformer.files import json_sha256, open_to_read, refuse_link, write_durably
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.corpus import Pair
 from glassformer.text.dataset import EncodedSide, EncodedTexts, Sides
@@ -86,7 +84,7 @@ class Shortlist:
         try:
             refuse_link(path)
             with write_durably(path) as stream:
-                json.dump({**values, "sha256": _seal(values)}, stream)
+                json.dump({**values, "sha256": json_sha256(values)}, stream)
         except OSError as error:
             raise StorageError(
                 f"{path}: cannot be written: {error.strerror}. Free some space, or copy the run to a place that can."
@@ -104,7 +102,7 @@ class Shortlist:
         try:
             with open_to_read(path) as file:
                 values = json.loads(file.read(_MOST_BYTES))
-            if values.pop("sha256") != _seal(values) or values["format"] != _FORMAT:
+            if values.pop("sha256") != json_sha256(values) or values["format"] != _FORMAT:
                 raise ValueError("it does not match its SHA-256 sum")
             candidates = {int(source): tuple(ids) for source, ids in values["candidates"].items()}
             found = cls(tuple(values["frequent"]), candidates, tuple(values["tokenizers"]))
@@ -119,10 +117,6 @@ def read_shortlist(run: LoadedRun) -> Shortlist | None:
     """The shortlist in the run's directory, if there is one."""
     directory = RunDirectory(run.checkpoint.parents[1])
     return Shortlist.read(directory.shortlist_file, (run.src_tokenizer, run.tgt_tokenizer))
-
-
-def _seal(values: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _check_entries(tokenizer: Tokenizer) -> None:

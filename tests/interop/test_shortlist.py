@@ -193,6 +193,7 @@ def test_prefixes_bans_streams_and_alignments_act(run) -> None:
     assert alone.hypotheses[0].hard_alignment()
 
 
+@pytest.mark.slow
 def test_the_export_is_renewed_with_the_shortlist_and_takes_it_along(run, tmp_path) -> None:
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("ctranslate2", "shortlist.json"))
     place = RunDirectory(tmp_path / "run")
@@ -218,6 +219,7 @@ def test_the_export_is_renewed_with_the_shortlist_and_takes_it_along(run, tmp_pa
     assert "vmap.txt" in json.loads((tmp_path / "out" / "manifest.json").read_text())["files"]
 
 
+@pytest.mark.slow
 def test_the_command_counts_in_pairs_or_in_what_the_run_learned(run, tmp_path) -> None:
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("ctranslate2", "shortlist.json"))
     pairs = tmp_path / "pairs.tsv"
