@@ -3,51 +3,30 @@
 The names below are loaded when first used, so that importing this package does not load PyTorch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from glassformer.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from glassformer.decoding.candidates import Candidate, length_penalty
-    from glassformer.decoding.request import Constraints, Request
-    from glassformer.decoding.sampling import sample
-    from glassformer.decoding.scoring import Scored
-    from glassformer.decoding.steps import DecoderSteps, Steps
-    from glassformer.decoding.translation import Hypothesis, Translation
-    from glassformer.decoding.translator import Translator
-    from glassformer.decoding.worker_pool import translate_together
+    from glassformer.decoding.candidates import Candidate as Candidate, length_penalty as length_penalty
+    from glassformer.decoding.request import Constraints as Constraints, Request as Request
+    from glassformer.decoding.sampling import sample as sample
+    from glassformer.decoding.scoring import Scored as Scored
+    from glassformer.decoding.steps import DecoderSteps as DecoderSteps, Steps as Steps
+    from glassformer.decoding.translation import Hypothesis as Hypothesis, Translation as Translation
+    from glassformer.decoding.translator import Translator as Translator
+    from glassformer.decoding.worker_pool import translate_together as translate_together
 
-_HOMES = {
-    "Candidate": "candidates",
-    "Constraints": "request",
-    "DecoderSteps": "steps",
-    "Hypothesis": "translation",
-    "Request": "request",
-    "Scored": "scoring",
-    "Steps": "steps",
-    "Translation": "translation",
-    "Translator": "translator",
-    "length_penalty": "candidates",
-    "sample": "sampling",
-    "translate_together": "worker_pool",
-}
-
-__all__ = [
-    "Candidate",
-    "Constraints",
-    "DecoderSteps",
-    "Hypothesis",
-    "Request",
-    "Scored",
-    "Steps",
-    "Translation",
-    "Translator",
-    "length_penalty",
-    "sample",
-    "translate_together",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'glassformer.decoding' has no attribute {name!r}")
-    return getattr(import_module(f"glassformer.decoding.{_HOMES[name]}"), name)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "candidates": ("Candidate", "length_penalty"),
+        "request": ("Constraints", "Request"),
+        "sampling": ("sample",),
+        "scoring": ("Scored",),
+        "steps": ("DecoderSteps", "Steps"),
+        "translation": ("Hypothesis", "Translation"),
+        "translator": ("Translator",),
+        "worker_pool": ("translate_together",),
+    },
+)
