@@ -47,8 +47,8 @@ def import_model(
 
 def export(
     to: Annotated[
-        Literal["transformers", "marian", "ctranslate2"],
-        typer.Option("--to", metavar="PROGRAM", help="For which: transformers, marian or ctranslate2"),
+        Literal["transformers", "ctranslate2"],
+        typer.Option("--to", metavar="PROGRAM", help="For which: transformers or ctranslate2"),
     ],
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The new directory", parser=opt.new_directory, show_default=False)
@@ -63,7 +63,7 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a run as a model of Hugging Face's transformers, of Marian or of CTranslate2.
+    """Write a run as a model of Hugging Face's transformers or of CTranslate2.
 
     [bold]glassformer export runs/first --to transformers --out first-hf[/bold]
     [bold]glassformer export runs/first --to ctranslate2 --quantization int8 --out first-ct2[/bold]

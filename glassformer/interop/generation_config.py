@@ -10,14 +10,7 @@ from typing import Any
 from glassformer.checkpoint import read_json
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.errors import ConfigError
-from glassformer.interop.imported_model import (
-    check_ids,
-    describe_dropped,
-    describe_unwritten,
-    read_flag,
-    read_number,
-    read_whole,
-)
+from glassformer.interop.imported_model import check_ids, describe_dropped, read_flag, read_number, read_whole
 
 FILE = "generation_config.json"
 _IDS = {"pad": "pad_token_id", "start": "decoder_start_token_id", "eos": "eos_token_id"}
@@ -35,6 +28,11 @@ _WITHOUT_EQUAL = {
     "constraints": None, "renormalize_logits": False, "guidance_scale": 1.0, "penalty_alpha": 0.0,
     "dola_layers": None, "stop_strings": None, "max_time": None, "watermarking_config": None, "token_healing": False,
     "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "top_h": None,
+}  # fmt: skip
+# Our settings of a search that have no equal there, with the value that changes nothing.
+_NOT_WRITTEN = {
+    "repetition_penalty": 1.0, "coverage_penalty": 0.0, "beam_groups": 1, "max_length_a": 0.0, "mbr": 0,
+    "split_sentences": False,
 }  # fmt: skip
 
 
@@ -168,10 +166,13 @@ def search_settings(options: DecodeConfig, config: ModelConfig, padding: int) ->
 
 def search_notes(options: DecodeConfig) -> list[str]:
     """What of the run's search Hugging Face does not have, by name."""
-    written = {"n_best", "min_length", "no_repeat_ngram", "sample"}
-    if _penalizes_repetition_alike(options):
-        written.add("repetition_penalty")
-    return describe_unwritten(options, written, "Hugging Face")
+    written = {"repetition_penalty"} if _penalizes_repetition_alike(options) else set()
+    names = [
+        f"decode.{name} = {getattr(options, name)!r}"
+        for name, value in _NOT_WRITTEN.items()
+        if name not in written and getattr(options, name) != value
+    ]
+    return [f"Not written, because Hugging Face does not have it: {', '.join(names)}."] if names else []
 
 
 def _penalizes_repetition_alike(options: DecodeConfig) -> bool:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import save_checkpoint
-from glassformer.config import DecodeConfig, ModelConfig, RunConfig
+from glassformer.config import ModelConfig, RunConfig
 from glassformer.errors import CheckpointError, ConfigError, TokenizerError
 from glassformer.interop.new_directory import write_whole
 from glassformer.model.transformer import Transformer
@@ -29,11 +29,6 @@ UNUSED = "<unused "  # begins the name of a row that has no entry
 NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
 OUT_BIAS = "output_projection.linear.bias"
-# Settings of a search that change outputs, with the value that changes nothing.
-NEUTRAL_SEARCH = {
-    "n_best": 1, "min_length": 0, "repetition_penalty": 1.0, "no_repeat_ngram": 0, "coverage_penalty": 0.0,
-    "beam_groups": 1, "max_length_a": 0.0, "sample": False, "mbr": 0, "split_sentences": False,
-}  # fmt: skip
 # The axis of d_model of each kind of weight, by the end of its name; other weights have none.
 _WIDTH_AXES = {
     "tokens.weight": 1, "norm.gain": 0, "norm.bias": 0, "w_q.weight": 1, "w_k.weight": 1, "w_v.weight": 1,
@@ -223,16 +218,6 @@ def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list
     """A note on settings of another program's search that were not taken over; none if there are none."""
     names = ", ".join(f"{name} = {repr(value)[:40]}" for name, value in dropped.items())
     return [f"{where}: not taken over: {names}. Outputs may differ from those of {other}."] if dropped else []
-
-
-def describe_unwritten(options: DecodeConfig, written: Collection[str], program: str, **neutral: Any) -> list[str]:
-    """A note on the settings of our search that another ``program`` does not have; none if there are none."""
-    names = [
-        f"decode.{name} = {getattr(options, name)!r}"
-        for name, value in {**NEUTRAL_SEARCH, **neutral}.items()
-        if name not in written and getattr(options, name) != value
-    ]
-    return [f"Not written, because {program} does not have it: {', '.join(names)}."] if names else []
 
 
 def check_choices(config: ModelConfig, choices: Mapping[str, Collection[Any]], program: str, advice: str) -> None:

@@ -84,10 +84,6 @@ def export_model(place: Path, to: str, out: Path, quantization: str | None = Non
         from glassformer.interop.transformers_export import export_transformers
 
         return export_transformers(run, out)
-    if to == "marian":
-        from glassformer.interop.marian_export import export_marian
-
-        return export_marian(run, out)
     from glassformer.interop.ctranslate2 import export_ctranslate2
     from glassformer.interop.shortlist import read_shortlist
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from interop.marian_models import sentences, write_marian, write_run, write_spm
+from interop.marian_release import write_release
 from interop.test_export import zip_of
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app
-from glassformer.interop.marian_export import export_marian
 from glassformer.interop.transformers import import_transformers
 from glassformer.run_directory import load_run
 
@@ -32,7 +32,7 @@ def workshop(tmp_path, monkeypatch) -> Path:
     write_marian(Path("models/opus-mt-en-de"))
     write_run(Path("runs/first"), norm="post")
     import_transformers(Path("models/opus-mt-en-de")).write(Path("made"))
-    export_marian(load_run(Path("made"), "cpu"), Path("release"))
+    write_release(load_run(Path("made"), "cpu"), Path("release"))
     write_spm(Path("release"))
     zip_of(Path("release"), Path("opus-2020-02-26.zip"))
     for side, seed in (("en", 5), ("de", 6)):

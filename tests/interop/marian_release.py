@@ -1,11 +1,9 @@
-"""An imported run as a native Marian model again: the inverse of ``import_marian``.
+"""A native Marian release with the weights of an imported run, written from Marian's side: what import_marian reads.
 
-Marian starts a target from zeros and has no padding. So only a run whose <s> has a row of zeros can go there, such as
-one that came from there.
+CTranslate2's own converter of Marian models reads it too.
 """
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -15,21 +13,9 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import weights_of
-from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.errors import ConfigError
-from glassformer.interop.imported_model import (
-    EOS,
-    OUT,
-    OUT_BIAS,
-    SRC,
-    TGT,
-    UNKNOWN,
-    check_choices,
-    describe_unwritten,
-    separate,
-)
+from glassformer.config import ModelConfig
+from glassformer.interop.imported_model import EOS, OUT, OUT_BIAS, SRC, TGT, UNKNOWN, separate
 from glassformer.interop.marian import DECODER, EXPECTED, PLACES_OF_NORMS, SETTINGS, their_name
-from glassformer.interop.new_directory import write_whole
 from glassformer.run_directory import LoadedRun
 from glassformer.text.sentencepiece import UNREACHABLE
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
@@ -38,34 +24,13 @@ MODEL, VOCABULARIES = "model.npz", ("source.vocab.yml", "target.vocab.yml")
 _FIRST = 2  # the ids of <pad> and <s>, which Marian does not have, come before
 
 
-def export_marian(run: LoadedRun, directory: Path) -> list[str]:
-    """Write ``model.npz``, ``decoder.yml`` and the vocabularies; returns what a reader should know of it.
-
-    Raises ``ConfigError`` that names what Marian does not have.
-    """
-    _check_exportable(run)
-    with write_whole(directory, "--out") as temporary:
-        np.savez(temporary / MODEL, **_arrays(run))
-        for name, tokenizer in zip(VOCABULARIES, (run.src_tokenizer, run.tgt_tokenizer), strict=True):
-            (temporary / name).write_text(_vocabulary(tokenizer), encoding="utf-8")
-        (temporary / DECODER).write_text(_decoder(run), encoding="utf-8")
-    note = "The .spm files that cut text into pieces are those of the release; they are not written again."
-    return [note, *_search_notes(run.config.decode)]
-
-
-def _check_exportable(run: LoadedRun) -> None:
-    config = run.config.model
-    width = config.d_model // config.n_heads
-    known: dict[str, tuple[Any, ...]] = {
-        "positions": ("sinusoidal",), "activation": ("relu", "swish"), "d_k": (width,), "d_v": (width,),
-        "scale_embedding": (True,), "norm_eps": (1e-5,),
-    }  # fmt: skip
-    check_choices(config, known, "Marian", "It cannot be exported to marian.")
-    if bool(run.model.tgt_embedding.tokens.weight[config.bos_id].any()):
-        raise ConfigError(
-            "model.bos_id: the row of <s> is not zero, but Marian starts a target from zeros. Use --to transformers "
-            "or --to ctranslate2."
-        )
+def write_release(run: LoadedRun, directory: Path) -> None:
+    """Write ``model.npz``, ``decoder.yml`` and the vocabularies of a run whose <s> has a row of zeros."""
+    directory.mkdir(parents=True, exist_ok=True)
+    np.savez(directory / MODEL, **_arrays(run))
+    for name, tokenizer in zip(VOCABULARIES, (run.src_tokenizer, run.tgt_tokenizer), strict=True):
+        (directory / name).write_text(_vocabulary(tokenizer), encoding="utf-8")
+    (directory / DECODER).write_text(_decoder(run), encoding="utf-8")
 
 
 def _arrays(run: LoadedRun) -> dict[str, Any]:
@@ -140,12 +105,3 @@ def _decoder(run: LoadedRun) -> str:
         f"models: [{MODEL}]\nvocabs: [{', '.join(VOCABULARIES)}]\nrelative-paths: true\n"
         f"beam-size: {options.beam}\nnormalize: {normalize}\n{length}{n_best}"
     )
-
-
-def _search_notes(options: DecodeConfig) -> list[str]:
-    """What of the run's search Marian does not have, by name."""
-    written = {"max_length_a"} | ({"n_best"} if options.n_best == options.beam else set())
-    neutral = {"early_stopping": "never", "max_length_b": max(1, math.ceil(options.max_length_a))}
-    if options.length_penalty:
-        neutral["length_norm"] = "power"
-    return describe_unwritten(options, written, "Marian", **neutral)
