@@ -24,7 +24,7 @@ from machine import machine
 from glassformer.checkpoint import checkpoints, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
-from glassformer.interop.places import read_model
+from glassformer.interop.programs import read_model
 from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.training.arguments import TrainRequest

@@ -1,12 +1,12 @@
 """The commands ``import`` and ``export``: models of other programs in, and ours out."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from glassformer.cli import options as opt
-from glassformer.errors import ConfigError
+from glassformer.interop.programs import export_model, export_targets, import_sources, read_model
 
 
 def import_model(
@@ -14,8 +14,8 @@ def import_model(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A directory of a MarianMT model with safetensors, a Marian release (its directory or .zip), a "
-            "directory that export wrote, or a name on the Hugging Face hub",
+            help=f"What to read: {', '.join(import_sources())}, a directory that export wrote, or a name on the "
+            "Hugging Face hub",
             show_default=False,
         ),
     ],
@@ -29,8 +29,6 @@ def import_model(
     [bold]glassformer import models/opus-mt-en-de --run runs/opus[/bold]
     [bold]glassformer import opus-2020-02-26.zip --run runs/opus[/bold]
     """
-    from glassformer.interop.places import read_model
-
     model = read_model(source, lambda line: typer.echo(line, err=True))
     model.write(run)
     for note in model.notes:
@@ -46,10 +44,7 @@ def import_model(
 
 
 def export(
-    to: Annotated[
-        Literal["transformers", "ctranslate2"],
-        typer.Option("--to", metavar="PROGRAM", help="For which: transformers or ctranslate2"),
-    ],
+    to: Annotated[str, typer.Option("--to", metavar="PROGRAM", help=f"For which: {' or '.join(export_targets())}")],
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The new directory", parser=opt.new_directory, show_default=False)
     ],
@@ -59,20 +54,17 @@ def export(
     quantization: Annotated[
         str | None,
         typer.Option(
-            metavar="TYPE", help="With --to ctranslate2: int8, int8_float32, float16 ...", show_default=False
+            metavar="TYPE",
+            help=f"With --to {' or '.join(export_targets('quantization'))}: int8, int8_float32, float16 ...",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Write a run as a model of Hugging Face's transformers or of CTranslate2.
+    """Write a run as a model of another program.
 
     [bold]glassformer export runs/first --to transformers --out first-hf[/bold]
     [bold]glassformer export runs/first --to ctranslate2 --quantization int8 --out first-ct2[/bold]
     """
-    place = opt.run_or_bundled(run)
-    if quantization is not None and to != "ctranslate2":
-        raise ConfigError(f"--quantization: found with --to {to}, expected --to ctranslate2, which alone has it.")
-    from glassformer.interop.places import export_model
-
-    for note in export_model(place, to, out, quantization):
+    for note in export_model(opt.run_or_bundled(run), to, out, quantization=quantization):
         typer.echo(f"note: {note}", err=True)
     typer.echo(str(out))

@@ -31,9 +31,14 @@ if TYPE_CHECKING:
 
 QUANTIZATIONS = ("int8", "int8_float32", "int8_bfloat16", "int8_float16", "int16", "float16", "bfloat16", "float32")
 TOKENIZER_FILES = ("source_tokenizer.json", "target_tokenizer.json")
-VOCABULARY_MAP = "vmap.txt"
+MODEL, VOCABULARY_MAP = "model.bin", "vmap.txt"
 NEEDED = "CTranslate2 is not installed. Install it: pip install 'glassformer[fast]'"
 _BANNED = -1e4  # as a logit; float16 has it too
+
+
+def is_ctranslate2(place: Path) -> bool:
+    """Whether a place holds a CTranslate2 model."""
+    return (place / MODEL).is_file()
 
 
 def export_ctranslate2(
@@ -42,8 +47,8 @@ def export_ctranslate2(
     quantization: str | None = None,
     origin: Mapping[str, Any] | None = None,
     shortlist: "Shortlist | None" = None,
-) -> None:
-    """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all.
+) -> list[str]:
+    """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all. No notes.
 
     With a ``shortlist`` there is also a vocabulary map, which CTranslate2 uses when it is asked to. The manifest has
     the SHA-256 sum of each file, and ``origin``, which says what it was made of. Raises ``ConfigError`` for a setting
@@ -64,6 +69,7 @@ def export_ctranslate2(
             sync(path)
         with write_durably(temporary / MANIFEST) as stream:  # after the rest: where it is, the rest is on disk
             json.dump({"files": {path.name: sha256(path) for path in files}, "of": origin}, stream, indent=1)
+    return []
 
 
 def with_eos(tokenizer: Tokenizer) -> str:

@@ -11,7 +11,7 @@ from glassformer.cli.main import app
 from glassformer.errors import RunError, StorageError
 from glassformer.interop.imported_model import ImportedModel
 from glassformer.interop.new_directory import write_whole
-from glassformer.interop.places import export_model
+from glassformer.interop.programs import export_model
 from glassformer.interop.transformers import import_transformers
 
 

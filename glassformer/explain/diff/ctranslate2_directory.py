@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from glassformer.checkpoint import read_json
 from glassformer.errors import CheckpointError
 from glassformer.files import open_to_read
-from glassformer.interop.ctranslate2 import TOKENIZER_FILES
+from glassformer.interop.ctranslate2 import MODEL, TOKENIZER_FILES
 from glassformer.interop.transformers import load_tokenizer
 from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, Tokenizer
 
 Floats = NDArray[np.float32]
 
-MODEL = "model.bin"
 _VERSION = 6  # of model.bin
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 _NUMBERS = {"int8": "b", "int16": "h", "int32": "i", "float32": "f"}  # as ``struct`` calls those that may stand alone
@@ -102,11 +101,6 @@ class CTranslate2Directory:
         if array.kind == "bfloat16":  # the upper half of a float32
             return (stored.astype(np.uint32) << 16).view(np.float32)
         return stored.astype(np.float32)
-
-
-def is_ctranslate2(place: Path) -> bool:
-    """Whether a place holds a CTranslate2 model."""
-    return (place / MODEL).is_file()
 
 
 @contextmanager

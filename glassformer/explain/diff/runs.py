@@ -14,8 +14,8 @@ from glassformer.explain.diff.compare import compare, diff_traces
 from glassformer.explain.diff.exchange import ExchangeDifference, diff_exchange
 from glassformer.explain.diff.passes import Way, run_pass, usual_tolerance
 from glassformer.explain.diff.report import Difference
-from glassformer.explain.diff.sides import is_foreign
 from glassformer.explain.sentences import read_sentences
+from glassformer.interop.programs import find_program
 from glassformer.model import Transformer
 from glassformer.run_directory import LoadedRun, load_run
 from glassformer.trace import Trace
@@ -68,7 +68,7 @@ def diff_places(
 
     Raises ``ConfigError`` when only one side is a trace, or when texts or ways are given for traces.
     """
-    if second is not None and (is_foreign(first) or is_foreign(second)):
+    if second is not None and (find_program(first) or find_program(second)):
         if ways != _PLAIN or tolerance is not None:
             raise ConfigError("diff: found a model of another program, to which no way and no tolerance applies.")
         return diff_exchange(first, second, sources, targets, device)

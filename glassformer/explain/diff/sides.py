@@ -23,16 +23,9 @@ from glassformer.decoding.batching import check_tokenizers
 from glassformer.decoding.engine import Engine
 from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.errors import ConfigError
-from glassformer.explain.diff.ctranslate2_directory import (
-    CTranslate2Directory,
-    Floats,
-    is_ctranslate2,
-    name_failures,
-)
-from glassformer.interop.ctranslate2 import check_supported, read_arrays
-from glassformer.interop.marian import is_marian
-from glassformer.interop.places import read_model
-from glassformer.interop.transformers import is_transformers
+from glassformer.explain.diff.ctranslate2_directory import CTranslate2Directory, Floats, name_failures
+from glassformer.interop.ctranslate2 import check_supported, is_ctranslate2, read_arrays
+from glassformer.interop.programs import find_program, read_model
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, Tokenizer
@@ -131,11 +124,6 @@ class Side:
         return nullcontext() if self.directory is None else name_failures(self.directory.place)
 
 
-def is_foreign(place: Path) -> bool:
-    """Whether a place holds a model of another program."""
-    return is_ctranslate2(place) or is_marian(place) or is_transformers(place)
-
-
 def open_sides(first: Path, second: Path, device: str) -> tuple[Side, Side]:
     """The models at two places, each of whatever program."""
     ours = {place: _open_model(place, device) for place in (first, second) if not is_ctranslate2(place)}
@@ -146,7 +134,8 @@ def open_sides(first: Path, second: Path, device: str) -> tuple[Side, Side]:
 
 def _open_model(place: Path, device: str) -> Side:
     """A run, or a model that can be imported."""
-    if is_foreign(place):
+    program = find_program(place)
+    if program is not None:
         found = read_model(str(place), lambda _: None)
         model, tokenizers, decode = found.model(), found.tokenizers, found.config.decode
         start, notes = str(found.source["starts_with"]), found.notes
@@ -156,10 +145,10 @@ def _open_model(place: Path, device: str) -> Side:
         start, notes = _start_of(place), ()
     check_tokenizers(model.config, *tokenizers)
     known = {name: value for name, value in model.config.to_mapping().items() if name not in _NOT_COMPARED}
-    if is_marian(place):
+    if program is not None and program.name == "marian":
         del known["max_length"]  # Marian has no limit
     settings = {f"model.{name}": value for name, value in known.items()} | _OTHERS
-    clashes = _clashes(place) if is_foreign(place) and not is_marian(place) else {}
+    clashes = _clashes(place) if program is not None and program.name == "transformers" else {}
     return Side(
         str(place), tokenizers, TorchEngine([model]), settings, decode, model, start, clashes=clashes, notes=notes
     )

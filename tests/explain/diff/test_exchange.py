@@ -19,7 +19,7 @@ from glassformer.explain.diff.ctranslate2_directory import read_arrays
 from glassformer.explain.diff.exchange import diff_exchange
 from glassformer.explain.diff.findings import find_differences
 from glassformer.explain.diff.sides import Side, open_sides
-from glassformer.interop.places import export_model, read_model
+from glassformer.interop.programs import export_model, read_model
 from glassformer.interop.transformers import their_name, with_end
 from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import load_run
@@ -230,7 +230,7 @@ def export_ct2(places, tmp_path):
 
     def export(quantization: str | None = None, run: Path = places[0], **decode: object) -> tuple[Path, Path]:
         set_decode(run, **decode)
-        export_model(run, "ctranslate2", tmp_path / "ct2", quantization)
+        export_model(run, "ctranslate2", tmp_path / "ct2", quantization=quantization)
         return run, tmp_path / "ct2"
 
     return export

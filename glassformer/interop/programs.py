@@ -1,0 +1,173 @@
+"""The register of other programs: how a model of each is recognized, read and written, and where models are found.
+
+A new program is an entry here and its file in this folder; ``import``, ``export`` and ``diff`` read them from here. A
+model may be a directory, an archive or a name on the Hugging Face hub.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from glassformer.interop.imported_model import ImportedModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """Another program. What has no ``read`` cannot be imported, what has no ``write`` cannot be exported."""
+
+    name: str
+    """What ``--to`` calls it."""
+    title: str
+    recognizes: Callable[[Path], bool]
+    """Whether a place holds a model of it."""
+    read: "Callable[[Path], ImportedModel] | None" = None
+    source: str = ""
+    """What is read, in words."""
+    advice: str = ""
+    """What to do with a model that cannot be imported."""
+    hub_files: tuple[str, ...] = ()
+    """What is fetched from the hub: the file with the weights, by which a revision is chosen, and patterns."""
+    write: Callable[..., list[str]] | None = None
+    """Writes a ``LoadedRun`` to a new directory, with the options that it ``takes``; returns notes for a reader."""
+    takes: tuple[str, ...] = ()
+
+
+def _lazy(address: str) -> Callable[..., Any]:
+    """A function of this folder, as ``module.function``, whose module is loaded when it is called."""
+    module, _, function = address.partition(".")
+
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(f"glassformer.interop.{module}"), function)(*args, **options)
+
+    return call
+
+
+# A place that several recognize belongs to the last of them.
+PROGRAMS = (
+    Program(
+        name="transformers",
+        title="Hugging Face",
+        recognizes=_lazy("transformers.is_transformers"),
+        read=_lazy("transformers.import_transformers"),
+        source="a MarianMT directory with config.json and model.safetensors",
+        hub_files=("model.safetensors", "*.json", "*.spm"),
+        write=_lazy("transformers_export.export_transformers"),
+    ),
+    Program(
+        name="marian",
+        title="Marian",
+        recognizes=_lazy("marian.is_marian"),
+        read=_lazy("marian.import_marian"),
+        source="a Marian release (its directory or .zip) with decoder.yml, .npz, .spm files and a vocabulary",
+    ),
+    Program(
+        name="ctranslate2",
+        title="CTranslate2",
+        recognizes=_lazy("ctranslate2.is_ctranslate2"),
+        advice="Import the model that it was made of.",
+        write=_lazy("ctranslate2.export_ctranslate2"),
+        takes=("quantization", "shortlist"),
+    ),
+)
+
+
+def export_targets(option: str = "") -> list[str]:
+    """The names of the programs that a run can be exported to; with an ``option``, of those that take it."""
+    return [each.name for each in PROGRAMS if each.write is not None and (not option or option in each.takes)]
+
+
+def import_sources() -> list[str]:
+    """What can be imported, in words."""
+    return [each.source for each in PROGRAMS if each.read is not None]
+
+
+def find_program(place: Path) -> Program | None:
+    """The program that the model at ``place`` is of; None for a run of ours, and for what is no model."""
+    return next((each for each in reversed(PROGRAMS) if each.recognizes(place)), None)
+
+
+def read_model(source: str, say: Callable[[str], None]) -> "ImportedModel":
+    """The model at ``source``: a directory, a .zip, or, if there is none of that name, a model of the hub.
+
+    ``say`` is called before something is fetched. Raises ``RunError`` if it is none of these.
+    """
+    from glassformer.run_directory import RunDirectory
+
+    place = Path(source)
+    if not place.exists():
+        if place.is_absolute() or source.startswith(".") or source.count("/") != 1:
+            raise RunError(
+                f"{source}: there is no such file or directory, and it is no name on the hub (user/model)."
+            )
+        place = download(source, say)
+    program = find_program(place)
+    if program is not None and program.read is not None:
+        return program.read(place)
+    if program is not None:
+        raise RunError(f"{source}: is a {program.title} directory, which cannot be imported. {program.advice}")
+    if place.is_dir() and RunDirectory(place).exists and RunDirectory(place).has_checkpoints:
+        raise RunError(f"{source}: is a run of glassformer already. Use it as it is.")
+    raise RunError(f"{source}: is no model that can be read, expected {', or '.join(import_sources())}.")
+
+
+def download(name: str, say: Callable[[str], None]) -> Path:
+    """The directory of a model of the Hugging Face hub; its weights may be in a pull request, ``refs/pr/*``.
+
+    Raises ``RunError`` without ``huggingface_hub`` or without the network.
+    """
+    try:
+        hub = importlib.import_module("huggingface_hub")
+    except ImportError as error:
+        raise RunError(
+            f"{name}: is no directory, and huggingface_hub, which would fetch it, is not installed. Install it: "
+            "pip install 'glassformer[import]'"
+        ) from error
+    fetched = [each.hub_files for each in PROGRAMS if each.hub_files]
+    try:
+        revision = _revision_with({files[0] for files in fetched}, hub, name)
+        say(f"fetching {name}, revision {revision} ...")
+        patterns = sorted({pattern for files in fetched for pattern in files})
+        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
+    except Exception as error:  # the library raises errors of several others
+        raise RunError(
+            f"{name}: is no directory, and cannot be fetched from the hub: {str(error).splitlines()[0]} "
+            "Check the name and the network, or download it elsewhere and name its directory."
+        ) from error
+
+
+def _revision_with(files: set[str], hub: Any, name: str) -> str:
+    """The first of main and the pull requests that has one of ``files``; main if none."""
+    api = hub.HfApi()
+    requests = [ref.ref for ref in api.list_repo_refs(name, include_pull_requests=True).pull_requests or ()]
+    for revision in ("main", *requests):
+        if files.intersection(api.list_repo_files(name, revision=revision)):
+            return str(revision)
+    return "main"
+
+
+def export_model(place: Path, to: str, out: Path, **options: Any) -> list[str]:
+    """Write the run at ``place`` for the program named ``to``; returns what a reader should know of the result.
+
+    Of ``options`` None says nothing. Raises ``ConfigError`` if nothing can be exported to ``to``, and for an option
+    that it does not take.
+    """
+    from glassformer.interop.shortlist import read_shortlist
+    from glassformer.run_directory import load_run
+
+    write = next((each.write for each in PROGRAMS if each.name == to), None)
+    if write is None:
+        raise ConfigError(f"--to: found {to!r}, expected {' or '.join(export_targets())}. Choose one of these.")
+    options = {name: value for name, value in options.items() if value is not None}
+    for option in options:
+        if to not in (known := export_targets(option)):
+            names = " or ".join(f"--to {name}" for name in known)
+            raise ConfigError(f"--{option}: found with --to {to}, expected {names}, which alone has it.")
+    run = load_run(place, "cpu")
+    if to in export_targets("shortlist"):
+        options["shortlist"] = read_shortlist(run)
+    return write(run, out, **options)
