@@ -46,8 +46,8 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def json_sha256(values: Mapping[str, Any]) -> str:
-    """The SHA-256 sum of values as JSON with sorted keys, by which a file can tell that it is whole."""
+def json_sha256(values: Any) -> str:
+    """The SHA-256 sum of values as JSON with sorted keys."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -132,6 +132,38 @@ def write_durably(path: Path) -> Iterator[TextIO]:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, indent: int | None = None) -> None:
+    """Save values as JSON, with the number of their format and a SHA-256 sum, by which a reader can tell it is whole.
+
+    Raises ``OSError`` if it cannot be written, also for a symbolic link.
+    """
+    values = {"format": form, **values}
+    refuse_link(path)
+    with write_durably(path) as stream:
+        json.dump({**values, "sha256": json_sha256(values)}, stream, indent=indent)
+
+
+def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
+    """The values that ``write_sealed_json`` saved.
+
+    Raises ``OSError``, ``RecursionError``, or ``ValueError`` that says what is wrong: the size, the JSON, the format,
+    the sum.
+    """
+    with open_to_read(path) as file:
+        text = file.read(max_bytes + 1)
+    if len(text) > max_bytes:
+        raise ValueError(f"has more than {max_bytes:,} bytes")
+    values = json.loads(text)
+    if not isinstance(values, dict) or not {"format", "sha256"} <= values.keys():
+        raise ValueError("expected an object with format and sha256")
+    if values["format"] != form:
+        raise ValueError(f"found format {values['format']!r:.40}, but this version reads {form}")
+    if values.pop("sha256") != json_sha256(values):
+        raise ValueError("it does not match its SHA-256 sum")
+    del values["format"]
+    return values
 
 
 @contextmanager

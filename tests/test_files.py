@@ -1,5 +1,6 @@
 """Writing files: whole or not at all, and never through a link that nobody named."""
 
+import json
 import os
 import stat
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.files import real_path, write_durably, write_output
+from glassformer.files import read_sealed_json, real_path, write_durably, write_output, write_sealed_json
 
 
 def write(path: Path, text: str = "new\n") -> None:
@@ -56,3 +57,26 @@ def test_a_loop_of_links_is_an_error_of_the_system(tmp_path: Path) -> None:
     assert real_path(tmp_path / "loop").name == "loop"
     with pytest.raises(OSError, match="symbolic links"):
         write(tmp_path / "loop" / "x")
+
+
+def test_sealed_values_come_back_and_what_is_changed_is_named(tmp_path: Path) -> None:
+    path, values = tmp_path / "values.json", {"b": [1, 2.5], "a": {"ü": None}}
+    write_sealed_json(path, 3, values)
+    assert list(json.loads(path.read_text())) == ["format", "b", "a", "sha256"]
+    assert read_sealed_json(path, 3, 1000) == values
+    whole = path.read_text()
+    for text, message in (
+        (whole.replace("2.5", "2.6"), "does not match its SHA-256 sum"),
+        (whole.replace('"b"', '"c"'), "does not match its SHA-256 sum"),
+        (whole.replace('"format": 3', '"format": 4'), "found format 4, but this version reads 3"),
+        ("[]", "expected an object with format and sha256"),
+        ('{"format": 3}', "expected an object with format and sha256"),
+        (whole[:-2], "Unterminated string"),
+        (whole + " " * 1000, "has more than 1,000 bytes"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_sealed_json(path, 3, 1000)
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(OSError, match="is a symbolic link"):
+        write_sealed_json(tmp_path / "link", 3, values)

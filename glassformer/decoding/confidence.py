@@ -6,7 +6,6 @@ the sources of the training, unknown pieces, and whether the output is shorter o
 models.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.errors import CheckpointError, StorageError
-from glassformer.files import json_sha256, open_to_read, refuse_link, write_durably
+from glassformer.files import read_sealed_json, write_sealed_json
 from glassformer.text.ngrams import NgramTable
 from glassformer.text.tokenizer import CONTROL_TOKENS, UNK_ID
 
@@ -87,7 +86,6 @@ class Confidence:
     def write(self, path: Path) -> None:
         """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
         values = {
-            "format": _FORMAT,
             "good": self.good,
             "length_ratio": self.length_ratio,
             "bias": self.bias,
@@ -96,9 +94,7 @@ class Confidence:
             "ngrams": self.ngrams.to_mapping(),
         }
         try:
-            refuse_link(path)
-            with write_durably(path) as stream:
-                json.dump({**values, "sha256": json_sha256(values)}, stream, indent=1)
+            write_sealed_json(path, _FORMAT, values, indent=1)
         except OSError as error:
             raise StorageError(
                 f"{path}: cannot be written: {error.strerror}. Free some space and try again."
@@ -110,11 +106,7 @@ class Confidence:
         if not path.exists() and not path.is_symlink():
             return None
         try:
-            with open_to_read(path) as file:
-                text = file.read(_MOST_BYTES + 1)
-            if len(text) > _MOST_BYTES:
-                raise ValueError(f"has more than {_MOST_BYTES:,} bytes")
-            return cls._from_mapping(json.loads(text))
+            return cls._from_mapping(read_sealed_json(path, _FORMAT, _MOST_BYTES))
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise CheckpointError(
                 f"{path}: is damaged or was not written by a training: {error}. Delete it to translate without "
@@ -122,14 +114,10 @@ class Confidence:
             ) from error
 
     @classmethod
-    def _from_mapping(cls, values: Any) -> Self:
-        names = {"format", "good", "length_ratio", "bias", "weights", "fitted_on", "ngrams", "sha256"}
-        if not isinstance(values, dict) or values.keys() != names:
+    def _from_mapping(cls, values: dict[str, Any]) -> Self:
+        names = {"good", "length_ratio", "bias", "weights", "fitted_on", "ngrams"}
+        if values.keys() != names:
             raise ValueError(f"expected an object with {', '.join(sorted(names))}")
-        if values["format"] != _FORMAT:
-            raise ValueError(f"found format {values['format']!r:.40}, but this version reads {_FORMAT}")
-        if json_sha256({name: value for name, value in values.items() if name != "sha256"}) != values["sha256"]:
-            raise ValueError("it does not match its SHA-256 sum")
         weights = _numbers("weights", values["weights"], FEATURES)
         counts = values["fitted_on"]
         if not isinstance(values["good"], str) or not isinstance(counts, dict):

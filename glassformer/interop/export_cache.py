@@ -5,8 +5,6 @@ its manifest say of which weights, settings and tokenizers it is, so that new we
 sums are verified at each start. PyTorch is imported only to write one.
 """
 
-import hashlib
-import json
 import os
 import sys
 import time
@@ -19,6 +17,7 @@ from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import MANIFEST, STATE, read_json
 from glassformer.errors import CheckpointError, StorageError
 from glassformer.files import (
+    json_sha256,
     lock_file,
     make_directory,
     open_to_append,
@@ -50,7 +49,7 @@ def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], No
     }  # fmt: skip
     if run.shortlist_file.exists():
         origin["shortlist"] = sha256(run.shortlist_file)
-    name = f"{quantization}-{hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()[:16]}"
+    name = f"{quantization}-{json_sha256(origin)[:16]}"
     places = _places(run)
     for place in places:
         if _is_whole(place / name, origin):

@@ -7,7 +7,6 @@ et al. 1993, section 4.4), in which the end token of each source is the null wor
 CTranslate2 takes it as a vocabulary map: a batch is translated with the candidates of all its sources together.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TextError
-from glassformer.files import json_sha256, open_to_read, refuse_link, write_durably
+from glassformer.files import read_sealed_json, write_sealed_json
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.corpus import Pair
 from glassformer.text.dataset import EncodedSide, EncodedTexts, Sides
@@ -78,13 +77,9 @@ class Shortlist:
     def write(self, path: Path) -> None:
         """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
         candidates = {str(source): ids for source, ids in self.candidates.items()}
-        values = {
-            "format": _FORMAT, "tokenizers": self.tokenizers, "frequent": self.frequent, "candidates": candidates,
-        }  # fmt: skip
+        values = {"tokenizers": self.tokenizers, "frequent": self.frequent, "candidates": candidates}
         try:
-            refuse_link(path)
-            with write_durably(path) as stream:
-                json.dump({**values, "sha256": json_sha256(values)}, stream)
+            write_sealed_json(path, _FORMAT, values)
         except OSError as error:
             raise StorageError(
                 f"{path}: cannot be written: {error.strerror}. Free some space, or copy the run to a place that can."
@@ -100,10 +95,7 @@ class Shortlist:
             return None
         advice = f"Make it again: glassformer shortlist --run {path.parent}"
         try:
-            with open_to_read(path) as file:
-                values = json.loads(file.read(_MOST_BYTES))
-            if values.pop("sha256") != json_sha256(values) or values["format"] != _FORMAT:
-                raise ValueError("it does not match its SHA-256 sum")
+            values = read_sealed_json(path, _FORMAT, _MOST_BYTES)
             candidates = {int(source): tuple(ids) for source, ids in values["candidates"].items()}
             found = cls(tuple(values["frequent"]), candidates, tuple(values["tokenizers"]))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -5,7 +5,6 @@ What an interrupted process wrote is reused, in whole chunks, so that the batche
 those of one that was never interrupted. From a line that is damaged, or is of another text, all is translated again.
 """
 
-import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from glassformer.config import DecodeConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import RunError, StorageError
-from glassformer.files import lock_file, open_to_append
+from glassformer.files import json_sha256, lock_file, open_to_append
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.prepare import SECONDS_BETWEEN_LINES, PrepareProgress
 from glassformer.training.run_log import Display
@@ -40,8 +39,7 @@ class Teacher:
         """Changes with all that ``to_mapping`` has, on which the translations depend, and with ``texts``."""
         made_by = self.to_mapping()
         other = [] if (self.engine, self.precision) == ("torch", None) else [self.engine, self.precision]
-        key = json.dumps([made_by["weights"], made_by["search"], *other, *texts], sort_keys=True)
-        return hashlib.sha256(key.encode()).hexdigest()[:12]
+        return json_sha256([made_by["weights"], made_by["search"], *other, *texts])[:12]
 
     def to_mapping(self) -> dict[str, Any]:
         """The sum of the weights, the search, the engine and its precision."""
@@ -92,8 +90,7 @@ def _report_progress(translations: Iterator[Translation], total: int, display: D
 
 def _to_line(text: str, translation: str) -> str:
     """The line of the file: the sum of both, and the translation."""
-    both = json.dumps([text, translation]).encode("ascii")
-    return json.dumps([hashlib.sha256(both).hexdigest()[:16], translation]) + "\n"
+    return json.dumps([json_sha256([text, translation])[:16], translation]) + "\n"
 
 
 def _read_translations(path: Path, texts: Sequence[str], display: Display) -> list[str]:
