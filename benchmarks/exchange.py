@@ -116,7 +116,7 @@ def compare(run: Path, exported: Path, texts: list[str]) -> dict[str, Any]:
 def bleu(run: Path, texts: list[str], references: list[str], options: DecodeConfig) -> float:
     """Cased BLEU (13a) of a run on a test set; CTranslate2 computes, in float32."""
     with Translator.load(run, device="cpu", engine="ctranslate2", workers=1) as translator:
-        return score([one.text for one in translator.translate(texts, options)], references).bleu
+        return score([one.text for one in translator.translate(texts, options)], references)["bleu"]
 
 
 def main() -> None:

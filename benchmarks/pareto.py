@@ -207,7 +207,7 @@ def measure(points: dict[Point, Translate], pairs: Sequence[Pair]) -> list[dict[
                 outputs[point][place] = text
     rows = []
     for point in points:
-        bleu = score(outputs[point], [pair.tgt for pair in pairs]).bleu
+        bleu = score(outputs[point], [pair.tgt for pair in pairs])["bleu"]
         rows.append({**vars(point), "speed": (speed := spread(speeds[point])), "bleu": bleu})
         print(f"{point.model:8} {point.system:18} {point.search:7} {speed['median']:8.1f} /s  BLEU {bleu:.2f}")
     return rows

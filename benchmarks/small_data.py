@@ -167,7 +167,7 @@ def candidate_scores(run: Path, files: dict[str, Path]) -> list[dict[str, Any]]:
         load_weights(loaded.model, weights, run)
         scores, _ = translate_and_score(translator, test, DecodeConfig(beam=1))
         is_kept = all(torch.equal(weights[name], kept[name]) for name in weights)
-        found.append({"name": candidate.name, "kept": is_kept, "bleu": scores.bleu, "chrf": scores.chrf})
+        found.append({"name": candidate.name, "kept": is_kept, "bleu": scores["bleu"], "chrf": scores["chrf"]})
     return found
 
 

@@ -26,7 +26,7 @@ def main(directory: Path) -> None:
     test = load_task("dates").test[:200]
     for name, places in (("seed 1", runs[:1]), ("seed 2", runs[1:]), ("together", runs)):
         scores, _ = translate_and_score(Translator.load(places), test, DecodeConfig(beam=1))
-        print(f"{name:9} {scores.exact_match:5.1f} % of {len(test)} unseen dates exactly right")
+        print(f"{name:9} {scores['exact_match']:5.1f} % of {len(test)} unseen dates exactly right")
 
 
 if __name__ == "__main__":

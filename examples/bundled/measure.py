@@ -61,9 +61,7 @@ def scores(outputs: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:
     found = {}
     for name, numbers in groups.items():
         one = score([outputs[n] for n in numbers], [pairs[n].tgt for n in numbers])
-        found[name] = {
-            "sentences": one.sentences, "bleu": one.bleu, "chrf": one.chrf, "exact_match": one.exact_match,
-        }  # fmt: skip
+        found[name] = {"sentences": one.sentences, **one.values}
         signatures = one.signatures
     return {"by_words": found, "signatures": signatures}
 

@@ -27,7 +27,8 @@ from glassformer.training.arguments import TrainRequest
 from glassformer.training.cpu import recommend_threads, use_threads
 from glassformer.training.data import TaskSource
 from glassformer.training.display import PlainDisplay
-from glassformer.training.evaluation import Validation, translate_and_score
+from glassformer.training.evaluation import translate_and_score
+from glassformer.training.results import Validation
 from glassformer.training.run_log import TrainProgress, format_duration, sample_lines
 from glassformer.training.train import Outcome, train
 
@@ -78,7 +79,7 @@ class Rounds(PlainDisplay):
     def on_validation(self, validation: Validation, *, best: bool) -> None:
         """Print how many dates of the validation text are right, and the sample translations."""
         scores = validation.scores
-        right = f"{scores.exact_match:.0f} % of {scores.sentences} other dates are right:"
+        right = f"{scores['exact_match']:.0f} % of {scores.sentences} other dates are right:"
         super().log(f"\nAfter {validation.update} updates {right}")
         for line in [*sample_lines(validation, width=self._console.width), ""]:
             super().log(line)
@@ -199,7 +200,9 @@ def _show_dates(console: Console, translator: Translator, task: Task) -> None:
     _title(console, "6  What it learned")
     scores, _ = translate_and_score(translator, task.test, GREEDY)
     console.print(
-        Text(f"{scores.exact_match:.1f} % of {scores.sentences:,} dates that it has never seen are exactly right.\n")
+        Text(
+            f"{scores['exact_match']:.1f} % of {scores.sentences:,} dates that it has never seen are exactly right.\n"
+        )
     )
     translations = translator.translate([pair.src for pair in task.test[:DATES_SHOWN]], GREEDY, attention=True)
     _print_translations(console, translations)

@@ -14,7 +14,7 @@ from glassformer.errors import ConfigError, TextError
 
 if TYPE_CHECKING:
     from glassformer.decoding import Scored
-    from glassformer.training.evaluation import Scores
+    from glassformer.training.results import Scores
 
 _CHUNK = 1000
 
@@ -72,12 +72,16 @@ def evaluate(
 
 
 def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *, as_json: bool) -> None:
+    from glassformer.training.metrics import METRICS
+
     if as_json:
         typer.echo(json.dumps(scores.to_mapping()))
     else:
-        typer.echo(f"BLEU   {scores.bleu:6.2f}   {scores.signatures['bleu']}")
-        typer.echo(f"chrF   {scores.chrf:6.2f}   {scores.signatures['chrf']}")
-        typer.echo(f"exact  {scores.exact_match:6.2f} %  of {scores.sentences} sentences")
+        width = max(len(METRICS[name].title) for name in scores.values)
+        for name, value in scores.values.items():
+            signature = scores.signatures.get(name)
+            told = f" {signature}" if signature else f"of {scores.sentences} sentences"
+            typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(value, '6.2f')}  {told}")
     if out is not None:
         write_lines(out, outputs)
 

@@ -253,11 +253,14 @@ def _print_outcome(outcome: "Outcome") -> None:
     typer.echo(f"{outcome.updates:,} updates, {outcome.target_tokens:,} target tokens, {rate:,.0f} tokens/s in all.")
     if outcome.final is None:
         return
+    from glassformer.training.metrics import METRICS
+
     scores = outcome.final.scores
+    signatures = [f"{METRICS[name].title} is {signature}" for name, signature in scores.signatures.items()]
     typer.echo(
         f"Final model, on validation: loss {outcome.final.loss:.3f}, ppl {outcome.final.perplexity:.2f}, greedy "
-        f"BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}, exact {scores.exact_match:.1f} % of {scores.sentences}.\n"
-        f"BLEU is {scores.signatures['bleu']}, chrF is {scores.signatures['chrf']}.\n"
+        f"{scores.format(separator=', ')} of {scores.sentences}.\n"
+        f"{', '.join(signatures)}.\n"
         f'Use it:  glassformer translate "..." --run {shlex.quote(str(outcome.run))}'
     )
 

@@ -11,6 +11,7 @@ from glassformer.settings import apply_overrides, read_toml
 from glassformer.training.data import FileSource, Source, TaskSource
 from glassformer.training.defaults import default_model
 from glassformer.training.fine_tuning import InitialModel
+from glassformer.training.metrics import METRICS
 
 _KEYS_OF_KIND = {
     "src": ("src", "tgt", "valid_src", "valid_tgt"),
@@ -81,9 +82,11 @@ class TrainRequest:
             )
         sets_stop_at = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
         if sets_stop_at and config.train.stop_at and config.train.metric == "loss":
+            *others, last = METRICS
             raise ConfigError(
-                f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected bleu, chrf or "
-                "exact_match: it is a percentage. Set train.metric too, or leave train.stop_at out."
+                f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected "
+                f"{', '.join(others)} or {last}: it is a percentage. Set train.metric too, or leave "
+                "train.stop_at out."
             )
         return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)))
 

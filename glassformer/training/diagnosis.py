@@ -8,52 +8,18 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
-NEAR = 2  # words that may be wrong in a sentence that is nearly right, and at most a third of it
+from glassformer.training.results import Example, split_words
+
 TOO_SHORT, TOO_LONG = 0.6, 1.7  # times the words of the reference
 SOMETHING_ELSE = 0.4  # the share of the reference's words that occurs in an output about something else
 LITTLE_GAIN = 0.1  # nats that the validation loss falls in the second half of a training that has learned its pairs
 _FEW = 100  # sentences, whose shares are off by ten points easily
 _NUMBER = re.compile(r"\d+")
-# Scripts written without spaces: Thai, Lao, Burmese, Khmer, Japanese and Chinese.
-_NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_NO_SPACES}]|[^\s{_NO_SPACES}]+")
 _STUCK = re.compile(r"(.{1,20}?)\1{3,}")  # some characters four times in a row or more
 _STUCK_CHARACTERS = 12
 _JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoji need them
-
-
-def split_words(text: str) -> list[str]:
-    """The parts between spaces; in scripts without spaces each character."""
-    return _WORD.findall(text)
-
-
-@dataclass(frozen=True)
-class Example:
-    """A held-out source, the model's output and the reference."""
-
-    source: str
-    output: str
-    reference: str
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the output is the reference."""
-        return self.output == self.reference
-
-    @property
-    def is_near(self) -> bool:
-        """Whether it is right but for one or two words."""
-        return 0 < self.wrong_words <= min(NEAR, len(split_words(self.reference)) // 3)
-
-    @property
-    def wrong_words(self) -> int:
-        """How many words must be replaced, put in or taken out to make the reference of the output."""
-        output, reference = split_words(self.output), split_words(self.reference)
-        edits = SequenceMatcher(None, output, reference, autojunk=False).get_opcodes()
-        return sum(max(to - start, ref_to - ref) for kind, start, to, ref, ref_to in edits if kind != "equal")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.text.prepare import PrepareProgress
-from glassformer.training.evaluation import Validation
+from glassformer.training.results import Validation
 from glassformer.training.run_log import (
     Display,
     TrainProgress,

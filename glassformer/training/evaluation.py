@@ -1,21 +1,11 @@
-"""How good a model is: validation loss, BLEU, chrF and exact match, and whether the encoder has collapsed.
-
-Scores carry sacrebleu's signatures, which say how they were computed.
-"""
+"""How good a model is: validation loss, the metrics of its translations, and whether the encoder has collapsed."""
 
 import math
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
-from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 from torch.nn.functional import normalize
 
 from glassformer.config import DecodeConfig, RunConfig
@@ -29,55 +19,15 @@ from glassformer.text.batches import collate, plan_batches
 from glassformer.text.corpus import Pair
 from glassformer.text.dataset import EncodedPairs
 from glassformer.text.prepare import PreparedText
-from glassformer.training.diagnosis import Example
 from glassformer.training.fused_loss import Objective
+from glassformer.training.metrics import METRICS
+from glassformer.training.results import Example, Scores, Validation
 from glassformer.training.train_step import autocast
 from glassformer.world import ALONE, World
 
 COLLAPSE_SENTENCES = 100  # encoder_collapse is measured on the first ones
 COLLAPSE_THRESHOLD = 0.9
 SAMPLES = 4
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Corpus scores in percent; ``signatures`` are sacrebleu's."""
-
-    bleu: float
-    chrf: float
-    exact_match: float
-    signatures: dict[str, str]
-    sentences: int
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Validation:
-    """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
-
-    ``samples`` are the first sources, the same ones each time, with their translations and references; ``examples``
-    are all that were translated, in the first process; in others there are none. ``encoder_collapse`` is explained at
-    the function of that name.
-    """
-
-    update: int
-    loss: float
-    scores: Scores
-    samples: tuple[tuple[str, str, str], ...]
-    encoder_collapse: float
-    examples: tuple[Example, ...] = ()
-
-    @property
-    def perplexity(self) -> float:
-        """exp(loss)."""
-        return math.exp(min(self.loss, 700.0))
-
-    def value(self, metric: str) -> float:
-        """The number that ``metric`` names, with its sign such that higher is better."""
-        return -self.loss if metric == "loss" else float(getattr(self.scores, metric))
 
 
 def validate(
@@ -165,40 +115,26 @@ def translate_and_score(
     requests, share = (Request(pair.src) for pair in pairs), -(-len(pairs) // world.size)
     outputs = [one.text for one in translate_together(translator, requests, options, world, chunk=share)]
     references = [pair.tgt for pair in pairs]
-    return world.broadcast(lambda: score(outputs, references, tokenize=_bleu_tokenizer(pairs))), outputs
+    return world.broadcast(lambda: score(outputs, references)), outputs
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Scores:
-    """Compare translations with one reference each: cased, detokenised text, in Unicode's form NFC.
-
-    ``tokenize`` is how BLEU splits words: sacrebleu's 13a, or char for languages without spaces.
-    """
+def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
+    """Compare translations with one reference each: cased, detokenised text, in Unicode's form NFC."""
     if len(hypotheses) != len(references) or not references:
         raise TextError(
             f"score: found {len(hypotheses)} translations and {len(references)} references, expected one reference "
             "for each translation, and at least one."
         )
     hypotheses, references = (list(map(to_nfc, texts)) for texts in (hypotheses, references))
-    bleu, chrf = BLEU(tokenize=tokenize, force=True), CHRF()  # force hides a warning: tokenised_warning has it
-    bleu_score = bleu.corpus_score(hypotheses, [references]).score
-    for tokenizer in (Tokenizer13a, TokenizerRegexp, TokenizerChar):
-        tokenizer.__call__.cache_clear()  # they hold each line that they have split, and trainings are long
-    chrf_score = chrf.corpus_score(hypotheses, [references]).score
-    exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
-    signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
-    return Scores(bleu_score, chrf_score, 100.0 * exact / len(references), signatures, len(references))
+    found = {name: metric.compute(hypotheses, references) for name, metric in METRICS.items()}
+    values = {name: value for name, (value, _) in found.items()}
+    signatures = {name: signature for name, (_, signature) in found.items() if signature}
+    return Scores(values, signatures, len(references))
 
 
 def to_nfc(text: str) -> str:
     """The text in Unicode's form NFC, as most tokenizers write it: two ways to write ü are one."""
     return unicodedata.normalize("NFC", text)
-
-
-def _bleu_tokenizer(pairs: Sequence[Pair]) -> str:
-    """13a splits at spaces; where most characters are Japanese or Chinese, BLEU counts characters instead."""
-    characters = sum(len(pair.tgt) for pair in pairs)
-    wide = sum(1 for pair in pairs for character in pair.tgt if "\u3040" <= character <= "\u9fff")
-    return "char" if 2 * wide > characters else "13a"
 
 
 def tokenised_warning(references: Iterable[str]) -> str:

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from glassformer.checkpoint import checkpoint_path, is_valid
+from glassformer.config import TrainConfig
 from glassformer.run_directory import RunDirectory
 from glassformer.training.averaging import last_checkpoints
 from glassformer.training.checkpointing import TrainState
-from glassformer.training.evaluation import Validation
+from glassformer.training.metrics import METRICS, Metric
+from glassformer.training.results import Validation
 from glassformer.world import World
 
 SENTENCES = 1000  # the most that are translated for each candidate
@@ -104,8 +104,8 @@ def judge(
 def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World, *, loss_counts: bool = True) -> Verdict:
     """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
 
-    Whether BLEU or chrF differ measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where
-    the loss does not count, the first of these is kept, which ``list_candidates`` calls the most promising.
+    Whether a metric differs measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where the
+    loss does not count, the first of these is kept, which ``list_candidates`` calls the most promising.
     """
     return verdicts[world.broadcast(lambda: _choose(verdicts, metric, loss_counts=loss_counts))]
 
@@ -115,20 +115,21 @@ def _choose(verdicts: Sequence[Verdict], metric: str, *, loss_counts: bool) -> i
     found = [verdict.validation for verdict in verdicts]
     best = max(range(len(found)), key=lambda number: found[number].value(metric))
     alike = [number for number, one in enumerate(found) if one.value(metric) == found[best].value(metric)]
-    if metric in ("bleu", "chrf"):
-        alike += _not_measurably_worse(found, best, BLEU(force=True) if metric == "bleu" else CHRF())
+    if metric in METRICS:
+        alike += _not_measurably_worse(found, best, METRICS[metric])
     return min(sorted(alike), key=lambda number: found[number].loss) if loss_counts else min(alike)
 
 
-def _not_measurably_worse(found: Sequence[Validation], best: int, metric: BLEU | CHRF) -> list[int]:
+def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric) -> list[int]:
     """The numbers of those whose translations are other than those of ``best``, but not measurably worse."""
     outputs = [[example.output for example in one.examples] for one in found]
     others = [number for number, texts in enumerate(outputs) if texts != outputs[best]]
-    if not others or len(outputs[best]) < 2:
+    if metric.resampled is None or not others or len(outputs[best]) < 2:
         return []
     systems: list[tuple[str, Sequence[str]]] = [(str(number), outputs[number]) for number in (best, *others)]
-    references = [[example.reference for example in found[best].examples]]
-    _, scores = PairedTest(systems, {"metric": metric}, references, test_type="bs", n_samples=_RESAMPLES)()
+    references = [example.reference for example in found[best].examples]
+    metrics = {"metric": metric.resampled(references)}
+    _, scores = PairedTest(systems, metrics, [references], test_type="bs", n_samples=_RESAMPLES)()
     (results,) = (of_each for name, of_each in scores.items() if name != "System")
     p_values = [result.p_value for result in results if isinstance(result, Result)][1:]
     return [number for number, p in zip(others, p_values, strict=True) if p is None or p >= _SIGNIFICANT]
@@ -148,19 +149,15 @@ def verdict_lines(
         if has_scores
         else "the loss on the validation text"
     )
+    order = [name for name in TrainConfig.choices("metric") if name in METRICS]  # the default first
     lines = [f"The final model is chosen by {by}:"]
     for verdict in verdicts:
         found, mark = verdict.validation, "  <- kept" if verdict is chosen else ""
-        scores = (
-            f"chrF {found.scores.chrf:.1f}  BLEU {found.scores.bleu:.1f}  exact {found.scores.exact_match:.1f} %  "
-            if has_scores
-            else ""
-        )
+        scores = f"{found.scores.format(*order)}  " if has_scores else ""
         lines.append(f"  {verdict.candidate.name:{width}}  {scores}loss {found.loss:.3f}{mark}")
     if not_judged:
         lines.append(f"  {not_judged} more could be kept, but to try them would have taken too long.")
     if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):
-        name = {"chrf": "chrF", "bleu": "BLEU"}[metric]
         reason = "so the lower loss decides" if loss_counts else "so the first of those that are as good is kept"
-        lines.append(f"  The best {name} is not measurably better on these sentences, {reason}.")
+        lines.append(f"  The best {METRICS[metric].title} is not measurably better on these sentences, {reason}.")
     return lines

@@ -14,7 +14,8 @@ from glassformer.errors import ConfigError, StorageError
 from glassformer.files import open_to_append
 from glassformer.run_directory import FREE_SPACE, RunDirectory
 from glassformer.text.prepare import PrepareProgress
-from glassformer.training.evaluation import Validation
+from glassformer.training.metrics import METRICS
+from glassformer.training.results import Validation
 
 logger = logging.getLogger("glassformer.training")
 logger.addHandler(logging.NullHandler())  # its lines are in train.log, and warnings among them on the display
@@ -57,20 +58,20 @@ class TrainProgress:
         )
 
 
+_METRICS_TOLD = ", ".join(f"{each.title} ({each.meaning})" for each in METRICS.values() if each.higher_is_better)
 LEGEND = (
     "How to read the lines: an update changes the weights once; an epoch is all pairs once. Lower is better: "
     "loss (how surprised the model is by the right words), ppl (among how many words it hesitates). Higher is "
-    "better: BLEU (words in common with the right translation), chrF (letters in common), exact (sentences exactly "
-    "right), all in percent. rate is how far an update moves the weights."
+    f"better: {_METRICS_TOLD}, all in percent. rate is how far an update moves the weights."
 )
 
 
 def validation_line(validation: Validation, *, best: bool) -> str:
     """One line for a log."""
-    scores, suffix = validation.scores, "  (best so far)" if best else ""
+    suffix = "  (best so far)" if best else ""
     return (
         f"validation at update {validation.update}: loss {validation.loss:.3f}  ppl {validation.perplexity:.2f}  "
-        f"BLEU {scores.bleu:.1f}  chrF {scores.chrf:.1f}  exact {scores.exact_match:.1f} %{suffix}"
+        f"{validation.scores.format()}{suffix}"
     )
 
 
@@ -181,12 +182,11 @@ class RunLog(Display):
         self._write_line(validation_line(validation, best=best))
         for source, output, reference in validation.samples:
             self._write_line(f"  sample: {source!r} -> {output!r} (reference {reference!r})")
-        scores = validation.scores
         self._write_metrics(
             validation.update,
             {
-                "valid_loss": validation.loss, "valid_perplexity": validation.perplexity, "valid_bleu": scores.bleu,
-                "valid_chrf": scores.chrf, "valid_exact_match": scores.exact_match,
+                "valid_loss": validation.loss, "valid_perplexity": validation.perplexity,
+                **{f"valid_{name}": value for name, value in validation.scores.values.items()},
                 "position_similarity": validation.encoder_collapse,
             },
         )  # fmt: skip

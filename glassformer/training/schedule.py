@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from glassformer.config import TrainConfig
 from glassformer.training.checkpointing import TrainState
+from glassformer.training.metrics import METRICS
 
 
 def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
@@ -63,8 +64,9 @@ def stop_reason(settings: TrainConfig, state: TrainState, elapsed_s: float) -> s
         return f"reached {_setting(settings, 'max_updates')}"
     if settings.max_minutes and elapsed_s >= 60 * settings.max_minutes:
         return f"reached {_setting(settings, 'max_minutes')}"
-    if settings.stop_at and settings.metric != "loss" and (state.best or 0.0) >= settings.stop_at:
-        return f"{settings.metric} reached {state.best:.1f} (train.stop_at)"
+    metric = METRICS.get(settings.metric)
+    if settings.stop_at and metric and state.best is not None and state.best >= metric.rank(settings.stop_at):
+        return f"{settings.metric} reached {abs(state.best):.1f} (train.stop_at)"
     if state.cooldown_to and state.update >= state.cooldown_to:
         return f"the cooldown for {state.cooldown_cause} is over"
     if _is_out_of_patience(settings, state) and not settings.cooldown:

@@ -23,9 +23,10 @@ from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source
 from glassformer.training.defaults import describe_settings
 from glassformer.training.diagnosis import describe
-from glassformer.training.evaluation import Validation, tokenised_warning
+from glassformer.training.evaluation import tokenised_warning
 from glassformer.training.fine_tuning import InitialModel
 from glassformer.training.report import make_report, read_metrics, write_report
+from glassformer.training.results import Validation
 from glassformer.training.run_log import LEGEND, Display, RunLog
 from glassformer.training.schedule import cancel_stale_cooldown, stop_reason
 from glassformer.training.trainer import Trainer

@@ -21,7 +21,7 @@ from glassformer.training.checkpointing import CheckpointManager
 from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.data import BatchStream, BpeDropoutSampler
 from glassformer.training.distributed import make_strategy
-from glassformer.training.evaluation import COLLAPSE_THRESHOLD, Validation, collapse_warning, validate
+from glassformer.training.evaluation import COLLAPSE_THRESHOLD, collapse_warning, validate
 from glassformer.training.fine_tuning import InitialModel, freeze
 from glassformer.training.model_selection import (
     LEAST_BUDGET_S,
@@ -33,6 +33,7 @@ from glassformer.training.model_selection import (
     list_candidates,
     verdict_lines,
 )
+from glassformer.training.results import Validation
 from glassformer.training.run_log import Display, TrainProgress
 from glassformer.training.schedule import (
     cancel_stale_cooldown,
@@ -341,7 +342,7 @@ class Trainer:
             found = self._measure(text=self.mix)
             self.display.log(
                 f"On {found.scores.sentences} held-out pairs of the other text: loss {found.loss:.3f}  "
-                f"BLEU {found.scores.bleu:.1f}  chrF {found.scores.chrf:.1f}."
+                f"{found.scores.format(*found.scores.signatures)}."
             )
 
     def _measure(self, sentences: int | None = None, text: PreparedText | None = None) -> Validation:

@@ -1,7 +1,7 @@
 """A display that records what a training reports."""
 
 from glassformer.text.prepare import PrepareProgress
-from glassformer.training.evaluation import Validation
+from glassformer.training.results import Validation
 from glassformer.training.run_log import Display, TrainProgress
 
 

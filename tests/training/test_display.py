@@ -8,7 +8,8 @@ from rich.console import Console
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PrepareProgress
 from glassformer.training.display import PlainDisplay, open_display
-from glassformer.training.evaluation import Validation, score
+from glassformer.training.evaluation import score
+from glassformer.training.results import Validation
 from glassformer.training.run_log import RunLog, prepare_line
 
 HALF = PrepareProgress("encoding", 50_000, 200_000, 10.0)

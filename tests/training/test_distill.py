@@ -314,8 +314,8 @@ def test_a_student_of_dates_is_smaller_and_nearly_as_good(tmp_path: Path) -> Non
     )  # fmt: skip
     assert teacher.final is not None
     assert student.final is not None
-    assert student.final.scores.bleu > teacher.final.scores.bleu - 3
-    assert teacher.final.scores.bleu > 50
+    assert student.final.scores["bleu"] > teacher.final.scores["bleu"] - 3
+    assert teacher.final.scores["bleu"] > 50
     sizes = [
         sum(weight.numel() for weight in load_run(outcome.run).model.parameters()) for outcome in (teacher, student)
     ]

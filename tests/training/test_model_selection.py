@@ -14,8 +14,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.training.averaging import average_weights
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
-from glassformer.training.diagnosis import Example
-from glassformer.training.evaluation import Scores, Validation, score
+from glassformer.training.evaluation import score
 from glassformer.training.model_selection import (
     Candidate,
     Verdict,
@@ -24,6 +23,7 @@ from glassformer.training.model_selection import (
     list_candidates,
     verdict_lines,
 )
+from glassformer.training.results import Example, Scores, Validation
 from glassformer.training.train import train
 from glassformer.world import ALONE
 
@@ -115,7 +115,7 @@ def test_counters_of_an_earlier_version_are_read(long_run: tuple[Path, Lines], t
 
 
 def validation(chrf: float, loss: float = 1.0) -> Validation:
-    scores = Scores(bleu=0.0, chrf=chrf, exact_match=0.0, signatures={}, sentences=1)
+    scores = Scores({"bleu": 0.0, "chrf": chrf, "exact_match": 0.0}, {}, 1)
     return Validation(1, loss, scores, (("", "", ""),), 0.0)
 
 

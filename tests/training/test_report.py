@@ -13,8 +13,9 @@ from glassformer.config import RunConfig
 from glassformer.run_directory import RunDirectory
 from glassformer.training.data import FileSource
 from glassformer.training.defaults import describe_settings
-from glassformer.training.diagnosis import Example, Shares, advise, count_errors, describe
+from glassformer.training.diagnosis import Shares, advise, count_errors, describe
 from glassformer.training.report import make_report, read_metrics
+from glassformer.training.results import Example
 from glassformer.training.train import train
 
 EXACT = Example("Yes.", "Ja.", "Ja.")

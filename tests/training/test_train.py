@@ -331,5 +331,5 @@ def test_a_small_model_learns_to_reverse_words(small_config: MakeConfig, lines: 
     config = replace(config, model=replace(config.model, dropout=0.0))
     outcome = train(tmp_path / "run", FileSource(pairs), config, lines)
     assert outcome.final is not None
-    assert outcome.final.scores.exact_match >= 90.0
-    assert lines.validations[0].scores.exact_match < outcome.final.scores.exact_match
+    assert outcome.final.scores["exact_match"] >= 90.0
+    assert lines.validations[0].scores["exact_match"] < outcome.final.scores["exact_match"]
