@@ -151,6 +151,11 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     return read_json(checkpoint / STATE)
 
 
+def tensors_sha256(checkpoint: Path, name: str) -> str:
+    """The SHA-256 sum of a checkpoint's file of tensors ``name``, by the manifest; the file is not read."""
+    return str(read_json(checkpoint / MANIFEST)["files"][f"{name}{_TENSORS}"]["sha256"])
+
+
 def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
     """The size and the SHA-256 sum of each file, by the manifest."""
     manifest = read_json(checkpoint / MANIFEST)

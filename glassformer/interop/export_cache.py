@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.bundled import BUNDLED
-from glassformer.checkpoint import MANIFEST, STATE, read_json
+from glassformer.checkpoint import MANIFEST, STATE, read_json, tensors_sha256
 from glassformer.errors import CheckpointError, StorageError
 from glassformer.files import (
     json_sha256,
@@ -44,7 +44,7 @@ def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], No
     run.check_state(config, checkpoint, read_json(checkpoint / STATE))
     origin = {
         "format": _FORMAT, "quantization": quantization, "model": config.model.to_mapping(),
-        "weights": read_json(checkpoint / MANIFEST)["files"][f"{WEIGHTS}.safetensors"]["sha256"],
+        "weights": tensors_sha256(checkpoint, WEIGHTS),
         "tokenizers": [sha256(run.path / f"tokenizer.{side}.json") for side in ("src", "tgt")],
     }  # fmt: skip
     if run.shortlist_file.exists():

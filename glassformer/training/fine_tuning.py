@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from torch import nn
 
 from glassformer.bundled import BUNDLED
-from glassformer.checkpoint import MANIFEST, read_json
+from glassformer.checkpoint import tensors_sha256
 from glassformer.config import RunConfig
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import real_path
@@ -82,11 +82,8 @@ class InitialModel:
         """Which checkpoint it is, and the sum of its weights, for config.json."""
         if self.recorded is not None:
             return self.recorded
-        files = read_json(self.run.checkpoint / MANIFEST)["files"]
-        return {
-            "checkpoint": str(real_path(self.run.checkpoint)),
-            "sha256": files[f"{WEIGHTS}.safetensors"]["sha256"],
-        }
+        checkpoint = self.run.checkpoint
+        return {"checkpoint": str(real_path(checkpoint)), "sha256": tensors_sha256(checkpoint, WEIGHTS)}
 
     def initialise(self, model: Transformer) -> None:
         """Give ``model`` the first weights."""

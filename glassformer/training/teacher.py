@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint import MANIFEST, read_json
+from glassformer.checkpoint import tensors_sha256
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
@@ -43,8 +43,7 @@ class Teacher:
 
     def to_mapping(self) -> dict[str, Any]:
         """The sum of the weights, the search, the engine and its precision."""
-        manifest = read_json(RunDirectory(self.run).usable_checkpoint(_ignore_warning) / MANIFEST)
-        weights = manifest["files"][f"{WEIGHTS}.safetensors"]["sha256"]
+        weights = tensors_sha256(RunDirectory(self.run).usable_checkpoint(_ignore_warning), WEIGHTS)
         return {
             "weights": weights, "search": self.options.to_mapping(), "engine": self.engine,
             "precision": self.precision,
