@@ -111,9 +111,6 @@ def test_no_two_files_of_the_worker_have_one_name_at_the_top() -> None:
     homes: dict[str, str] = {}
     for file in FILES:
         source = (ASSETS / file).read_text(encoding="utf-8")
-        lines = re.findall(r"^(?:export )?(?:class|const|let|function) (.*)$", source, re.M)
-        for line in lines:
-            names = re.findall(r"^\w+|(?<=, )\w+(?= = )", line)
-            for name in names:
-                assert homes.setdefault(name, file) == file, f"{name}: in {homes[name]} and {file}"
+        for name in re.findall(r"^(?:export )?(?:class|const|let|function) (\w+)", source, re.M):
+            assert homes.setdefault(name, file) == file, f"{name}: in {homes[name]} and {file}"
     assert {"createModel", "createTokenizer", "beam", "PageWorker", "UNKNOWN", "CONTROL_TOKENS"} <= homes.keys()

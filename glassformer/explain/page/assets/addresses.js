@@ -32,7 +32,10 @@ export function layerOf(address) {
 
 /** @param {string} address the sublayer's address, such as `decoder.layers.0.cross_attention`, or null outside one */
 export function sublayerOf(address) {
-  const found = /^((?:encoder|decoder)\.layers\.\d+\.(self_attention|cross_attention|feed_forward))(?:_add_norm)?(?:\.|$)/.exec(address);
+  const found =
+    /^((?:encoder|decoder)\.layers\.\d+\.(self_attention|cross_attention|feed_forward))(?:_add_norm)?(?:\.|$)/.exec(
+      address,
+    );
   return found ? { address: found[1], name: found[2] } : null;
 }
 
@@ -60,12 +63,27 @@ export function hueOf(address) {
 
 /** @type {Record<string, string>} */
 const WORDS = {
-  "": "Architecture", encoder: "Encoder", decoder: "Decoder", src_embedding: "Source embedding",
-  tgt_embedding: "Target embedding", self_attention: "self-attention", cross_attention: "cross-attention",
-  feed_forward: "feed-forward", self_attention_add_norm: "add & norm of self-attention",
-  cross_attention_add_norm: "add & norm of cross-attention", feed_forward_add_norm: "add & norm of feed-forward",
-  output_projection: "Output", final_norm: "final norm", choice: "Choice", text: "Text", attention: "All heads",
-  next: "Next token", why: "Why this word?", beam: "Beam search", src_mask: "Source mask", causal_mask: "Causal mask",
+  "": "Architecture",
+  encoder: "Encoder",
+  decoder: "Decoder",
+  src_embedding: "Source embedding",
+  tgt_embedding: "Target embedding",
+  self_attention: "self-attention",
+  cross_attention: "cross-attention",
+  feed_forward: "feed-forward",
+  self_attention_add_norm: "add & norm of self-attention",
+  cross_attention_add_norm: "add & norm of cross-attention",
+  feed_forward_add_norm: "add & norm of feed-forward",
+  output_projection: "Output",
+  final_norm: "final norm",
+  choice: "Choice",
+  text: "Text",
+  attention: "All heads",
+  next: "Next token",
+  why: "Why this word?",
+  beam: "Beam search",
+  src_mask: "Source mask",
+  causal_mask: "Causal mask",
 };
 
 /** One part of an address in words. @param {string} part */

@@ -36,18 +36,26 @@ function timesMatrix(v, { shape: [out, into], data }) {
 
 /** Direct logit attribution: the parts of the logit of `id` at a target position, in the order of computation, and their sum. @param {Model} model @param {Recorded} record @param {number} position @param {number} id @param {ModelEdit[]} [edits] @returns {{parts: Part[], sum: number, logit: number}} */
 export function directLogits(model, record, position, id, edits = []) {
-  const { config } = model, weight = (/** @type {string} */ name) => model.weight(name, edits);
+  const { config } = model;
+  const weight = (/** @type {string} */ name) => model.weight(name, edits);
   const at = (/** @type {string} */ address) => vectorAt(record, address, position);
   /** @type {Part[]} */
   const parts = []; // last first
-  const add = (/** @type {string} */ address, /** @type {number} */ value, /** @type {number | null} */ head = null) => parts.push({ address, head, value });
-  const width = config.d_model, matrix = weight("output_projection.linear.weight");
+  const add = (
+    /** @type {string} */ address,
+    /** @type {number} */ value,
+    /** @type {number | null} */ head = null,
+  ) => parts.push({ address, head, value });
+  const width = config.d_model;
+  const matrix = weight("output_projection.linear.weight");
   let direction = Float64Array.from(matrix.data.subarray(id * width, (id + 1) * width));
   if (config.output_bias) add("output_projection.linear.bias", weight("output_projection.linear.bias").data[id]);
   const throughNorm = (/** @type {string} */ path) => {
     add(`${path}.bias`, dot(direction, weight(`${path}.bias`).data));
-    const tap = /** @type {any} */ (record.taps.get(`${path}.variance`)), deviation = Math.sqrt(tap.data[position] + config.norm_eps);
-    const gain = weight(`${path}.gain`).data, scaled = direction.map((one, i) => (one * gain[i]) / deviation);
+    const tap = /** @type {any} */ (record.taps.get(`${path}.variance`));
+    const deviation = Math.sqrt(tap.data[position] + config.norm_eps);
+    const gain = weight(`${path}.gain`).data;
+    const scaled = direction.map((one, i) => (one * gain[i]) / deviation);
     const mean = scaled.reduce((sum, one) => sum + one, 0) / width;
     direction = scaled.map((one) => one - mean);
   };
@@ -62,13 +70,16 @@ export function directLogits(model, record, position, id, edits = []) {
         continue;
       }
       if (config.attention_bias) add(`${path}.w_o.bias`, dot(direction, weight(`${path}.w_o.bias`).data));
-      const merged = at(`${path}.heads_merged`), toHeads = timesMatrix(direction, weight(`${path}.w_o.weight`)), d = config.d_v;
+      const merged = at(`${path}.heads_merged`);
+      const toHeads = timesMatrix(direction, weight(`${path}.w_o.weight`));
+      const d = config.d_v;
       for (let head = config.n_heads - 1; head >= 0; head--) {
         add(path, dot(toHeads.subarray(head * d, (head + 1) * d), merged.subarray(head * d, (head + 1) * d)), head);
       }
     }
   }
-  if (record.taps.has("tgt_embedding.position_vectors")) add("tgt_embedding.position_vectors", dot(direction, at("tgt_embedding.position_vectors")));
+  if (record.taps.has("tgt_embedding.position_vectors"))
+    add("tgt_embedding.position_vectors", dot(direction, at("tgt_embedding.position_vectors")));
   add("tgt_embedding.scaled", dot(direction, at("tgt_embedding.scaled")));
   parts.reverse();
   return { parts, sum: parts.reduce((sum, part) => sum + part.value, 0), logit: at("output_projection.logits")[id] };
@@ -76,8 +87,11 @@ export function directLogits(model, record, position, id, edits = []) {
 
 /** The two most probable ids at a position, and what each part adds to the first logit over the second; `flips` says of a part that the second would win without it. @param {Model} model @param {Recorded} record @param {number} position @param {ModelEdit[]} [edits] @returns {{id: number, runnerUp: number, gap: number, parts: (Part & {flips: boolean})[]}} */
 export function runnerUp(model, record, position, edits = []) {
-  const logits = vectorAt(record, "output_projection.logits", position), [id, second] = greatest(logits, 2), gap = logits[id] - logits[second];
-  const mine = directLogits(model, record, position, id, edits).parts, others = directLogits(model, record, position, second, edits).parts;
+  const logits = vectorAt(record, "output_projection.logits", position);
+  const [id, second] = greatest(logits, 2);
+  const gap = logits[id] - logits[second];
+  const mine = directLogits(model, record, position, id, edits).parts;
+  const others = directLogits(model, record, position, second, edits).parts;
   const parts = mine.map((part, at) => {
     const value = part.value - others[at].value;
     return { ...part, value, flips: value > gap };
@@ -87,12 +101,24 @@ export function runnerUp(model, record, position, edits = []) {
 
 /** The logit lens: what the output projection makes of the residual stream after each layer; with `norm = "pre"` through the final norm. @param {Model} model @param {Recorded} record @param {number} position @param {{k?: number, edits?: ModelEdit[]}} [options] @returns {{address: string, logits: Float32Array, probabilities: Float32Array, best: number[]}[]} */
 export function logitLens(model, record, position, { k = 5, edits = [] } = {}) {
-  const first = record.taps.has("tgt_embedding.with_positions") ? "tgt_embedding.with_positions" : "tgt_embedding.scaled";
-  const layers = Array.from({ length: model.config.n_decoder_layers }, (_, layer) => `decoder.layers.${layer}.output`);
+  const first = record.taps.has("tgt_embedding.with_positions")
+    ? "tgt_embedding.with_positions"
+    : "tgt_embedding.scaled";
+  const layers = Array.from(
+    { length: model.config.n_decoder_layers },
+    (_, layer) => `decoder.layers.${layer}.output`,
+  );
   return [first, ...layers].map((address) => {
-    const logits = model.project(vectorAt(record, address, position), edits), total = greatest(logits, 1).map((at) => logits[at])[0];
-    const terms = Float64Array.from(logits, (one) => Math.exp(one - total)), sum = terms.reduce((before, one) => before + one, 0);
-    return { address, logits, probabilities: Float32Array.from(terms, (one) => one / sum), best: greatest(logits, k) };
+    const logits = model.project(vectorAt(record, address, position), edits);
+    const total = greatest(logits, 1).map((at) => logits[at])[0];
+    const terms = Float64Array.from(logits, (one) => Math.exp(one - total));
+    const sum = terms.reduce((before, one) => before + one, 0);
+    return {
+      address,
+      logits,
+      probabilities: Float32Array.from(terms, (one) => one / sum),
+      best: greatest(logits, k),
+    };
   });
 }
 
@@ -101,11 +127,18 @@ export function occlusion(model, srcIds, tgtInIds, id, { edits = [], srcMask } =
   const seen = srcIds.map((_, at) => Boolean(srcMask ? srcMask[at] : true));
   const measure = (/** @type {boolean[]} */ mask) => {
     const logits = model.next(tgtInIds, model.encode(srcIds, { edits, srcMask: mask }), edits);
-    const most = logits.reduce((a, b) => Math.max(a, b)), sum = logits.reduce((before, one) => before + Math.exp(one - most), 0);
+    const most = logits.reduce((a, b) => Math.max(a, b));
+    const sum = logits.reduce((before, one) => before + Math.exp(one - most), 0);
     return { logit: logits[id], log_prob: logits[id] - most - Math.log(sum) };
   };
-  return { whole: measure(seen), without: srcIds.map((_, hidden) => measure(seen.map((one, at) => one && at !== hidden))) };
+  return {
+    whole: measure(seen),
+    without: srcIds.map((_, hidden) => measure(seen.map((one, at) => one && at !== hidden))),
+  };
 }
 
 /** The places of the `count` greatest. @param {Float32Array} values @param {number} count @returns {number[]} */
-const greatest = (values, count) => Array.from(values.keys()).sort((a, b) => values[b] - values[a] || a - b).slice(0, count);
+const greatest = (values, count) =>
+  Array.from(values.keys())
+    .sort((a, b) => values[b] - values[a] || a - b)
+    .slice(0, count);

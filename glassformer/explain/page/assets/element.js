@@ -32,7 +32,8 @@ function fill(made, attributes, children) {
  * @returns {HTMLElement}
  */
 export function element(tag, attributes = {}, ...children) {
-  const [start, ...classes] = tag.split("."), [name, id] = start.split("#");
+  const [start, ...classes] = tag.split(".");
+  const [name, id] = start.split("#");
   const made = document.createElement(name);
   if (id) made.id = id;
   if (classes.length) made.className = classes.join(" ");

@@ -10,23 +10,30 @@ import { css, exactNumber, inkOn, shortNumber } from "./scale.js";
  *   was?: ((row: number, column: number) => number) | null}} Matrix
  */
 
-const MOST_SVG_CELLS = 2000, ROOM_FOR_WORDS = 480;
+const MOST_SVG_CELLS = 2000;
+const ROOM_FOR_WORDS = 480;
 const READS_AND_WRITES = /^reads (.*) → writes (.*)$/s;
 
-const AT_ONCE_MS = 12, AT_A_TIME_MS = 8, ANOTHER_DRAW_MS = 200;
+const AT_ONCE_MS = 12;
+const AT_A_TIME_MS = 8;
+const ANOTHER_DRAW_MS = 200;
 
 /** Pictures that are painted when they come near the screen, a few at a time. @type {WeakMap<Element, () => void>} */
 const unpainted = new WeakMap();
 /** @type {Element[]} */
 const queue = [];
-let drawStart = 0, spent = 0;
+let drawStart = 0;
+let spent = 0;
 
-const watcher = new IntersectionObserver((entries) => {
-  const near = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
-  near.forEach((one) => watcher.unobserve(one));
-  if (!queue.length && near.length) setTimeout(paintSome);
-  queue.push(...near);
-}, { rootMargin: "400px" });
+const watcher = new IntersectionObserver(
+  (entries) => {
+    const near = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+    near.forEach((one) => watcher.unobserve(one));
+    if (!queue.length && near.length) setTimeout(paintSome);
+    queue.push(...near);
+  },
+  { rootMargin: "400px" },
+);
 
 function paintSome() {
   const end = performance.now() + AT_A_TIME_MS;
@@ -40,7 +47,10 @@ function paintSome() {
 /** The first pictures of a view are painted at once, so that nothing flickers. @param {Element} picture @param {() => void} work */
 function paintSoon(picture, work) {
   const now = performance.now();
-  if (now - drawStart > ANOTHER_DRAW_MS) { drawStart = now; spent = 0; }
+  if (now - drawStart > ANOTHER_DRAW_MS) {
+    drawStart = now;
+    spent = 0;
+  }
   if (spent < AT_ONCE_MS) {
     work();
     spent += performance.now() - now;
@@ -53,8 +63,11 @@ function paintSoon(picture, work) {
 /** A small picture without labels; `matrixOf` is asked when it is painted.
  * @param {{rows: number, columns: number}} size @param {() => Matrix | null} matrixOf @param {number} [most] the greatest width and height, in px */
 export function thumbnail(size, matrixOf, most = 88) {
-  const picture = /** @type {HTMLImageElement} */ (element("img.thumbnail", { alt: "", decoding: "sync", draggable: "false" }));
-  const columns = Math.min(size.columns, 256), rows = Math.min(size.rows, 128);
+  const picture = /** @type {HTMLImageElement} */ (
+    element("img.thumbnail", { alt: "", decoding: "sync", draggable: "false" })
+  );
+  const columns = Math.min(size.columns, 256);
+  const rows = Math.min(size.rows, 128);
   paintSoon(picture, () => {
     const matrix = matrixOf();
     if (matrix) picture.src = painted({ ...matrix, rows, columns });
@@ -75,7 +88,8 @@ function painted(matrix) {
   const image = context.createImageData(canvas.width, canvas.height);
   for (let row = 0; row < matrix.rows; row += 1) {
     for (let column = 0; column < matrix.columns; column += 1) {
-      const colour = matrix.scale.colour(matrix.value(row, column)), at = 4 * (row * canvas.width + column);
+      const colour = matrix.scale.colour(matrix.value(row, column));
+      const at = 4 * (row * canvas.width + column);
       image.data[at] = colour[0];
       image.data[at + 1] = colour[1];
       image.data[at + 2] = colour[2];
@@ -87,7 +101,8 @@ function painted(matrix) {
 }
 
 /** The width of labels in px, without measuring: about 6.7 px a character. @param {string[]} labels @param {number} most */
-const labelWidth = (labels, most) => Math.min(most, 14 + 6.9 * Math.max(1, ...labels.map((label) => [...label].length)));
+const labelWidth = (labels, most) =>
+  Math.min(most, 14 + 6.9 * Math.max(1, ...labels.map((label) => [...label].length)));
 
 /** @param {string} label @param {number} most */
 const cut = (label, most) => ([...label].length > most ? `${[...label].slice(0, most - 1).join("")}…` : label);
@@ -100,41 +115,84 @@ const cut = (label, most) => ([...label].length > most ? `${[...label].slice(0, 
 export function matrixView(matrix, { width, selected, onpick }) {
   const rowLabels = Array.from({ length: matrix.rows }, (_, row) => printable(matrix.rowLabel(row)));
   const brief = width <= ROOM_FOR_WORDS && rowLabels.some((label) => READS_AND_WRITES.test(label));
-  const shownLabels = rowLabels.map((label) => (brief ? cut(label.replace(READS_AND_WRITES, "$1 → $2"), 20) : cut(label, 32)));
+  const shownLabels = rowLabels.map((label) =>
+    brief ? cut(label.replace(READS_AND_WRITES, "$1 → $2"), 20) : cut(label, 32),
+  );
   const columnLabels = Array.from({ length: matrix.columns }, (_, column) => printable(matrix.columnLabel(column)));
-  const left = labelWidth(shownLabels, 226), named = (matrix.columnToken?.(0) ?? null) !== null;
+  const left = labelWidth(shownLabels, 226);
+  const named = (matrix.columnToken?.(0) ?? null) !== null;
   const top = named ? Math.min(110, 12 + 6 * Math.max(1, ...columnLabels.map((label) => [...label].length))) : 24;
   const room = Math.max(160, width - left - 12);
-  const cellWidth = Math.min(64, room / matrix.columns), cellHeight = Math.min(34, Math.max(matrix.rows > 60 ? 8 : 18, Math.min(cellWidth, 34)));
-  const w = cellWidth * matrix.columns, h = cellHeight * matrix.rows;
+  const cellWidth = Math.min(64, room / matrix.columns);
+  const cellHeight = Math.min(34, Math.max(matrix.rows > 60 ? 8 : 18, Math.min(cellWidth, 34)));
+  const w = cellWidth * matrix.columns;
+  const h = cellHeight * matrix.rows;
   const picture = svg("svg.matrix", {
-    viewBox: `0 0 ${left + w + 12} ${top + h + 4}`, width: left + w + 12, height: top + h + 4, tabindex: 0, role: "application",
+    viewBox: `0 0 ${left + w + 12} ${top + h + 4}`,
+    width: left + w + 12,
+    height: top + h + 4,
+    tabindex: 0,
+    role: "application",
     "aria-label": `${matrix.title}: ${matrix.rows} × ${matrix.columns}, arrow keys move the cell, Enter opens it`,
   });
   picture.append(cells(matrix, left, top, cellWidth, cellHeight));
-  if (cellWidth >= 38 && cellHeight >= 16 && matrix.rows * matrix.columns <= 600) picture.append(numbers(matrix, left, top, cellWidth, cellHeight));
+  if (cellWidth >= 38 && cellHeight >= 16 && matrix.rows * matrix.columns <= 600)
+    picture.append(numbers(matrix, left, top, cellWidth, cellHeight));
   picture.append(labels(matrix, shownLabels, columnLabels, { left, top, cellWidth, cellHeight, named }));
   const cursor = svg("rect.cursor", { width: cellWidth, height: cellHeight, visibility: "hidden" });
   picture.append(changes(matrix, left, top, cellWidth, cellHeight), cursor);
   const readout = element("p.readout", { "aria-live": "polite" }, " ");
-  drive(picture, cursor, readout, matrix, { left, top, cellWidth, cellHeight, selected: selected ?? null, onpick, rowLabels, columnLabels });
-  return element("figure.matrix-figure", {},
-    element("figcaption.axes", {}, element("span", {}, `rows: ${matrix.rowAxis}${brief ? " (reads → writes)" : ""}`), element("span", {}, `columns: ${matrix.columnAxis}`), legend(matrix.scale)),
-    element("div.scroll", {}, picture), readout);
+  drive(picture, cursor, readout, matrix, {
+    left,
+    top,
+    cellWidth,
+    cellHeight,
+    selected: selected ?? null,
+    onpick,
+    rowLabels,
+    columnLabels,
+  });
+  return element(
+    "figure.matrix-figure",
+    {},
+    element(
+      "figcaption.axes",
+      {},
+      element("span", {}, `rows: ${matrix.rowAxis}${brief ? " (reads → writes)" : ""}`),
+      element("span", {}, `columns: ${matrix.columnAxis}`),
+      legend(matrix.scale),
+    ),
+    element("div.scroll", {}, picture),
+    readout,
+  );
 }
 
 /** @param {Matrix} matrix @param {number} left @param {number} top @param {number} width @param {number} height */
 function cells(matrix, left, top, width, height) {
   if (matrix.rows * matrix.columns > MOST_SVG_CELLS) {
-    return svg("image.cells", { href: painted(matrix), x: left, y: top, width: width * matrix.columns, height: height * matrix.rows, preserveAspectRatio: "none" });
+    return svg("image.cells", {
+      href: painted(matrix),
+      x: left,
+      y: top,
+      width: width * matrix.columns,
+      height: height * matrix.rows,
+      preserveAspectRatio: "none",
+    });
   }
   const group = svg("g.cells");
   for (let row = 0; row < matrix.rows; row += 1) {
     for (let column = 0; column < matrix.columns; column += 1) {
       const gap = width > 12 ? 1 : 0;
-      group.append(svg("rect", {
-        x: left + column * width, y: top + row * height, width: width - gap, height: height - gap, rx: gap ? 2 : 0, fill: css(matrix.scale.colour(matrix.value(row, column))),
-      }));
+      group.append(
+        svg("rect", {
+          x: left + column * width,
+          y: top + row * height,
+          width: width - gap,
+          height: height - gap,
+          rx: gap ? 2 : 0,
+          fill: css(matrix.scale.colour(matrix.value(row, column))),
+        }),
+      );
     }
   }
   return group;
@@ -146,8 +204,24 @@ function numbers(matrix, left, top, width, height) {
   for (let row = 0; row < matrix.rows; row += 1) {
     for (let column = 0; column < matrix.columns; column += 1) {
       const value = matrix.value(row, column);
-      const text = matrix.scale.kind === "share" ? (Number.isInteger(value) ? String(value) : value.toFixed(2)) : shortNumber(value).slice(0, 6);
-      group.append(svg("text", { x: left + (column + 0.5) * width - 0.5, y: top + (row + 0.5) * height + 3.5, "text-anchor": "middle", style: { fill: inkOn(matrix.scale.colour(value)) } }, text));
+      const text =
+        matrix.scale.kind === "share"
+          ? Number.isInteger(value)
+            ? String(value)
+            : value.toFixed(2)
+          : shortNumber(value).slice(0, 6);
+      group.append(
+        svg(
+          "text",
+          {
+            x: left + (column + 0.5) * width - 0.5,
+            y: top + (row + 0.5) * height + 3.5,
+            "text-anchor": "middle",
+            style: { fill: inkOn(matrix.scale.colour(value)) },
+          },
+          text,
+        ),
+      );
     }
   }
   return group;
@@ -160,9 +234,18 @@ function changes(matrix, left, top, width, height) {
   let drawn = 0;
   for (let row = 0; row < matrix.rows && drawn < MOST_SVG_CELLS; row += 1) {
     for (let column = 0; column < matrix.columns; column += 1) {
-      const before = matrix.was(row, column), now = matrix.value(row, column);
+      const before = matrix.was(row, column);
+      const now = matrix.value(row, column);
       if (Object.is(before, now) || Math.abs(before - now) < 1e-4 * Math.max(1, matrix.scale.most)) continue;
-      group.append(svg("rect", { x: left + column * width + 1, y: top + row * height + 1, width: Math.max(1, width - 3), height: height - 3, rx: 2 }));
+      group.append(
+        svg("rect", {
+          x: left + column * width + 1,
+          y: top + row * height + 1,
+          width: Math.max(1, width - 3),
+          height: height - 3,
+          rx: 2,
+        }),
+      );
       drawn += 1;
     }
   }
@@ -172,20 +255,55 @@ function changes(matrix, left, top, width, height) {
 /** @param {Matrix} matrix @param {string[]} rows @param {string[]} columns @param {{left: number, top: number, cellWidth: number, cellHeight: number, named: boolean}} place */
 function labels(matrix, rows, columns, { left, top, cellWidth, cellHeight, named }) {
   const group = svg("g.labels");
-  const everyRow = Math.ceil(12 / cellHeight), everyColumn = named ? Math.ceil(12 / cellWidth) : Math.ceil(34 / cellWidth);
+  const everyRow = Math.ceil(12 / cellHeight);
+  const everyColumn = named ? Math.ceil(12 / cellWidth) : Math.ceil(34 / cellWidth);
   rows.forEach((label, row) => {
     const token = matrix.rowToken?.(row) ?? null;
-    if (token) group.append(svg("rect.band", { "data-token": token, x: left, y: top + row * cellHeight, width: cellWidth * matrix.columns, height: cellHeight }));
-    if (row % everyRow === 0) group.append(svg("text", { x: left - 8, y: top + (row + 0.5) * cellHeight + 4, "text-anchor": "end", "data-token": token }, label));
+    if (token)
+      group.append(
+        svg("rect.band", {
+          "data-token": token,
+          x: left,
+          y: top + row * cellHeight,
+          width: cellWidth * matrix.columns,
+          height: cellHeight,
+        }),
+      );
+    if (row % everyRow === 0)
+      group.append(
+        svg(
+          "text",
+          { x: left - 8, y: top + (row + 0.5) * cellHeight + 4, "text-anchor": "end", "data-token": token },
+          label,
+        ),
+      );
   });
-  const turned = named && columns.some((label, column) => column % everyColumn === 0 && cellWidth < 7 * Math.min([...label].length, 9));
+  const turned =
+    named
+    && columns.some((label, column) => column % everyColumn === 0 && cellWidth < 7 * Math.min([...label].length, 9));
   columns.forEach((label, column) => {
-    const token = matrix.columnToken?.(column) ?? null, x = left + (column + 0.5) * cellWidth;
-    if (token) group.append(svg("rect.band", { "data-token": token, x: left + column * cellWidth, y: top, width: cellWidth, height: cellHeight * matrix.rows }));
+    const token = matrix.columnToken?.(column) ?? null;
+    const x = left + (column + 0.5) * cellWidth;
+    if (token)
+      group.append(
+        svg("rect.band", {
+          "data-token": token,
+          x: left + column * cellWidth,
+          y: top,
+          width: cellWidth,
+          height: cellHeight * matrix.rows,
+        }),
+      );
     if (column % everyColumn) return;
-    group.append(svg("text", turned
-      ? { x: 0, y: 0, transform: `translate(${x + 4} ${top - 7}) rotate(-50)`, "data-token": token }
-      : { x, y: top - 8, "text-anchor": "middle", "data-token": token }, cut(label, 16)));
+    group.append(
+      svg(
+        "text",
+        turned
+          ? { x: 0, y: 0, transform: `translate(${x + 4} ${top - 7}) rotate(-50)`, "data-token": token }
+          : { x, y: top - 8, "text-anchor": "middle", "data-token": token },
+        cut(label, 16),
+      ),
+    );
   });
   return group;
 }
@@ -195,20 +313,29 @@ function drive(picture, cursor, readout, matrix, place) {
   const { left, top, cellWidth, cellHeight, onpick, rowLabels, columnLabels, selected } = place;
   let cell = selected ?? { row: 0, column: 0 };
   const show = (/** @type {number} */ row, /** @type {number} */ column) => {
-    cell = { row: Math.min(Math.max(row, 0), matrix.rows - 1), column: Math.min(Math.max(column, 0), matrix.columns - 1) };
+    cell = {
+      row: Math.min(Math.max(row, 0), matrix.rows - 1),
+      column: Math.min(Math.max(column, 0), matrix.columns - 1),
+    };
     cursor.setAttribute("x", String(left + cell.column * cellWidth));
     cursor.setAttribute("y", String(top + cell.row * cellHeight));
     cursor.setAttribute("visibility", "visible");
     picture.dataset.cell = `${cell.row},${cell.column}`;
-    const value = matrix.value(cell.row, cell.column), before = matrix.was?.(cell.row, cell.column);
+    const value = matrix.value(cell.row, cell.column);
+    const before = matrix.was?.(cell.row, cell.column);
     const was = before !== undefined && !Object.is(before, value) ? `, before ${exactNumber(before)}` : "";
     readout.textContent = `${rowLabels[cell.row]} × ${columnLabels[cell.column]} = ${exactNumber(value)}${was}`;
   };
   const under = (/** @type {MouseEvent} */ event) => {
-    const box = picture.getBoundingClientRect(), ratio = Number(picture.getAttribute("width")) / box.width;
-    return { row: Math.floor(((event.clientY - box.top) * ratio - top) / cellHeight), column: Math.floor(((event.clientX - box.left) * ratio - left) / cellWidth) };
+    const box = picture.getBoundingClientRect();
+    const ratio = Number(picture.getAttribute("width")) / box.width;
+    return {
+      row: Math.floor(((event.clientY - box.top) * ratio - top) / cellHeight),
+      column: Math.floor(((event.clientX - box.left) * ratio - left) / cellWidth),
+    };
   };
-  const inside = (/** @type {{row: number, column: number}} */ at) => at.row >= 0 && at.column >= 0 && at.row < matrix.rows && at.column < matrix.columns;
+  const inside = (/** @type {{row: number, column: number}} */ at) =>
+    at.row >= 0 && at.column >= 0 && at.row < matrix.rows && at.column < matrix.columns;
   picture.addEventListener("pointermove", (event) => {
     const at = under(/** @type {MouseEvent} */ (event));
     if (inside(at)) show(at.row, at.column);
@@ -219,7 +346,14 @@ function drive(picture, cursor, readout, matrix, place) {
   });
   picture.addEventListener("keydown", (event) => {
     const { key } = /** @type {KeyboardEvent} */ (event);
-    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -cell.column], End: [0, matrix.columns] }[key];
+    const step = {
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+      Home: [0, -cell.column],
+      End: [0, matrix.columns],
+    }[key];
     if (step) {
       event.preventDefault();
       show(cell.row + step[0], cell.column + step[1]);
@@ -239,8 +373,17 @@ function drive(picture, cursor, readout, matrix, place) {
 export function legend(scale) {
   const low = scale.kind === "share" ? 0 : -scale.most;
   const steps = Array.from({ length: 24 }, (_, at) => css(scale.colour(low + ((scale.most - low) * at) / 23)));
-  return element("span.legend", {}, shortNumber(low),
-    svg("svg", { width: 96, height: 10, viewBox: "0 0 96 10", "aria-hidden": "true" }, steps.map((fill, at) => svg("rect", { x: 4 * at, width: 4.2, height: 10, fill }))), Number.isInteger(scale.most) ? scale.most : shortNumber(scale.most));
+  return element(
+    "span.legend",
+    {},
+    shortNumber(low),
+    svg(
+      "svg",
+      { width: 96, height: 10, viewBox: "0 0 96 10", "aria-hidden": "true" },
+      steps.map((fill, at) => svg("rect", { x: 4 * at, width: 4.2, height: 10, fill })),
+    ),
+    Number.isInteger(scale.most) ? scale.most : shortNumber(scale.most),
+  );
 }
 
 /** The numbers themselves, made when they are needed. @param {Matrix} matrix */
@@ -249,13 +392,49 @@ export function numberTable(matrix) {
   const details = element("details.table", {}, element("summary", {}, "The numbers as a table"));
   details.addEventListener("toggle", () => {
     if (details.childElementCount > 1) return;
-    const columns = Math.min(matrix.columns, most.columns), rows = Math.min(matrix.rows, most.rows);
+    const columns = Math.min(matrix.columns, most.columns);
+    const rows = Math.min(matrix.rows, most.rows);
     const range = (/** @type {number} */ size) => Array.from({ length: size }, (_, at) => at);
     const cutOff = columns < matrix.columns || rows < matrix.rows;
-    details.append(element("div.scroll", { tabindex: 0, role: "region", "aria-label": `${matrix.title} as a table` }, element("table", {},
-      element("thead", {}, element("tr", {}, element("td"), range(columns).map((column) => element("th", { scope: "col" }, printable(matrix.columnLabel(column)))))),
-      element("tbody", {}, range(rows).map((row) => element("tr", {}, element("th", { scope: "row" }, printable(matrix.rowLabel(row))), range(columns).map((column) => element("td", {}, exactNumber(matrix.value(row, column))))))))),
-      cutOff ? element("p.note", {}, `The first ${rows} rows and ${columns} columns; CSV has all ${matrix.rows} × ${matrix.columns}.`) : "");
+    details.append(
+      element(
+        "div.scroll",
+        { tabindex: 0, role: "region", "aria-label": `${matrix.title} as a table` },
+        element(
+          "table",
+          {},
+          element(
+            "thead",
+            {},
+            element(
+              "tr",
+              {},
+              element("td"),
+              range(columns).map((column) => element("th", { scope: "col" }, printable(matrix.columnLabel(column)))),
+            ),
+          ),
+          element(
+            "tbody",
+            {},
+            range(rows).map((row) =>
+              element(
+                "tr",
+                {},
+                element("th", { scope: "row" }, printable(matrix.rowLabel(row))),
+                range(columns).map((column) => element("td", {}, exactNumber(matrix.value(row, column)))),
+              ),
+            ),
+          ),
+        ),
+      ),
+      cutOff
+        ? element(
+            "p.note",
+            {},
+            `The first ${rows} rows and ${columns} columns; CSV has all ${matrix.rows} × ${matrix.columns}.`,
+          )
+        : "",
+    );
   });
   return details;
 }

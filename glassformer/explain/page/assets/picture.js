@@ -7,11 +7,13 @@ import { scaleOf } from "./scale.js";
 
 /** @typedef {import("./matrix.js").Matrix & {first: number, cells: (row: number, column: number) => Record<string, number>}} TapMatrix */
 
-const MOST_ROWS = 1200, WINDOW = 40;
+const MOST_ROWS = 1200;
+const WINDOW = 40;
 
 /** Rows and columns of the matrix of a tap, without its numbers. @param {import("./record.js").Tap} tap */
 export function matrixSize(tap) {
-  const { row, column } = layout(tap), tall = sizeAlong(tap, row);
+  const { row, column } = layout(tap);
+  const tall = sizeAlong(tap, row);
   return { rows: tall > MOST_ROWS ? WINDOW : tall, columns: sizeAlong(tap, column) };
 }
 
@@ -24,8 +26,11 @@ function strideOf(tap, axis) {
 
 /** The numbers of a matrix by row and column, without a look at the axes for each. @param {import("./record.js").Tap} tap @param {number} chosen @param {number} first */
 function reader(tap, chosen, first) {
-  const { many, row, column } = layout(tap), data = /** @type {Float32Array} */ (tap.data);
-  const down = strideOf(tap, row), across = strideOf(tap, column), start = chosen * strideOf(tap, many) + first * down;
+  const { many, row, column } = layout(tap);
+  const data = /** @type {Float32Array} */ (tap.data);
+  const down = strideOf(tap, row);
+  const across = strideOf(tap, column);
+  const start = chosen * strideOf(tap, many) + first * down;
   return (/** @type {number} */ r, /** @type {number} */ c) => data[start + r * down + c * across];
 }
 
@@ -49,24 +54,36 @@ export function tapMatrix(app, address, chosen = 0, near = 0) {
   const tap = app.record.at(address);
   if (!tap || !tap.data) return null;
   const { many, row, column } = layout(tap);
-  const tall = sizeAlong(tap, row), first = tall > MOST_ROWS ? Math.min(Math.max(0, near - WINDOW / 2), tall - WINDOW) : 0;
-  const cells = (/** @type {number} */ r, /** @type {number} */ c) => ({ ...(many ? { [many]: chosen } : {}), ...(row === "one" ? {} : { [row]: r + first }), ...(column === "one" ? {} : { [column]: c }) });
+  const tall = sizeAlong(tap, row);
+  const first = tall > MOST_ROWS ? Math.min(Math.max(0, near - WINDOW / 2), tall - WINDOW) : 0;
+  const cells = (/** @type {number} */ r, /** @type {number} */ c) => ({
+    ...(many ? { [many]: chosen } : {}),
+    ...(row === "one" ? {} : { [row]: r + first }),
+    ...(column === "one" ? {} : { [column]: c }),
+  });
   const side = (/** @type {string} */ axis) => sideOf(address, axis);
-  const name = nameOf(address), before = app.before?.at(address);
+  const name = nameOf(address);
+  const before = app.before?.at(address);
   const same = before && before.shape.join() === tap.shape.join();
   const wholeScale = app.scaleCache.get(tap.data) ?? scaleOf(name, tap.data);
   app.scaleCache.set(tap.data, wholeScale);
-  const tokenOf = (/** @type {string} */ axis) => (/** @type {number} */ at) => (side(axis) ? `${side(axis)}:${at}` : null);
+  const tokenOf = (/** @type {string} */ axis) => (/** @type {number} */ at) =>
+    side(axis) ? `${side(axis)}:${at}` : null;
   const whole = tap.kept === undefined;
   return {
-    first, ...matrixSize(tap), cells,
+    first,
+    ...matrixSize(tap),
+    cells,
     value: whole ? reader(tap, chosen, first) : (r, c) => numberAt(tap, cells(r, c)),
     was: same && app.edits.length ? reader(before, chosen, first) : null,
     rowLabel: (r) => (row === "one" ? "" : app.record.label(address, row, r + first)),
     columnLabel: (c) => (column === "one" ? "value" : app.record.label(address, column, c)),
-    rowToken: tokenOf(row), columnToken: tokenOf(column),
-    rowAxis: axisWords(app, address, row), columnAxis: axisWords(app, address, column),
-    scale: wholeScale, title: `${address}${many ? `, ${many} ${chosen}` : ""}`,
+    rowToken: tokenOf(row),
+    columnToken: tokenOf(column),
+    rowAxis: axisWords(app, address, row),
+    columnAxis: axisWords(app, address, column),
+    scale: wholeScale,
+    title: `${address}${many ? `, ${many} ${chosen}` : ""}`,
   };
 }
 
@@ -74,16 +91,20 @@ export function tapMatrix(app, address, chosen = 0, near = 0) {
 export function axisWords(app, address, axis) {
   if (axis === "one") return "one";
   const side = sideOf(address, axis);
-  const words = { query: "queries", key: "keys", position: "positions", src: "positions", tgt: "positions" }[axis] ?? axis;
+  const words =
+    { query: "queries", key: "keys", position: "positions", src: "positions", tgt: "positions" }[axis] ?? axis;
   return side ? `${side === "src" ? "source" : "target"} ${words}` : words;
 }
 
 /** A mean over heads as a matrix. @param {import("./page.js").App} app @param {string} address @returns {import("./matrix.js").Matrix | null} */
 export function meanMatrix(app, address) {
-  const first = tapMatrix(app, address), tap = app.record.at(address);
+  const first = tapMatrix(app, address);
+  const tap = app.record.at(address);
   if (!first || !tap) return null;
-  const heads = sizeAlong(tap, "heads"), readers = Array.from({ length: heads }, (_, head) => reader(tap, head, 0));
-  const value = (/** @type {number} */ r, /** @type {number} */ c) => readers.reduce((sum, read) => sum + read(r, c), 0) / heads;
+  const heads = sizeAlong(tap, "heads");
+  const readers = Array.from({ length: heads }, (_, head) => reader(tap, head, 0));
+  const value = (/** @type {number} */ r, /** @type {number} */ c) =>
+    readers.reduce((sum, read) => sum + read(r, c), 0) / heads;
   return { ...first, value, was: null, title: `${address}, mean of ${heads} heads` };
 }
 
@@ -96,7 +117,8 @@ function save(blob, name) {
 
 /** A picture's markup that stands alone: styles written into it. @param {Element} picture */
 export function svgText(picture) {
-  if (!picture.isConnected) { // made for the file, with its styles in it
+  if (!picture.isConnected) {
+    // made for the file, with its styles in it
     picture.setAttribute("xmlns", "http://www.w3.org/2000/svg");
     return new XMLSerializer().serializeToString(picture);
   }
@@ -105,7 +127,9 @@ export function svgText(picture) {
   const from = [picture, ...picture.querySelectorAll("*")].filter((one) => !one.matches(".cursor, .band"));
   [copy, ...copy.querySelectorAll("*")].forEach((one, at) => {
     const style = getComputedStyle(from[at]);
-    const kept = ["fill", "stroke", "stroke-width", "opacity", "font-size", "font-family", "font-weight"].map((key) => `${key}:${style.getPropertyValue(key)}`);
+    const kept = ["fill", "stroke", "stroke-width", "opacity", "font-size", "font-family", "font-weight"].map(
+      (key) => `${key}:${style.getPropertyValue(key)}`,
+    );
     one.setAttribute("style", kept.join(";"));
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
@@ -115,9 +139,26 @@ export function svgText(picture) {
 /** Buttons that save a picture, which `picture` finds when it is asked for, and a table as CSV where there is one.
  * @param {string} name of the files @param {() => Element | null} picture @param {(() => string) | null} [csv] */
 export function exportButtons(name, picture, csv = null) {
-  const saved = (/** @type {(shown: Element, name: string) => void} */ write) => () => { const shown = picture(); if (shown) write(shown, name); };
-  return element("div.exports", {}, element("button", { type: "button", onclick: saved(exportSvg) }, "SVG"), element("button", { type: "button", onclick: saved(exportPng) }, "PNG"),
-    csv ? element("button", { type: "button", onclick: () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), `${name}.csv`) }, "CSV") : null);
+  const saved = (/** @type {(shown: Element, name: string) => void} */ write) => () => {
+    const shown = picture();
+    if (shown) write(shown, name);
+  };
+  return element(
+    "div.exports",
+    {},
+    element("button", { type: "button", onclick: saved(exportSvg) }, "SVG"),
+    element("button", { type: "button", onclick: saved(exportPng) }, "PNG"),
+    csv
+      ? element(
+          "button",
+          {
+            type: "button",
+            onclick: () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), `${name}.csv`),
+          },
+          "CSV",
+        )
+      : null,
+  );
 }
 
 /** @param {Element} picture @param {string} name */
@@ -127,8 +168,11 @@ export function exportSvg(picture, name) {
 
 /** @param {Element} picture @param {string} name */
 export async function exportPng(picture, name) {
-  const image = new Image(), shown = picture.getBoundingClientRect();
-  const box = shown.width ? shown : { width: Number(picture.getAttribute("width")), height: Number(picture.getAttribute("height")) };
+  const image = new Image();
+  const shown = picture.getBoundingClientRect();
+  const box = shown.width
+    ? shown
+    : { width: Number(picture.getAttribute("width")), height: Number(picture.getAttribute("height")) };
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(picture))}`;
   await image.decode();
   const canvas = document.createElement("canvas");
@@ -147,7 +191,9 @@ export const quote = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : tex
 /** A matrix as CSV: a head row of column labels, a label before each row, numbers that are exactly the float32.
  * @param {import("./matrix.js").Matrix} matrix @param {(value: number) => string} number */
 export function csvText(matrix, number) {
-  const lines = [["", ...Array.from({ length: matrix.columns }, (_, column) => quote(matrix.columnLabel(column)))].join(",")];
+  const lines = [
+    ["", ...Array.from({ length: matrix.columns }, (_, column) => quote(matrix.columnLabel(column)))].join(","),
+  ];
   for (let row = 0; row < matrix.rows; row += 1) {
     const values = Array.from({ length: matrix.columns }, (_, column) => number(matrix.value(row, column)));
     lines.push([quote(matrix.rowLabel(row)), ...values].join(","));

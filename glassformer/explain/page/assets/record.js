@@ -23,13 +23,24 @@ export class PassRecord {
   at(address) {
     const tap = this.taps.get(address);
     if (tap) return tap.data ? tap : undefined;
-    const weight = /\.(weight|bias|gain|table|key_table|value_table)$/.test(address) ? this.parameter(address) : undefined;
-    return weight && { axes: weight.shape.length === 2 ? ["row", "column"] : ["row"], shape: weight.shape, data: weight.data };
+    const weight = /\.(weight|bias|gain|table|key_table|value_table)$/.test(address)
+      ? this.parameter(address)
+      : undefined;
+    return (
+      weight && {
+        axes: weight.shape.length === 2 ? ["row", "column"] : ["row"],
+        shape: weight.shape,
+        data: weight.data,
+      }
+    );
   }
 
   /** A parameter by its name; tied matrices are held once. @param {string} address */
   parameter(address) {
-    const found = this.parameters?.(), tied = /^(output_projection\.linear|(src|tgt)_embedding\.tokens)\.weight$/.test(address) ? ["tgt_embedding.tokens.weight", "src_embedding.tokens.weight"] : [];
+    const found = this.parameters?.();
+    const tied = /^(output_projection\.linear|(src|tgt)_embedding\.tokens)\.weight$/.test(address)
+      ? ["tgt_embedding.tokens.weight", "src_embedding.tokens.weight"]
+      : [];
     return [address, ...tied].map((name) => found?.get(name)).find(Boolean);
   }
 
@@ -47,7 +58,8 @@ export class PassRecord {
   /** The tokens along an axis, or null. @param {string} address @param {string} axis @returns {string[] | null} */
   tokens(address, axis) {
     if (axis === "vocab") return this.vocab;
-    if (axis === "row") return /^(tgt_embedding\.tokens|output_projection\.linear)\.weight$/.test(address) ? this.vocab : null;
+    if (axis === "row")
+      return /^(tgt_embedding\.tokens|output_projection\.linear)\.weight$/.test(address) ? this.vocab : null;
     const side = sideOf(address, axis);
     return side === null ? null : side === "src" ? this.sentence.src_tokens : this.sentence.tgt_in_tokens;
   }
@@ -103,8 +115,17 @@ export function vocabularyRow(tap, row) {
  * @param {{run_option: string | null}} about @param {Sentence} sentence @param {string} address */
 export function recordCommand({ run_option: run }, { source, target, forced }, address) {
   const shell = (/** @type {string} */ text) => `'${text.replaceAll("'", "'\\''")}'`;
-  if (run === null) return `walk(translator, [${JSON.stringify(source)}]${forced ? `, [${JSON.stringify(target)}]` : ""}, only=${JSON.stringify(address)})`;
-  return ["glassformer trace", shell(source), forced ? `--tgt ${shell(target)}` : "", run, `--only ${shell(address)} --save DIR`].filter(Boolean).join(" ");
+  if (run === null)
+    return `walk(translator, [${JSON.stringify(source)}]${forced ? `, [${JSON.stringify(target)}]` : ""}, only=${JSON.stringify(address)})`;
+  return [
+    "glassformer trace",
+    shell(source),
+    forced ? `--tgt ${shell(target)}` : "",
+    run,
+    `--only ${shell(address)} --save DIR`,
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 /** A tap with its numbers; heads that are stored position by position are put head by head when they are first read.
@@ -113,14 +134,20 @@ function withData(stored, shape, tap) {
   if (!stored || !shape) return { ...tap, data: stored };
   /** @type {Float32Array | null} */
   let ordered = null;
-  return { ...tap, get data() { return (ordered ??= byHead(stored, shape)); } };
+  return {
+    ...tap,
+    get data() {
+      return (ordered ??= byHead(stored, shape));
+    },
+  };
 }
 
 /** @param {Float32Array} stored (positions heads width) @param {number[]} shape (batch heads positions width) */
 function byHead(stored, [, heads, positions, width]) {
   const data = new Float32Array(stored.length);
   for (let position = 0, at = 0; position < positions; position += 1) {
-    for (let head = 0; head < heads; head += 1, at += width) data.set(stored.subarray(at, at + width), (head * positions + position) * width);
+    for (let head = 0; head < heads; head += 1, at += width)
+      data.set(stored.subarray(at, at + width), (head * positions + position) * width);
   }
   return data;
 }
@@ -139,10 +166,16 @@ export async function readEmbedded(page) {
       const size = shape.reduce((/** @type {number} */ a, /** @type {number} */ b) => a * b, 1);
       const rows = size / (tap.kept === undefined ? 1 : tap.kept + 1);
       const stored = tap.offset === null ? null : numbers.subarray(tap.offset, tap.offset + size);
-      taps.set(tap.address, withData(stored, tap.by_position ? tap.shape : null, {
-        address: tap.address, axes: tap.axes, shape: tap.shape, kept: tap.kept,
-        ids: tap.kept === undefined ? undefined : numbers.subarray(tap.ids, tap.ids + rows * tap.kept),
-      }));
+      taps.set(
+        tap.address,
+        withData(stored, tap.by_position ? tap.shape : null, {
+          address: tap.address,
+          axes: tap.axes,
+          shape: tap.shape,
+          kept: tap.kept,
+          ids: tap.kept === undefined ? undefined : numbers.subarray(tap.ids, tap.ids + rows * tap.kept),
+        }),
+      );
     }
     return new PassRecord(sentence, taps, about.vocab);
   });

@@ -104,7 +104,18 @@ export class PageWorker {
   }
 }
 
-const CALLS = new Set(["load", "encodeText", "decodeIds", "pass", "greedy", "beam", "occlusion", "directLogits", "runnerUp", "logitLens"]);
+const CALLS = new Set([
+  "load",
+  "encodeText",
+  "decodeIds",
+  "pass",
+  "greedy",
+  "beam",
+  "occlusion",
+  "directLogits",
+  "runnerUp",
+  "logitLens",
+]);
 
 const WorkerScope = /** @type {any} */ (globalThis).WorkerGlobalScope; // absent in a document and in Node
 if (WorkerScope && self instanceof WorkerScope) {
