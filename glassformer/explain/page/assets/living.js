@@ -1,8 +1,8 @@
 // @ts-check
 /** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from them. */
-import { element, printable } from "./element.js";
-import { PassRecord } from "./record.js";
-import { readWeights, unpack } from "./weights.js";
+import { element, printable } from "./drawing/element.js";
+import { PassRecord } from "./record/record.js";
+import { readWeights, unpack } from "./record/weights.js";
 
 /** @typedef {import("./page.js").Edit} Edit */
 

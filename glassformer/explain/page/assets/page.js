@@ -1,19 +1,19 @@
 // @ts-check
 /** The page: its state, its address in the URL, and what is drawn when it changes. */
-import { crumbs, layerOf, readPlace, writePlace } from "./addresses.js";
-import { PLAIN } from "./distribution.js";
-import { element } from "./element.js";
-import { explanationOf } from "./explanation.js";
-import { figureChips, figureOne } from "./figure.js";
-import { viewOf } from "./ladder.js";
+import { crumbs, layerOf, readPlace, writePlace } from "./record/addresses.js";
+import { PLAIN } from "./views/distribution.js";
+import { element } from "./drawing/element.js";
+import { explanationOf } from "./views/explanation.js";
+import { figureChips, figureOne } from "./views/figure.js";
+import { viewOf } from "./views/ladder.js";
 import { Living } from "./living.js";
-import { exportButtons } from "./picture.js";
-import { originOf } from "./origin.js";
-import { readEmbedded } from "./record.js";
-import { sentenceBand } from "./sentence.js";
-import { stopsOf, tourCard } from "./tour.js";
-import { treeView } from "./tree.js";
-import { whyView } from "./why.js";
+import { exportButtons } from "./drawing/picture.js";
+import { originOf } from "./record/origin.js";
+import { readEmbedded } from "./record/record.js";
+import { sentenceBand } from "./views/sentence.js";
+import { stopsOf, tourCard } from "./views/tour.js";
+import { treeView } from "./views/tree.js";
+import { whyView } from "./views/why.js";
 
 /**
  * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}} Edit
@@ -37,8 +37,8 @@ function createApp({ about, records }, root) {
     layers: { encoder: config.n_encoder_layers - 1, decoder: config.n_decoder_layers - 1 },
     /** @type {number | null} */ head: null,
     /** @type {Edit[]} */ edits: [],
-    /** @type {import("./record.js").PassRecord} */ record: records[0],
-    /** @type {import("./record.js").PassRecord | null} */ before: null,
+    /** @type {import("./record/record.js").PassRecord} */ record: records[0],
+    /** @type {import("./record/record.js").PassRecord | null} */ before: null,
     /** @type {any} */ living: null,
     /** Whether the page carries a model, which wakes after the first paint. */ carriesModel:
       document.getElementById("living") !== null,
@@ -48,7 +48,7 @@ function createApp({ about, records }, root) {
     },
     /** @type {Map<string, string[]> | null} */ consumers: null,
     /** @type {Record<string, Panel>} */ panels: {},
-    /** @type {WeakMap<Float32Array, import("./scale.js").Scale>} */ scaleCache: new WeakMap(),
+    /** @type {WeakMap<Float32Array, import("./drawing/scale.js").Scale>} */ scaleCache: new WeakMap(),
     width: 600,
     get context() {
       return {
@@ -75,7 +75,7 @@ function createApp({ about, records }, root) {
       follow(app);
       draw(app);
     },
-    /** @param {import("./distribution.js").Levers} levers */
+    /** @param {import("./views/distribution.js").Levers} levers */
     setLevers(levers) {
       app.levers = levers;
       const focus = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.lever;

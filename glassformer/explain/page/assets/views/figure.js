@@ -1,7 +1,7 @@
 // @ts-check
 /** Figure 1 of the paper, drawn for this model: its boxes lead to the steps, its arrows carry live shapes and tokens. */
-import { hueOf } from "./addresses.js";
-import { element, printable, svg } from "./element.js";
+import { hueOf } from "../record/addresses.js";
+import { element, printable, svg } from "../drawing/element.js";
 
 /** @typedef {{label: string, address: string, hue: string}} Box */
 
@@ -37,7 +37,7 @@ function layerBoxes(layer, pre, decoder) {
 }
 
 /**
- * @param {{config: any, record: import("./record.js").PassRecord, layers: {encoder: number, decoder: number}, place: string, step: number,
+ * @param {{config: any, record: import("../record/record.js").PassRecord, layers: {encoder: number, decoder: number}, place: string, step: number,
  *   go: (address: string) => void, onlayer: (stack: "encoder" | "decoder", layer: number) => void}} options
  */
 export function figureOne({ config, record, layers, place, step, go, onlayer }) {

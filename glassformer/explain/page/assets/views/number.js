@@ -1,13 +1,13 @@
 // @ts-check
 /** One number and the sum that made it; each factor leads on to its own origin, down to an id in the text. */
-import { nameOf, writePlace } from "./addresses.js";
-import { element, printable } from "./element.js";
-import { originOf } from "./origin.js";
-import { exactNumber, percent, shortNumber } from "./scale.js";
+import { nameOf, writePlace } from "../record/addresses.js";
+import { element, printable } from "../drawing/element.js";
+import { originOf } from "../record/origin.js";
+import { exactNumber, percent, shortNumber } from "../drawing/scale.js";
 
 const MOST_TERMS = 12;
 
-/** @param {import("./page.js").App} app @param {string} address @param {Record<string, number>} cells */
+/** @param {import("../page.js").App} app @param {string} address @param {Record<string, number>} cells */
 export function numberView(app, address, cells) {
   const tap = app.record.at(address);
   const value = app.record.value(address, cells);
@@ -38,7 +38,7 @@ export function numberView(app, address, cells) {
   );
 }
 
-/** What if this number were another? Not for numbers from which nothing else is computed. @param {import("./page.js").App} app @param {string} address @param {Record<string, number>} cells @param {number} value */
+/** What if this number were another? Not for numbers from which nothing else is computed. @param {import("../page.js").App} app @param {string} address @param {Record<string, number>} cells @param {number} value */
 function setLever(app, address, cells, value) {
   if (!app.living?.ready || /norm\.(mean|variance|normalised)$|probabilities$|^choice\./.test(address)) return null;
   const input = /** @type {HTMLInputElement} */ (
@@ -70,7 +70,7 @@ function setLever(app, address, cells, value) {
   );
 }
 
-/** @param {import("./page.js").App} app @param {import("./origin.js").Origin} made */
+/** @param {import("../page.js").App} app @param {import("../record/origin.js").Origin} made */
 function sum(app, made) {
   if (made.kind === "dot" && made.terms.length) return dot(app, made);
   if (made.kind === "softmax") return softmax(app, made);
@@ -102,7 +102,7 @@ function sum(app, made) {
   );
 }
 
-/** Products, the largest first, with bars that show which way they pull. @param {import("./page.js").App} app @param {import("./origin.js").Origin} made */
+/** Products, the largest first, with bars that show which way they pull. @param {import("../page.js").App} app @param {import("../record/origin.js").Origin} made */
 function dot(app, made) {
   const ordered = made.terms
     .map((term, at) => ({ ...term, at }))
@@ -110,7 +110,7 @@ function dot(app, made) {
   const most = Math.abs(ordered[0].product) || 1;
   const total = made.terms.reduce((all, term) => all + term.product, 0);
   const named = shortLabels(app, made.terms);
-  const row = (/** @type {import("./origin.js").Term} */ term) =>
+  const row = (/** @type {import("../record/origin.js").Term} */ term) =>
     element(
       "li",
       {},
@@ -157,11 +157,11 @@ function dot(app, made) {
   );
 }
 
-/** Labels that say only what differs between the terms of one sum. @param {import("./page.js").App} app @param {import("./origin.js").Term[]} terms */
+/** Labels that say only what differs between the terms of one sum. @param {import("../page.js").App} app @param {import("../record/origin.js").Term[]} terms */
 function shortLabels(app, terms) {
   const [first, second] = terms.slice(0, 2).map((term) => term.factors[0]?.cells ?? {});
   const varying = second ? Object.keys(first).find((axis) => first[axis] !== second[axis]) : undefined;
-  return (/** @type {import("./origin.js").Factor} */ factor) => {
+  return (/** @type {import("../record/origin.js").Factor} */ factor) => {
     if (!varying || !factor.address || !factor.cells || !(varying in factor.cells)) return factor.label;
     return `${nameOf(factor.address) === "weight" ? factor.address.split(".").at(-2) : nameOf(factor.address)} ${app.record.label(factor.address, varying, factor.cells[varying])}`;
   };
@@ -180,7 +180,7 @@ function agreement(total, result) {
   );
 }
 
-/** @param {import("./page.js").App} app @param {import("./origin.js").Origin} made */
+/** @param {import("../page.js").App} app @param {import("../record/origin.js").Origin} made */
 function softmax(app, made) {
   const total = made.terms.reduce((all, term) => all + term.product, 0);
   const chosen = made.factors[0];
@@ -220,7 +220,7 @@ function softmax(app, made) {
   );
 }
 
-/** A factor that leads to its own origin. @param {import("./page.js").App} app @param {import("./origin.js").Factor} factor @param {string} [label] */
+/** A factor that leads to its own origin. @param {import("../page.js").App} app @param {import("../record/origin.js").Factor} factor @param {string} [label] */
 function chip(app, factor, label = factor.label) {
   const body = [
     element("b", {}, factor.label.startsWith("id of") ? factor.value : shortNumber(factor.value)),

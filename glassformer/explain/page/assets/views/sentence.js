@@ -1,8 +1,8 @@
 // @ts-check
 /** The first band: the sentence, its translation, and lines for where the decoder looked. */
-import { element, svg, token } from "./element.js";
+import { element, svg, token } from "../drawing/element.js";
 
-/** Cross-attention of one layer: of one head, or the mean. @param {import("./page.js").App} app */
+/** Cross-attention of one layer: of one head, or the mean. @param {import("../page.js").App} app */
 function shownWeights(app) {
   const layer = app.layers.decoder;
   const tap = app.record.at(`decoder.layers.${layer}.cross_attention.weights`);
@@ -20,7 +20,7 @@ function shownWeights(app) {
   return { value, queries, keys, layer, head };
 }
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 export function sentenceBand(app) {
   const { sentence } = app.record;
   const shown = shownWeights(app);
@@ -71,7 +71,7 @@ export function sentenceBand(app) {
   return band;
 }
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 function stepSlider(app) {
   const last = app.record.sentence.tgt_out_tokens.length - 1;
   const move = (/** @type {number} */ step) => {
@@ -102,7 +102,7 @@ function stepSlider(app) {
   );
 }
 
-/** A source token, with an eye that hides it from every query where the page computes. @param {import("./page.js").App} app @param {string} text @param {number} at */
+/** A source token, with an eye that hides it from every query where the page computes. @param {import("../page.js").App} app @param {string} text @param {number} at */
 function sourceToken(app, text, at) {
   const hidden = app.edits.some((edit) => edit.address === "src_mask" && edit.index?.src === at);
   const word = element(`span.chip.src${hidden ? ".hidden" : ""}`, { "data-token": `src:${at}` }, token(text));

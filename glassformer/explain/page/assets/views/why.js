@@ -1,9 +1,9 @@
 // @ts-check
 /** Why this word? What each source token, sublayer and head adds to it, the logit lens, and the runner-up. */
-import { element, printable, token } from "./element.js";
-import { exactNumber, percent, shortNumber } from "./scale.js";
+import { element, printable, token } from "../drawing/element.js";
+import { exactNumber, percent, shortNumber } from "../drawing/scale.js";
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 export function whyView(app) {
   const { sentence } = app.record;
   const step = app.step;
@@ -33,7 +33,7 @@ export function whyView(app) {
   return view;
 }
 
-/** @param {import("./page.js").App} app @param {number} step @param {number} id */
+/** @param {import("../page.js").App} app @param {number} step @param {number} id */
 async function gather(app, step, id) {
   const { living } = app;
   const { sentence } = app.record;
@@ -49,7 +49,7 @@ async function gather(app, step, id) {
   return { direct, runner, lens, hidden };
 }
 
-/** @param {import("./page.js").App} app @param {any} found @param {number} step @param {number} id */
+/** @param {import("../page.js").App} app @param {any} found @param {number} step @param {number} id */
 function parts(app, { direct, runner, lens, hidden }, step, id) {
   return [source(app, hidden), contributions(app, direct), rival(app, runner), lensView(app, lens, id)];
 }
@@ -76,7 +76,7 @@ function row(name, value, most, more = "", tag = "li") {
   );
 }
 
-/** Occlusion. @param {import("./page.js").App} app @param {any} hidden */
+/** Occlusion. @param {import("../page.js").App} app @param {any} hidden */
 function source(app, hidden) {
   const changes = hidden.without.map((/** @type {any} */ one) => hidden.whole.log_prob - one.log_prob);
   const most = Math.max(...changes.map(Math.abs), 1e-9);
@@ -93,7 +93,7 @@ function source(app, hidden) {
   );
 }
 
-/** Direct logit attribution: parts by sublayer, the heads inside. @param {import("./page.js").App} app @param {any} direct */
+/** Direct logit attribution: parts by sublayer, the heads inside. @param {import("../page.js").App} app @param {any} direct */
 function contributions(app, direct) {
   /** @type {Map<string, any[]>} */
   const groups = new Map();
@@ -166,7 +166,7 @@ function contributions(app, direct) {
   );
 }
 
-/** @param {import("./page.js").App} app @param {string} address */
+/** @param {import("../page.js").App} app @param {string} address */
 function placeLink(app, address) {
   return element("a", { href: `#${address}` }, partWords(address));
 }
@@ -178,7 +178,7 @@ const partWords = (address) =>
     .replace("tgt_embedding.", "target embedding ")
     .replaceAll("_", "-");
 
-/** @param {import("./page.js").App} app @param {any} runner */
+/** @param {import("../page.js").App} app @param {any} runner */
 function rival(app, runner) {
   const first = app.record.vocab[runner.id];
   const second = app.record.vocab[runner.runnerUp];
@@ -206,7 +206,7 @@ function rival(app, runner) {
   );
 }
 
-/** @param {import("./page.js").App} app @param {any[]} lens @param {number} id */
+/** @param {import("../page.js").App} app @param {any[]} lens @param {number} id */
 function lensView(app, lens, id) {
   const rows = lens.map(({ address, probabilities, best }) =>
     element(

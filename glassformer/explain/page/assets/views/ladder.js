@@ -1,16 +1,16 @@
 // @ts-check
 /** The views of the middle, from the architecture down to one matrix; each leads one step down. */
-import { crumbs, hueOf, inWords, layerOf, moduleOf, nameOf, writePlace } from "./addresses.js";
+import { crumbs, hueOf, inWords, layerOf, moduleOf, nameOf, writePlace } from "../record/addresses.js";
 import { derivationView } from "./derivation.js";
 import { distributionView } from "./distribution.js";
-import { element } from "./element.js";
-import { matrixView, numberTable, thumbnail } from "./matrix.js";
+import { element } from "../drawing/element.js";
+import { matrixView, numberTable, thumbnail } from "../drawing/matrix.js";
 import { numberView } from "./number.js";
-import { csvText, exportButtons, layout, matrixSize, meanMatrix, sizeAlong, tapMatrix } from "./picture.js";
-import { recordCommand } from "./record.js";
-import { exactNumber } from "./scale.js";
+import { csvText, exportButtons, layout, matrixSize, meanMatrix, sizeAlong, tapMatrix } from "../drawing/picture.js";
+import { recordCommand } from "../record/record.js";
+import { exactNumber } from "../drawing/scale.js";
 
-/** What stands in the middle for a place. @param {import("./page.js").App} app @returns {HTMLElement} */
+/** What stands in the middle for a place. @param {import("../page.js").App} app @returns {HTMLElement} */
 export function viewOf(app) {
   const { address, cells } = app.place;
   if (address === "") return architectureView(app);
@@ -47,7 +47,7 @@ function titled(title, ...children) {
   return element("section.view", {}, element("h2", {}, title), children);
 }
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 function architectureView(app) {
   const layer = app.layers.decoder;
   const address = `decoder.layers.${layer}.cross_attention.weights`;
@@ -114,7 +114,7 @@ function architectureView(app) {
   );
 }
 
-/** The head with the largest weight in one cell. @param {import("./page.js").App} app @param {string} address @param {number} query @param {number} key */
+/** The head with the largest weight in one cell. @param {import("../page.js").App} app @param {string} address @param {number} query @param {number} key */
 function strongest(app, address, query, key) {
   const tap = app.record.at(address);
   const heads = tap ? sizeAlong(tap, "heads") : 1;
@@ -128,7 +128,7 @@ function strongest(app, address, query, key) {
   return best;
 }
 
-/** Heads of all layers as small multiples. @param {import("./page.js").App} app @param {boolean} large */
+/** Heads of all layers as small multiples. @param {import("../page.js").App} app @param {boolean} large */
 export function headsOverview(app, large) {
   /** @type {[string, string, number][]} */
   const kinds = [
@@ -162,7 +162,7 @@ export function headsOverview(app, large) {
   );
 }
 
-/** One small picture for each head, with its switch where the page computes. @param {import("./page.js").App} app @param {string} address @param {number} size @param {number | null} [chosen] */
+/** One small picture for each head, with its switch where the page computes. @param {import("../page.js").App} app @param {string} address @param {number} size @param {number | null} [chosen] */
 function headButtons(app, address, size, chosen = null) {
   const tap = app.record.at(address);
   if (!tap) return [element("span.left-out", {}, "left out")];
@@ -195,7 +195,7 @@ function headButtons(app, address, size, chosen = null) {
 /** The tap at which a head is silenced. @param {string} address */
 const silenced = (address) => `${moduleOf(address)}.heads`;
 
-/** @param {import("./page.js").App} app @param {string} address @param {number} head @param {boolean} silent */
+/** @param {import("../page.js").App} app @param {string} address @param {number} head @param {boolean} silent */
 function headSwitch(app, address, head, silent) {
   if (!app.carriesModel || app.living?.trouble || !/_attention$/.test(moduleOf(address))) return null;
   if (!app.living?.ready) return element("span.switch.unseen", { "aria-hidden": "true" }, "on");
@@ -213,7 +213,7 @@ function headSwitch(app, address, head, silent) {
   );
 }
 
-/** A stack, a layer or a sublayer: its steps in order, grouped. @param {import("./page.js").App} app @param {string} address @param {string[]} inside */
+/** A stack, a layer or a sublayer: its steps in order, grouped. @param {import("../page.js").App} app @param {string} address @param {string[]} inside */
 function groupView(app, address, inside) {
   const way = crumbs(address);
   const layer = layerOf(address);
@@ -250,7 +250,7 @@ function groupView(app, address, inside) {
   );
 }
 
-/** @param {import("./page.js").App} app @param {string} address @param {ReturnType<typeof layerOf>} layer */
+/** @param {import("../page.js").App} app @param {string} address @param {ReturnType<typeof layerOf>} layer */
 function aboutGroup(app, address, layer) {
   const name = nameOf(address);
   const { config } = app;
@@ -276,9 +276,9 @@ function landmarks(members, few) {
   return told.length ? told : members.slice(0, 4);
 }
 
-/** @param {import("./page.js").App} app @param {string} address */
+/** @param {import("../page.js").App} app @param {string} address */
 function stepCard(app, address) {
-  const tap = /** @type {import("./record.js").Tap} */ (app.record.taps.get(address));
+  const tap = /** @type {import("../record/record.js").Tap} */ (app.record.taps.get(address));
   const story = app.about.stories[address];
   const vocabulary = tap.axes.includes("vocab");
   return element(
@@ -308,7 +308,7 @@ function stepCard(app, address) {
   );
 }
 
-/** One tap: its heads, the chosen matrix, and below it the number that was picked. @param {import("./page.js").App} app @param {import("./record.js").Tap} tap @param {string} address @param {Record<string, number>} cells */
+/** One tap: its heads, the chosen matrix, and below it the number that was picked. @param {import("../page.js").App} app @param {import("../record/record.js").Tap} tap @param {string} address @param {Record<string, number>} cells */
 function tapView(app, tap, address, cells) {
   const story = app.about.stories[address];
   const title = story?.title ?? nameOf(address);
@@ -316,7 +316,7 @@ function tapView(app, tap, address, cells) {
   if (tap.axes.includes("vocab")) return vocabularyView(app, title, address, cells);
   const { many, row, column } = layout(tap);
   const chosen = many ? (cells[many] ?? (many === "heads" ? (app.head ?? 0) : 0)) : 0;
-  const matrix = /** @type {import("./picture.js").TapMatrix} */ (
+  const matrix = /** @type {import("../drawing/picture.js").TapMatrix} */ (
     tapMatrix(app, address, Math.min(chosen, many ? sizeAlong(tap, many) - 1 : 0), cells[row] ?? 0)
   );
   const picked = (row === "one" || row in cells) && (column === "one" || column in cells);
@@ -368,7 +368,7 @@ function tapView(app, tap, address, cells) {
   );
 }
 
-/** Lift the causal mask, or put it back. @param {import("./page.js").App} app @param {string} address */
+/** Lift the causal mask, or put it back. @param {import("../page.js").App} app @param {string} address */
 function maskLever(app, address) {
   if (
     !app.living?.ready
@@ -391,7 +391,7 @@ function maskLever(app, address) {
   );
 }
 
-/** @param {string} title @param {string} address @param {import("./page.js").App} app */
+/** @param {string} title @param {string} address @param {import("../page.js").App} app */
 function leftOut(title, address, app) {
   return titled(
     title,
@@ -405,7 +405,7 @@ function leftOut(title, address, app) {
   );
 }
 
-/** @param {import("./page.js").App} app @param {string} title @param {string} address @param {Record<string, number>} cells */
+/** @param {import("../page.js").App} app @param {string} title @param {string} address @param {Record<string, number>} cells */
 function vocabularyView(app, title, address, cells) {
   const picked = "vocab" in cells;
   return element(

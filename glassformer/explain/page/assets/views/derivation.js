@@ -1,8 +1,8 @@
 // @ts-check
 /** The text side: characters to tokens by the tokenizer's own steps, ids, masks, and the shifted target. */
-import { element, printable, token } from "./element.js";
+import { element, printable, token } from "../drawing/element.js";
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 export function derivationView(app) {
   const { sentence } = app.record;
   const { derivation } = sentence;
@@ -91,7 +91,7 @@ function idTable(side, tokens, ids, config) {
   );
 }
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 function shifted(app) {
   const { sentence } = app.record;
   return element(

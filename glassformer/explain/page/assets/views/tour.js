@@ -1,13 +1,13 @@
 // @ts-check
 /** The tour: ten stops from text to the next token, each one sentence and one thing to do. A link carries the stop. */
-import { element } from "./element.js";
+import { element } from "../drawing/element.js";
 
 /**
  * A stop: `todo` is for every page, `living` for one that computes.
  * @typedef {{place: string, title: string, sentence: string, todo: string, living?: string}} Stop
  */
 
-/** @param {import("./page.js").App} app @returns {Stop[]} */
+/** @param {import("../page.js").App} app @returns {Stop[]} */
 export function stopsOf(app) {
   const { config } = app;
   const last = config.n_decoder_layers - 1;
@@ -86,7 +86,7 @@ export function stopsOf(app) {
   ];
 }
 
-/** The card of the stop where the tour stands. @param {import("./page.js").App} app @param {(stop: number) => void} goTo 0 ends the tour */
+/** The card of the stop where the tour stands. @param {import("../page.js").App} app @param {(stop: number) => void} goTo 0 ends the tour */
 export function tourCard(app, goTo) {
   const stops = stopsOf(app);
   const at = Math.min(app.tour, stops.length);

@@ -1,8 +1,8 @@
 // @ts-check
 /** What a thing is: title, sentence, equation, section, shape in words, and where it comes from and goes. */
-import { inWords, nameOf, sideOf } from "./addresses.js";
-import { element } from "./element.js";
-import { inputsOf, linearOf } from "./origin.js";
+import { inWords, nameOf, sideOf } from "../record/addresses.js";
+import { element } from "../drawing/element.js";
+import { inputsOf, linearOf } from "../record/origin.js";
 
 /** @type {Record<string, {title: string, sentence: string}>} */
 const PLACES = {
@@ -28,7 +28,7 @@ const PLACES = {
   },
 };
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 export function explanationOf(app) {
   const { address } = app.place;
   const story = app.about.stories[address];
@@ -73,7 +73,7 @@ function equation(story) {
   return holder;
 }
 
-/** @param {import("./page.js").App} app @param {string} address @param {import("./record.js").Tap} tap */
+/** @param {import("../page.js").App} app @param {string} address @param {import("../record/record.js").Tap} tap */
 function shape(app, address, tap) {
   const rows = tap.axes.map((axis, at) => {
     const side = sideOf(address, axis);
@@ -95,7 +95,7 @@ function shape(app, address, tap) {
   return rows.length ? element("table.shape", {}, element("caption", {}, "Shape"), element("tbody", {}, rows)) : null;
 }
 
-/** @param {import("./page.js").App} app @param {string} linear */
+/** @param {import("../page.js").App} app @param {string} linear */
 function weightNote(app, linear) {
   const weight = app.context.weights?.get(`${linear}.weight`);
   return element(
@@ -107,7 +107,7 @@ function weightNote(app, linear) {
   );
 }
 
-/** @param {import("./page.js").App} app @param {string} title @param {string[]} addresses */
+/** @param {import("../page.js").App} app @param {string} title @param {string[]} addresses */
 function links(app, title, addresses) {
   if (!addresses.length) return null;
   return element(
@@ -137,7 +137,7 @@ const shortAddress = (address) =>
     .replace(/^(encoder|decoder)\.layers\.(\d+)\./, (_, stack, layer) => `${stack} ${Number(layer) + 1} `)
     .replaceAll("_", " ");
 
-/** @param {import("./page.js").App} app @param {string} address */
+/** @param {import("../page.js").App} app @param {string} address */
 function consumers(app, address) {
   if (!app.consumers) {
     /** @type {Map<string, string[]>} */
@@ -149,7 +149,7 @@ function consumers(app, address) {
   return app.consumers.get(address) ?? [];
 }
 
-/** The steps inside a part. @param {import("./page.js").App} app @param {string} address */
+/** The steps inside a part. @param {import("../page.js").App} app @param {string} address */
 function stepsInside(app, address) {
   const inside = [...app.record.taps.keys()].filter((one) => one.startsWith(`${address}.`));
   const told =
@@ -174,7 +174,7 @@ function stepsInside(app, address) {
   );
 }
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 function facts(app) {
   const { config } = app;
   /** @type {[string, string | number][]} */

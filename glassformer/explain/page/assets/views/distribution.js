@@ -1,9 +1,9 @@
 // @ts-check
 /** The next-token distribution of one step, with temperature, top-k and top-p, computed from the recorded logits. */
-import { element, printable, svg, token } from "./element.js";
-import { exportButtons, quote } from "./picture.js";
-import { recordCommand, vocabularyRow } from "./record.js";
-import { exactNumber, percent, shortNumber } from "./scale.js";
+import { element, printable, svg, token } from "../drawing/element.js";
+import { exportButtons, quote } from "../drawing/picture.js";
+import { recordCommand, vocabularyRow } from "../record/record.js";
+import { exactNumber, percent, shortNumber } from "../drawing/scale.js";
 
 /** @typedef {{temperature: number, topK: number, topP: number}} Levers */
 /** @typedef {{id: number, logit: number, plain: number, share: number}} Entry */
@@ -12,7 +12,7 @@ export const PLAIN = { temperature: 1, topK: 0, topP: 1 };
 
 /**
  * The entries in falling order: `plain` as the model has it, `share` after the levers, 0 where they cut it off.
- * @param {import("./record.js").PassRecord} record @param {number} step @param {Levers} levers
+ * @param {import("../record/record.js").PassRecord} record @param {number} step @param {Levers} levers
  * @returns {{entries: Entry[], rest: number, cut: boolean} | null}
  */
 export function distribution(record, step, levers) {
@@ -61,7 +61,7 @@ function cutOff(entries, { topK, topP }) {
   });
 }
 
-/** @param {import("./page.js").App} app @param {{most: number, levers?: boolean}} options */
+/** @param {import("../page.js").App} app @param {{most: number, levers?: boolean}} options */
 export function distributionView(app, { most, levers = true }) {
   const found = distribution(app.record, app.step, app.levers);
   if (!found) return element("p.left-out", {}, "The distribution was left out of this page.");
@@ -117,7 +117,7 @@ export function distributionView(app, { most, levers = true }) {
   );
 }
 
-/** The bars as one picture. @param {import("./page.js").App} app @param {Entry[]} entries @param {number} top */
+/** The bars as one picture. @param {import("../page.js").App} app @param {Entry[]} entries @param {number} top */
 function barPicture(app, entries, top) {
   const style = getComputedStyle(document.body);
   const ink = style.color;
@@ -144,7 +144,7 @@ function barPicture(app, entries, top) {
   return picture;
 }
 
-/** @param {import("./page.js").App} app @param {Entry[]} entries */
+/** @param {import("../page.js").App} app @param {Entry[]} entries */
 function csv(app, entries) {
   const lines = entries.map(({ id, logit, plain, share }) =>
     [id, quote(app.record.vocab[id] ?? ""), exactNumber(logit), exactNumber(plain), share].join(","),
@@ -152,7 +152,7 @@ function csv(app, entries) {
   return `${["id,token,logit,probability,with_levers", ...lines].join("\n")}\n`;
 }
 
-/** @param {import("./page.js").App} app @param {Entry} entry @param {number} top @param {boolean} written @param {number} [was] */
+/** @param {import("../page.js").App} app @param {Entry} entry @param {number} top @param {boolean} written @param {number} [was] */
 function bar(app, entry, top, written, was) {
   const text = app.record.vocab[entry.id] ?? String(entry.id);
   const moved =
@@ -178,7 +178,7 @@ function bar(app, entry, top, written, was) {
   );
 }
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 function leverRow(app) {
   const changed = JSON.stringify(app.levers) !== JSON.stringify(PLAIN);
   const lever = (

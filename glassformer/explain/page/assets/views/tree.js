@@ -1,14 +1,14 @@
 // @ts-check
 /** The beam as a tree: every candidate that was considered, step after step, with the pruned ones and all scores. */
-import { element, printable, svg } from "./element.js";
-import { exportButtons, quote } from "./picture.js";
-import { shortNumber } from "./scale.js";
+import { element, printable, svg } from "../drawing/element.js";
+import { exportButtons, quote } from "../drawing/picture.js";
+import { shortNumber } from "../drawing/scale.js";
 
 const COLUMN = 132;
 const ROW = 30;
 const TOP = 26;
 
-/** @param {import("./page.js").App} app */
+/** @param {import("../page.js").App} app */
 export function treeView(app) {
   const settings = app.living.search();
   const view = element(
@@ -44,7 +44,7 @@ export function treeView(app) {
   return view;
 }
 
-/** Every candidate that was considered, a line each. @param {import("./page.js").App} app @param {any} found */
+/** Every candidate that was considered, a line each. @param {import("../page.js").App} app @param {any} found */
 function csv(app, found) {
   const lines = found.tree.map((/** @type {any} */ one) =>
     [
@@ -61,7 +61,7 @@ function csv(app, found) {
   return `${["node,parent,step,token,token_log_prob,log_prob,score,outcome", ...lines].join("\n")}\n`;
 }
 
-/** @param {import("./page.js").App} app @param {any} found */
+/** @param {import("../page.js").App} app @param {any} found */
 async function outcome(app, found) {
   const texts = await Promise.all(
     found.candidates.map((/** @type {any} */ one) => app.living.call("decodeIds", "tgt", one.ids)),
@@ -80,7 +80,7 @@ async function outcome(app, found) {
   );
 }
 
-/** @param {import("./page.js").App} app @param {any} found @param {any} settings */
+/** @param {import("../page.js").App} app @param {any} found @param {any} settings */
 function drawTree(app, found, settings) {
   const best = new Set();
   const end = found.tree.find(

@@ -5,7 +5,7 @@ import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
 import { createModel } from "./model.js";
 import { beam, greedy, ignoredSettings } from "./search.js";
 import { createTokenizer } from "./tokenizer.js";
-import { fromBase64, readWeights } from "./weights.js";
+import { fromBase64, readWeights } from "../record/weights.js";
 
 /** @typedef {import("./model.js").Recording} PassRecord */
 /** @typedef {{config: any, weights: string | Uint8Array, tokenizers: {src: any, tgt: any}, decode?: any}} Living */

@@ -1,8 +1,8 @@
 // @ts-check
 /** A tap as pictures: which two axes become rows and columns, one picture for each head, exports. */
-import { nameOf, sideOf } from "./addresses.js";
+import { nameOf, sideOf } from "../record/addresses.js";
 import { element } from "./element.js";
-import { numberAt } from "./record.js";
+import { numberAt } from "../record/record.js";
 import { scaleOf } from "./scale.js";
 
 /** @typedef {import("./matrix.js").Matrix & {first: number, cells: (row: number, column: number) => Record<string, number>}} TapMatrix */
@@ -10,7 +10,7 @@ import { scaleOf } from "./scale.js";
 const MOST_ROWS = 1200;
 const WINDOW = 40;
 
-/** Rows and columns of the matrix of a tap, without its numbers. @param {import("./record.js").Tap} tap */
+/** Rows and columns of the matrix of a tap, without its numbers. @param {import("../record/record.js").Tap} tap */
 export function matrixSize(tap) {
   const { row, column } = layout(tap);
   const tall = sizeAlong(tap, row);
@@ -18,13 +18,13 @@ export function matrixSize(tap) {
 }
 
 /** How far apart neighbours along an axis stand in the tap's numbers; 0 for an axis that it has not.
- * @param {import("./record.js").Tap} tap @param {string | null} axis */
+ * @param {import("../record/record.js").Tap} tap @param {string | null} axis */
 function strideOf(tap, axis) {
   const place = axis === null ? -1 : tap.axes.indexOf(axis);
   return place < 0 ? 0 : tap.shape.slice(place + 1).reduce((product, size) => product * size, 1);
 }
 
-/** The numbers of a matrix by row and column, without a look at the axes for each. @param {import("./record.js").Tap} tap @param {number} chosen @param {number} first */
+/** The numbers of a matrix by row and column, without a look at the axes for each. @param {import("../record/record.js").Tap} tap @param {number} chosen @param {number} first */
 function reader(tap, chosen, first) {
   const { many, row, column } = layout(tap);
   const data = /** @type {Float32Array} */ (tap.data);
@@ -34,7 +34,7 @@ function reader(tap, chosen, first) {
   return (/** @type {number} */ r, /** @type {number} */ c) => data[start + r * down + c * across];
 }
 
-/** The axes that are rows and columns, and the one that is chosen before. @param {import("./record.js").Tap} tap */
+/** The axes that are rows and columns, and the one that is chosen before. @param {import("../record/record.js").Tap} tap */
 export function layout(tap) {
   const axes = tap.axes.filter((axis, at) => axis !== "batch" && !(axis === "one" && tap.shape[at] === 1));
   const many = axes.includes("heads") ? "heads" : axes.length > 2 ? axes[0] : null;
@@ -43,12 +43,12 @@ export function layout(tap) {
   return { many: axes.length > 2 ? many : null, row, column };
 }
 
-/** @param {import("./record.js").Tap} tap @param {string} axis */
+/** @param {import("../record/record.js").Tap} tap @param {string} axis */
 export const sizeAlong = (tap, axis) => (tap.axes.includes(axis) ? tap.shape[tap.axes.indexOf(axis)] : 1);
 
 /**
  * The matrix of a tap, at one index of the axis that is chosen before.
- * @param {import("./page.js").App} app @param {string} address @param {number} chosen @param {number} near the row that a window of a very tall matrix holds @returns {TapMatrix | null}
+ * @param {import("../page.js").App} app @param {string} address @param {number} chosen @param {number} near the row that a window of a very tall matrix holds @returns {TapMatrix | null}
  */
 export function tapMatrix(app, address, chosen = 0, near = 0) {
   const tap = app.record.at(address);
@@ -87,7 +87,7 @@ export function tapMatrix(app, address, chosen = 0, near = 0) {
   };
 }
 
-/** @param {import("./page.js").App} app @param {string} address @param {string} axis */
+/** @param {import("../page.js").App} app @param {string} address @param {string} axis */
 export function axisWords(app, address, axis) {
   if (axis === "one") return "one";
   const side = sideOf(address, axis);
@@ -96,7 +96,7 @@ export function axisWords(app, address, axis) {
   return side ? `${side === "src" ? "source" : "target"} ${words}` : words;
 }
 
-/** A mean over heads as a matrix. @param {import("./page.js").App} app @param {string} address @returns {import("./matrix.js").Matrix | null} */
+/** A mean over heads as a matrix. @param {import("../page.js").App} app @param {string} address @returns {import("./matrix.js").Matrix | null} */
 export function meanMatrix(app, address) {
   const first = tapMatrix(app, address);
   const tap = app.record.at(address);
