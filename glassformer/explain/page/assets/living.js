@@ -1,5 +1,6 @@
 // @ts-check
-/** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from them. */
+/** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from
+ * them. */
 import { element, printable } from "./drawing/element.js";
 import { PassRecord } from "./record/record.js";
 import { readWeights, unpack } from "./record/weights.js";
@@ -9,7 +10,8 @@ import { readWeights, unpack } from "./record/weights.js";
 const PAUSE_MS = 180;
 
 export class Living {
-  /** @param {import("./page.js").App} app @param {any} packed what `page/weights.py` made @param {string} source the worker's script */
+  /** @param {import("./page.js").App} app @param {any} packed what `page/weights.py` made
+   * @param {string} source the worker's script */
   constructor(app, packed, source) {
     this.app = app;
     this.packed = packed;
@@ -147,7 +149,8 @@ export class Living {
     }
   }
 
-  /** @param {number} job @param {PassRecord} record @param {PassRecord | null} before @param {string | null} translation */
+  /** @param {number} job @param {PassRecord} record @param {PassRecord | null} before
+   * @param {string | null} translation */
   settle(job, record, before, translation) {
     if (job !== this.job) return;
     this.record = record === this.app.records[this.app.sentence] && !before ? null : record;

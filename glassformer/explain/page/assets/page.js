@@ -16,7 +16,8 @@ import { treeView } from "./views/tree.js";
 import { whyView } from "./views/why.js";
 
 /**
- * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}} Edit
+ * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}}
+ *   Edit
  * @typedef {{title: string, about: {title: string, sentence: string}, view: (app: App) => HTMLElement}} Panel
  * @typedef {ReturnType<typeof createApp>} App
  */
@@ -93,7 +94,8 @@ function createApp({ about, records }, root) {
   return app;
 }
 
-/** The address in the URL: place, then step and sentence where they are not the first. @param {App} app @param {string} place */
+/** The address in the URL: place, then step and sentence where they are not the first.
+ * @param {App} app @param {string} place */
 function writeHash(app, place) {
   const rest = new URLSearchParams();
   if (app.step) rest.set("step", String(app.step));
@@ -121,7 +123,8 @@ function readHash(app) {
   return found;
 }
 
-/** Keep what belongs together in step: the record, the layer and the head of the place, the step of a picked target. @param {App} app */
+/** Keep what belongs together in step: the record, the layer and the head of the place, the step of a picked target.
+ * @param {App} app */
 function follow(app) {
   if (!app.living?.record) app.record = app.records[app.sentence];
   const layer = layerOf(app.place.address);
@@ -247,7 +250,8 @@ function draw(app) {
   app.living?.draw(app);
 }
 
-/** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew. @param {App} app @param {SVGElement} held */
+/** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew.
+ * @param {App} app @param {SVGElement} held */
 function holdFocus(app, held) {
   const matrix = /** @type {SVGElement | null} */ (app.root.querySelector("#view svg.matrix"));
   if (!matrix) return;
@@ -337,7 +341,8 @@ function goUp(app) {
   else app.go(crumbs(address).at(-2)?.address ?? "");
 }
 
-/** Wake the model behind the first paint, where the page carries one. @param {App} app @param {URLSearchParams} asked */
+/** Wake the model behind the first paint, where the page carries one.
+ * @param {App} app @param {URLSearchParams} asked */
 function wake(app, asked) {
   const packed = document.getElementById("living");
   const source = document.getElementById("worker-source");

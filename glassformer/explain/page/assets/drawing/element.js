@@ -3,7 +3,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** @typedef {Node | string | number | null | undefined | false | Array<Node | string | number | null | undefined | false>} Child */
+/** @typedef {Node | string | number | null | undefined | false | Array<Node | string | number | null | undefined |
+ *   false>} Child */
 
 /**
  * @param {Element} made

@@ -4,8 +4,10 @@ import { element, printable, svg } from "./element.js";
 import { css, exactNumber, inkOn, shortNumber } from "./scale.js";
 
 /**
- * @typedef {{rows: number, columns: number, value: (row: number, column: number) => number, rowLabel: (row: number) => string,
- *   columnLabel: (column: number) => string, rowToken?: (row: number) => string | null, columnToken?: (column: number) => string | null,
+ * @typedef {{rows: number, columns: number, value: (row: number, column: number) => number, rowLabel: (row: number)
+ *   => string,
+ *   columnLabel: (column: number) => string, rowToken?: (row: number) => string | null, columnToken?: (column:
+ *   number) => string | null,
  *   rowAxis: string, columnAxis: string, scale: import("./scale.js").Scale, title: string,
  *   was?: ((row: number, column: number) => number) | null}} Matrix
  */
@@ -44,7 +46,8 @@ function paintSome() {
   if (queue.length) setTimeout(paintSome);
 }
 
-/** The first pictures of a view are painted at once, so that nothing flickers. @param {Element} picture @param {() => void} work */
+/** The first pictures of a view are painted at once, so that nothing flickers.
+ * @param {Element} picture @param {() => void} work */
 function paintSoon(picture, work) {
   const now = performance.now();
   if (now - drawStart > ANOTHER_DRAW_MS) {
@@ -61,7 +64,8 @@ function paintSoon(picture, work) {
 }
 
 /** A small picture without labels; `matrixOf` is asked when it is painted.
- * @param {{rows: number, columns: number}} size @param {() => Matrix | null} matrixOf @param {number} [most] the greatest width and height, in px */
+ * @param {{rows: number, columns: number}} size @param {() => Matrix | null} matrixOf
+ * @param {number} [most] the greatest width and height, in px */
 export function thumbnail(size, matrixOf, most = 88) {
   const picture = /** @type {HTMLImageElement} */ (
     element("img.thumbnail", { alt: "", decoding: "sync", draggable: "false" })
@@ -78,7 +82,8 @@ export function thumbnail(size, matrixOf, most = 88) {
   return picture;
 }
 
-/** A picture with a pixel for each cell, as a URL. An image costs less than a canvas where there are many: a canvas is a layer of its own.
+/** A picture with a pixel for each cell, as a URL. An image costs less than a canvas where there are many: a canvas
+ * is a layer of its own.
  * @param {Matrix} matrix */
 function painted(matrix) {
   const canvas = document.createElement("canvas");
@@ -100,7 +105,8 @@ function painted(matrix) {
   return canvas.toDataURL();
 }
 
-/** The width of labels in px, without measuring: about 6.7 px a character. @param {string[]} labels @param {number} most */
+/** The width of labels in px, without measuring: about 6.7 px a character.
+ * @param {string[]} labels @param {number} most */
 const labelWidth = (labels, most) =>
   Math.min(most, 14 + 6.9 * Math.max(1, ...labels.map((label) => [...label].length)));
 
@@ -110,7 +116,8 @@ const cut = (label, most) => ([...label].length > most ? `${[...label].slice(0, 
 /**
  * The large picture, as SVG, with its readout.
  * @param {Matrix} matrix
- * @param {{width: number, selected?: {row: number, column: number} | null, onpick: (row: number, column: number) => void}} options
+ * @param {{width: number, selected?: {row: number, column: number} | null, onpick: (row: number, column: number) =>
+ *   void}} options
  */
 export function matrixView(matrix, { width, selected, onpick }) {
   const rowLabels = Array.from({ length: matrix.rows }, (_, row) => printable(matrix.rowLabel(row)));
@@ -227,7 +234,8 @@ function numbers(matrix, left, top, width, height) {
   return group;
 }
 
-/** Outlines of what differs from before an edit. @param {Matrix} matrix @param {number} left @param {number} top @param {number} width @param {number} height */
+/** Outlines of what differs from before an edit.
+ * @param {Matrix} matrix @param {number} left @param {number} top @param {number} width @param {number} height */
 function changes(matrix, left, top, width, height) {
   const group = svg("g.changes");
   if (!matrix.was) return group;
@@ -252,7 +260,8 @@ function changes(matrix, left, top, width, height) {
   return group;
 }
 
-/** @param {Matrix} matrix @param {string[]} rows @param {string[]} columns @param {{left: number, top: number, cellWidth: number, cellHeight: number, named: boolean}} place */
+/** @param {Matrix} matrix @param {string[]} rows @param {string[]} columns
+ * @param {{left: number, top: number, cellWidth: number, cellHeight: number, named: boolean}} place */
 function labels(matrix, rows, columns, { left, top, cellWidth, cellHeight, named }) {
   const group = svg("g.labels");
   const everyRow = Math.ceil(12 / cellHeight);
@@ -308,7 +317,9 @@ function labels(matrix, rows, columns, { left, top, cellWidth, cellHeight, named
   return group;
 }
 
-/** Pointer and keys move the cell; a click or Enter opens it. @param {SVGElement} picture @param {SVGElement} cursor @param {HTMLElement} readout @param {Matrix} matrix @param {any} place */
+/** Pointer and keys move the cell; a click or Enter opens it.
+ * @param {SVGElement} picture @param {SVGElement} cursor @param {HTMLElement} readout @param {Matrix} matrix
+ * @param {any} place */
 function drive(picture, cursor, readout, matrix, place) {
   const { left, top, cellWidth, cellHeight, onpick, rowLabels, columnLabels, selected } = place;
   let cell = selected ?? { row: 0, column: 0 };

@@ -5,7 +5,8 @@ import { element } from "./element.js";
 import { numberAt } from "../record/record.js";
 import { scaleOf } from "./scale.js";
 
-/** @typedef {import("./matrix.js").Matrix & {first: number, cells: (row: number, column: number) => Record<string, number>}} TapMatrix */
+/** @typedef {import("./matrix.js").Matrix & {first: number, cells: (row: number, column: number) => Record<string,
+ *   number>}} TapMatrix */
 
 const MOST_ROWS = 1200;
 const WINDOW = 40;
@@ -24,7 +25,8 @@ function strideOf(tap, axis) {
   return place < 0 ? 0 : tap.shape.slice(place + 1).reduce((product, size) => product * size, 1);
 }
 
-/** The numbers of a matrix by row and column, without a look at the axes for each. @param {import("../record/record.js").Tap} tap @param {number} chosen @param {number} first */
+/** The numbers of a matrix by row and column, without a look at the axes for each.
+ * @param {import("../record/record.js").Tap} tap @param {number} chosen @param {number} first */
 function reader(tap, chosen, first) {
   const { many, row, column } = layout(tap);
   const data = /** @type {Float32Array} */ (tap.data);
@@ -34,7 +36,8 @@ function reader(tap, chosen, first) {
   return (/** @type {number} */ r, /** @type {number} */ c) => data[start + r * down + c * across];
 }
 
-/** The axes that are rows and columns, and the one that is chosen before. @param {import("../record/record.js").Tap} tap */
+/** The axes that are rows and columns, and the one that is chosen before.
+ * @param {import("../record/record.js").Tap} tap */
 export function layout(tap) {
   const axes = tap.axes.filter((axis, at) => axis !== "batch" && !(axis === "one" && tap.shape[at] === 1));
   const many = axes.includes("heads") ? "heads" : axes.length > 2 ? axes[0] : null;
@@ -48,7 +51,8 @@ export const sizeAlong = (tap, axis) => (tap.axes.includes(axis) ? tap.shape[tap
 
 /**
  * The matrix of a tap, at one index of the axis that is chosen before.
- * @param {import("../page.js").App} app @param {string} address @param {number} chosen @param {number} near the row that a window of a very tall matrix holds @returns {TapMatrix | null}
+ * @param {import("../page.js").App} app @param {string} address @param {number} chosen
+ * @param {number} near the row that a window of a very tall matrix holds @returns {TapMatrix | null}
  */
 export function tapMatrix(app, address, chosen = 0, near = 0) {
   const tap = app.record.at(address);
@@ -96,7 +100,8 @@ export function axisWords(app, address, axis) {
   return side ? `${side === "src" ? "source" : "target"} ${words}` : words;
 }
 
-/** A mean over heads as a matrix. @param {import("../page.js").App} app @param {string} address @returns {import("./matrix.js").Matrix | null} */
+/** A mean over heads as a matrix.
+ * @param {import("../page.js").App} app @param {string} address @returns {import("./matrix.js").Matrix | null} */
 export function meanMatrix(app, address) {
   const first = tapMatrix(app, address);
   const tap = app.record.at(address);

@@ -61,7 +61,8 @@ function between(stops, share) {
   return /** @type {Colour} */ (stops[left].map((one, at) => Math.round(one + (stops[left + 1][at] - one) * part)));
 }
 
-/** What a number's colour means. @typedef {{kind: "share" | "signed", most: number, colour: (value: number) => Colour}} Scale */
+/** What a number's colour means.
+ * @typedef {{kind: "share" | "signed", most: number, colour: (value: number) => Colour}} Scale */
 
 const SHADES = 512;
 
@@ -101,7 +102,8 @@ export function signedScale(most) {
   };
 }
 
-/** The scale that suits a tap. @param {string} name the tap's own name @param {ArrayLike<number>} values @returns {Scale} */
+/** The scale that suits a tap.
+ * @param {string} name the tap's own name @param {ArrayLike<number>} values @returns {Scale} */
 export function scaleOf(name, values) {
   if (["weights", "probabilities", "src_mask", "causal_mask", "next_probabilities"].includes(name))
     return shareScale(1);

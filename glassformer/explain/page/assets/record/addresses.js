@@ -45,7 +45,8 @@ export const nameOf = (address) => address.slice(address.lastIndexOf(".") + 1);
 /** All but the last part. @param {string} address */
 export const moduleOf = (address) => address.slice(0, Math.max(0, address.lastIndexOf(".")));
 
-/** Which side an axis of a tap belongs to. @param {string} address @param {string} axis @returns {"src" | "tgt" | null} */
+/** Which side an axis of a tap belongs to.
+ * @param {string} address @param {string} axis @returns {"src" | "tgt" | null} */
 export function sideOf(address, axis) {
   if (axis === "src" || axis === "tgt") return axis;
   if (!["position", "query", "key"].includes(axis)) return null;
@@ -89,7 +90,8 @@ const WORDS = {
 /** One part of an address in words. @param {string} part */
 export const inWords = (part) => WORDS[part] ?? part.replaceAll("_", " ");
 
-/** The way from the architecture down to an address. @param {string} address @returns {{label: string, address: string}[]} */
+/** The way from the architecture down to an address.
+ * @param {string} address @returns {{label: string, address: string}[]} */
 export function crumbs(address) {
   const way = [{ label: WORDS[""], address: "" }];
   const parts = address ? address.split(".") : [];

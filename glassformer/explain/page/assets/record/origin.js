@@ -7,10 +7,12 @@ import { layerOf, moduleOf, nameOf, sideOf } from "./addresses.js";
 import { numberAt, vocabularyRow } from "./record.js";
 
 /**
- * @typedef {{config: any, record: import("./record.js").PassRecord, weights: Map<string, {shape: number[], data: Float32Array}> | null}} Context
+ * @typedef {{config: any, record: import("./record.js").PassRecord, weights: Map<string, {shape: number[], data:
+ *   Float32Array}> | null}} Context
  * @typedef {{value: number, address?: string, cells?: Record<string, number>, label: string}} Factor
  * @typedef {{factors: Factor[], product: number, label: string}} Term
- * @typedef {{kind: "dot" | "sum" | "softmax" | "same" | "formula" | "lookup", terms: Term[], factors: Factor[], result: number,
+ * @typedef {{kind: "dot" | "sum" | "softmax" | "same" | "formula" | "lookup", terms: Term[], factors: Factor[],
+ *   result: number,
  *   formula: string, note: string, missing?: string}} Origin
  */
 
@@ -59,7 +61,8 @@ export function normInput(context, norm) {
     : `${addNorm}.residual`;
 }
 
-/** The queries, keys or values as the products take them. @param {Context} context @param {string} module @param {string} name */
+/** The queries, keys or values as the products take them.
+ * @param {Context} context @param {string} module @param {string} name */
 function latest(context, module, name) {
   return (
     [`${name}_cached`, `${name}_rotated`].map((one) => `${module}.${one}`).find((one) => context.record.has(one))
@@ -178,7 +181,8 @@ export function linearOf(address) {
   return address === "output_projection.logits" ? "output_projection.linear" : null;
 }
 
-/** The origin of one number. @param {Context} context @param {string} address @param {Record<string, number>} cells @returns {Origin} */
+/** The origin of one number.
+ * @param {Context} context @param {string} address @param {Record<string, number>} cells @returns {Origin} */
 export function originOf(context, address, cells) {
   const result = context.record.value(address, cells);
   const linear = linearOf(address);
@@ -203,7 +207,8 @@ export function originOf(context, address, cells) {
   return rule ? rule(context, address, cells, result) : same(context, address, cells, result);
 }
 
-/** A factor that is a number of the record. @param {Context} context @param {string} address @param {Record<string, number>} cells @returns {Factor} */
+/** A factor that is a number of the record.
+ * @param {Context} context @param {string} address @param {Record<string, number>} cells @returns {Factor} */
 function at(context, address, cells) {
   const tap = context.record.taps.get(address);
   /** @type {Record<string, number>} */
@@ -231,13 +236,15 @@ const products = (pairs) => pairs.map(([a, b]) => ({ factors: [a, b], product: a
 /** The index of a position, whatever the axis is called. @param {Record<string, number>} cells */
 const positionIn = (cells) => cells.position ?? cells.query ?? cells.tgt ?? cells.src ?? cells.key ?? 0;
 
-/** The cells of an address for a position and a last index. @param {Context} context @param {string} address @param {number} position @param {number} last */
+/** The cells of an address for a position and a last index.
+ * @param {Context} context @param {string} address @param {number} position @param {number} last */
 function rowCells(context, address, position, last) {
   const axes = (context.record.taps.get(address)?.axes ?? []).filter((axis) => axis !== "batch");
   return { [axes[0]]: position, [axes[axes.length - 1]]: last };
 }
 
-/** The same number in another shape. @param {Context} context @param {string} address @param {Record<string, number>} cells @param {number} result */
+/** The same number in another shape.
+ * @param {Context} context @param {string} address @param {Record<string, number>} cells @param {number} result */
 function same(context, address, cells, result) {
   const from = inputsOf(context, address)[0];
   const tap = context.record.taps.get(address);
@@ -264,7 +271,8 @@ function same(context, address, cells, result) {
   });
 }
 
-/** A parameter; a tied output projection is the target's table, or the source's. @param {Context} context @param {string} name */
+/** A parameter; a tied output projection is the target's table, or the source's.
+ * @param {Context} context @param {string} name */
 export function weightOf(context, name) {
   const tied =
     name === "output_projection.linear.weight" || name === "src_embedding.tokens.weight"
@@ -273,7 +281,9 @@ export function weightOf(context, name) {
   return [name, ...tied].map((one) => context.weights?.get(one)).find(Boolean);
 }
 
-/** x W + b. @param {Context} context @param {string} address @param {Record<string, number>} cells @param {number} result @param {string} linear */
+/** x W + b.
+ * @param {Context} context @param {string} address @param {Record<string, number>} cells @param {number} result
+ * @param {string} linear */
 function linearOrigin(context, address, cells, result, linear) {
   const tap = context.record.taps.get(address);
   const axes = (tap?.axes ?? []).filter((axis) => axis !== "batch");

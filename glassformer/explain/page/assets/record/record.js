@@ -1,11 +1,14 @@
 // @ts-check
-/** A record: every tap of one pass over one sentence, with axes, values and tokens. Recorded or computed, the same. */
+/** A record: every tap of one pass over one sentence, with axes, values and tokens. Recorded or computed, the
+ * same. */
 import { sideOf } from "./addresses.js";
 import { unpack } from "./weights.js";
 
 /**
- * @typedef {{address?: string, axes: string[], shape: number[], data: Float32Array | null, ids?: Float32Array, kept?: number}} Tap
- * @typedef {{source: string, target: string, forced: boolean, src_ids: number[], tgt_in_ids: number[], tgt_out_ids: number[],
+ * @typedef {{address?: string, axes: string[], shape: number[], data: Float32Array | null, ids?: Float32Array,
+ *   kept?: number}} Tap
+ * @typedef {{source: string, target: string, forced: boolean, src_ids: number[], tgt_in_ids: number[], tgt_out_ids:
+ *   number[],
  *   src_tokens: string[], tgt_in_tokens: string[], tgt_out_tokens: string[], derivation: any}} Sentence
  */
 
@@ -49,7 +52,8 @@ export class PassRecord {
     return this.taps.has(address);
   }
 
-  /** One number. @param {string} address @param {Record<string, number>} cells index along each axis; 0 where absent */
+  /** One number.
+   * @param {string} address @param {Record<string, number>} cells index along each axis; 0 where absent */
   value(address, cells) {
     const tap = this.at(address);
     return tap && tap.data ? numberAt(tap, cells) : NaN;
@@ -96,7 +100,8 @@ function cutNumber(tap, cells) {
 }
 
 /** The entries of one row along the vocabulary, and the sum of those left out.
- * @param {Tap} tap @param {number} row @returns {{ids: ArrayLike<number> | null, values: Float32Array, rest: number}} */
+ * @param {Tap} tap @param {number} row @returns {{ids: ArrayLike<number> | null, values: Float32Array, rest:
+ * number}} */
 export function vocabularyRow(tap, row) {
   const data = /** @type {Float32Array} */ (tap.data);
   if (!tap.ids || tap.kept === undefined) {
@@ -129,7 +134,8 @@ export function recordCommand({ run_option: run }, { source, target, forced }, a
 }
 
 /** A tap with its numbers; heads that are stored position by position are put head by head when they are first read.
- * @param {Float32Array | null} stored @param {number[] | null} shape of what is stored by position @param {Omit<Tap, "data">} tap @returns {Tap} */
+ * @param {Float32Array | null} stored @param {number[] | null} shape of what is stored by position
+ * @param {Omit<Tap, "data">} tap @returns {Tap} */
 function withData(stored, shape, tap) {
   if (!stored || !shape) return { ...tap, data: stored };
   /** @type {Float32Array | null} */

@@ -37,7 +37,8 @@ const READERS = {
   I8: (bytes) => new Float32Array(new Int8Array(bytes)),
 };
 
-/** Every weight by its name, as float32. @param {Uint8Array} file @returns {Map<string, {shape: number[], data: Float32Array}>} */
+/** Every weight by its name, as float32.
+ * @param {Uint8Array} file @returns {Map<string, {shape: number[], data: Float32Array}>} */
 export function readWeights(file) {
   const length = Number(new DataView(file.buffer, file.byteOffset).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(file.subarray(8, 8 + length)));
@@ -66,7 +67,8 @@ export function readWeights(file) {
   return found;
 }
 
-/** What `compress` of `explain/page/writer.py` wrote: gzip in base64. @param {string} text @returns {Promise<Uint8Array>} */
+/** What `compress` of `explain/page/writer.py` wrote: gzip in base64.
+ * @param {string} text @returns {Promise<Uint8Array>} */
 export async function unpack(text) {
   const packed = new Blob([/** @type {any} */ (fromBase64(text))]).stream();
   return new Uint8Array(await new Response(packed.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());

@@ -43,7 +43,8 @@ export function distribution(record, step, levers) {
   return { entries, rest: shares.rest, cut: row.ids !== null };
 }
 
-/** Keep the k most probable, then the fewest that reach p, and let the shares sum to 1 again. @param {Entry[]} entries @param {Levers} levers */
+/** Keep the k most probable, then the fewest that reach p, and let the shares sum to 1 again.
+ * @param {Entry[]} entries @param {Levers} levers */
 function cutOff(entries, { topK, topP }) {
   if (!topK && topP >= 1) return;
   let sum = 0;
@@ -152,7 +153,8 @@ function csv(app, entries) {
   return `${["id,token,logit,probability,with_levers", ...lines].join("\n")}\n`;
 }
 
-/** @param {import("../page.js").App} app @param {Entry} entry @param {number} top @param {boolean} written @param {number} [was] */
+/** @param {import("../page.js").App} app @param {Entry} entry @param {number} top @param {boolean} written
+ * @param {number} [was] */
 function bar(app, entry, top, written, was) {
   const text = app.record.vocab[entry.id] ?? String(entry.id);
   const moved =

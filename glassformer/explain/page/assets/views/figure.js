@@ -1,5 +1,6 @@
 // @ts-check
-/** Figure 1 of the paper, drawn for this model: its boxes lead to the steps, its arrows carry live shapes and tokens. */
+/** Figure 1 of the paper, drawn for this model: its boxes lead to the steps, its arrows carry live shapes and
+ * tokens. */
 import { hueOf } from "../record/addresses.js";
 import { element, printable, svg } from "../drawing/element.js";
 
@@ -12,7 +13,8 @@ const GAP = 10.5;
 const LEFT = 38;
 const RIGHT = 196;
 
-/** The boxes of one layer from below, in this model's order of norms. @param {string} layer @param {boolean} pre @param {boolean} decoder */
+/** The boxes of one layer from below, in this model's order of norms.
+ * @param {string} layer @param {boolean} pre @param {boolean} decoder */
 function layerBoxes(layer, pre, decoder) {
   const sublayers = decoder
     ? ["self_attention", "cross_attention", "feed_forward"]
@@ -37,7 +39,8 @@ function layerBoxes(layer, pre, decoder) {
 }
 
 /**
- * @param {{config: any, record: import("../record/record.js").PassRecord, layers: {encoder: number, decoder: number}, place: string, step: number,
+ * @param {{config: any, record: import("../record/record.js").PassRecord, layers: {encoder: number, decoder:
+ *   number}, place: string, step: number,
  *   go: (address: string) => void, onlayer: (stack: "encoder" | "decoder", layer: number) => void}} options
  */
 export function figureOne({ config, record, layers, place, step, go, onlayer }) {
@@ -105,7 +108,9 @@ const tall = (box) => (box.kind === "core" ? 27 : 18);
 /** @param {number} x @param {number} from @param {number} to */
 const arrow = (x, from, to) => svg("line.arrow", { x1: x, y1: from, x2: x, y2: to + 1 });
 
-/** One box, which is a link. @param {any} state @param {number} x @param {number} y @param {any} box @param {number} [height] @returns {number} its top */
+/** One box, which is a link.
+ * @param {any} state @param {number} x @param {number} y @param {any} box @param {number} [height]
+ * @returns {number} its top */
 function drawBox(state, x, y, box, height = HEIGHT) {
   const lit = state.place === box.address || state.place.startsWith(`${box.address}.`);
   state.picture.append(
@@ -137,7 +142,9 @@ function drawBox(state, x, y, box, height = HEIGHT) {
   return y;
 }
 
-/** Embedding and positions. @param {any} state @param {number} x @param {number} ground @param {string} words @param {string} address @param {string} ids @param {any} config @param {number} n */
+/** Embedding and positions.
+ * @param {any} state @param {number} x @param {number} ground @param {string} words @param {string} address
+ * @param {string} ids @param {any} config @param {number} n */
 function drawFoot(state, x, ground, words, address, ids, config, n) {
   const { picture } = state;
   const middle = x + BOX / 2;
@@ -185,7 +192,9 @@ function drawFoot(state, x, ground, words, address, ids, config, n) {
   picture.append(shape(middle + 14, ground - 75, `${n} × ${config.d_model}`));
 }
 
-/** @param {any} state @param {any[]} boxes @param {number} x @param {number} floor @param {"encoder" | "decoder"} stack @param {number} count @param {number} chosen @param {string} size @param {any} onlayer */
+/** @param {any} state @param {any[]} boxes @param {number} x @param {number} floor
+ * @param {"encoder" | "decoder"} stack @param {number} count @param {number} chosen @param {string} size
+ * @param {any} onlayer */
 function drawStack(state, boxes, x, floor, stack, count, chosen, size, onlayer) {
   const { picture } = state;
   const middle = x + BOX / 2;
@@ -210,7 +219,8 @@ function drawStack(state, boxes, x, floor, stack, count, chosen, size, onlayer) 
   return top;
 }
 
-/** The ways round the sublayers. @param {SVGElement} picture @param {any[]} boxes @param {number} x @param {number} floor */
+/** The ways round the sublayers.
+ * @param {SVGElement} picture @param {any[]} boxes @param {number} x @param {number} floor */
 function residuals(picture, boxes, x, floor) {
   let start = floor - 6;
   for (const box of boxes) {
@@ -220,7 +230,9 @@ function residuals(picture, boxes, x, floor) {
   }
 }
 
-/** One dot a layer. @param {SVGElement} picture @param {"encoder" | "decoder"} stack @param {number} count @param {number} chosen @param {number} x @param {number} top @param {number} total @param {any} onlayer */
+/** One dot a layer.
+ * @param {SVGElement} picture @param {"encoder" | "decoder"} stack @param {number} count @param {number} chosen
+ * @param {number} x @param {number} top @param {number} total @param {any} onlayer */
 function layerPicker(picture, stack, count, chosen, x, top, total, onlayer) {
   const room = Math.min(24, (total - 30) / count);
   const start = top + total / 2 + ((count - 1) * room) / 2 + 8;
@@ -247,7 +259,8 @@ function layerPicker(picture, stack, count, chosen, x, top, total, onlayer) {
   }
 }
 
-/** The way of the memory from the encoder into cross-attention. @param {any} state @param {number} top @param {number} to @param {string} size */
+/** The way of the memory from the encoder into cross-attention.
+ * @param {any} state @param {number} top @param {number} to @param {string} size */
 function drawMemory(state, top, to, size) {
   const x = LEFT + BOX / 2;
   const turn = (LEFT + BOX + RIGHT) / 2;
@@ -272,7 +285,9 @@ function drawMemory(state, top, to, size) {
   );
 }
 
-/** Linear, softmax and the next token. @param {any} state @param {number} top @param {any} config @param {number} tgt @param {any} record @param {number} step */
+/** Linear, softmax and the next token.
+ * @param {any} state @param {number} top @param {any} config @param {number} tgt @param {any} record
+ * @param {number} step */
 function drawHead(state, top, config, tgt, record, step) {
   const middle = RIGHT + BOX / 2;
   const { picture } = state;
@@ -314,10 +329,12 @@ function drawHead(state, top, config, tgt, record, step) {
 /** @param {number} x @param {number} y @param {string} text */
 const shape = (x, y, text) => svg("text.shape", { x, y }, text);
 
-/** Tokens on their way up: dots that run once when something changed. @param {number} x @param {number} from @param {number} to */
+/** Tokens on their way up: dots that run once when something changed.
+ * @param {number} x @param {number} from @param {number} to */
 const flow = (x, from, to) => svg("circle.flow", { cx: x, cy: from, r: 3.2, style: { "--way": `${to - from}px` } });
 
-/** Figure 1 as a row of chips, for narrow screens. @param {string} place @param {any} layers @param {(address: string) => void} go */
+/** Figure 1 as a row of chips, for narrow screens.
+ * @param {string} place @param {any} layers @param {(address: string) => void} go */
 export function figureChips(place, layers, go) {
   const encoder = `encoder.layers.${layers.encoder}`;
   const decoder = `decoder.layers.${layers.decoder}`;

@@ -114,7 +114,8 @@ function architectureView(app) {
   );
 }
 
-/** The head with the largest weight in one cell. @param {import("../page.js").App} app @param {string} address @param {number} query @param {number} key */
+/** The head with the largest weight in one cell.
+ * @param {import("../page.js").App} app @param {string} address @param {number} query @param {number} key */
 function strongest(app, address, query, key) {
   const tap = app.record.at(address);
   const heads = tap ? sizeAlong(tap, "heads") : 1;
@@ -162,7 +163,9 @@ export function headsOverview(app, large) {
   );
 }
 
-/** One small picture for each head, with its switch where the page computes. @param {import("../page.js").App} app @param {string} address @param {number} size @param {number | null} [chosen] */
+/** One small picture for each head, with its switch where the page computes.
+ * @param {import("../page.js").App} app @param {string} address @param {number} size @param {number | null}
+ * [chosen] */
 function headButtons(app, address, size, chosen = null) {
   const tap = app.record.at(address);
   if (!tap) return [element("span.left-out", {}, "left out")];
@@ -213,7 +216,8 @@ function headSwitch(app, address, head, silent) {
   );
 }
 
-/** A stack, a layer or a sublayer: its steps in order, grouped. @param {import("../page.js").App} app @param {string} address @param {string[]} inside */
+/** A stack, a layer or a sublayer: its steps in order, grouped.
+ * @param {import("../page.js").App} app @param {string} address @param {string[]} inside */
 function groupView(app, address, inside) {
   const way = crumbs(address);
   const layer = layerOf(address);
@@ -308,7 +312,9 @@ function stepCard(app, address) {
   );
 }
 
-/** One tap: its heads, the chosen matrix, and below it the number that was picked. @param {import("../page.js").App} app @param {import("../record/record.js").Tap} tap @param {string} address @param {Record<string, number>} cells */
+/** One tap: its heads, the chosen matrix, and below it the number that was picked.
+ * @param {import("../page.js").App} app @param {import("../record/record.js").Tap} tap @param {string} address
+ * @param {Record<string, number>} cells */
 function tapView(app, tap, address, cells) {
   const story = app.about.stories[address];
   const title = story?.title ?? nameOf(address);
@@ -405,7 +411,8 @@ function leftOut(title, address, app) {
   );
 }
 
-/** @param {import("../page.js").App} app @param {string} title @param {string} address @param {Record<string, number>} cells */
+/** @param {import("../page.js").App} app @param {string} title @param {string} address
+ * @param {Record<string, number>} cells */
 function vocabularyView(app, title, address, cells) {
   const picked = "vocab" in cells;
   return element(

@@ -38,7 +38,9 @@ export function numberView(app, address, cells) {
   );
 }
 
-/** What if this number were another? Not for numbers from which nothing else is computed. @param {import("../page.js").App} app @param {string} address @param {Record<string, number>} cells @param {number} value */
+/** What if this number were another? Not for numbers from which nothing else is computed.
+ * @param {import("../page.js").App} app @param {string} address @param {Record<string, number>} cells
+ * @param {number} value */
 function setLever(app, address, cells, value) {
   if (!app.living?.ready || /norm\.(mean|variance|normalised)$|probabilities$|^choice\./.test(address)) return null;
   const input = /** @type {HTMLInputElement} */ (
@@ -102,7 +104,8 @@ function sum(app, made) {
   );
 }
 
-/** Products, the largest first, with bars that show which way they pull. @param {import("../page.js").App} app @param {import("../record/origin.js").Origin} made */
+/** Products, the largest first, with bars that show which way they pull.
+ * @param {import("../page.js").App} app @param {import("../record/origin.js").Origin} made */
 function dot(app, made) {
   const ordered = made.terms
     .map((term, at) => ({ ...term, at }))
@@ -157,7 +160,8 @@ function dot(app, made) {
   );
 }
 
-/** Labels that say only what differs between the terms of one sum. @param {import("../page.js").App} app @param {import("../record/origin.js").Term[]} terms */
+/** Labels that say only what differs between the terms of one sum.
+ * @param {import("../page.js").App} app @param {import("../record/origin.js").Term[]} terms */
 function shortLabels(app, terms) {
   const [first, second] = terms.slice(0, 2).map((term) => term.factors[0]?.cells ?? {});
   const varying = second ? Object.keys(first).find((axis) => first[axis] !== second[axis]) : undefined;
@@ -220,7 +224,9 @@ function softmax(app, made) {
   );
 }
 
-/** A factor that leads to its own origin. @param {import("../page.js").App} app @param {import("../record/origin.js").Factor} factor @param {string} [label] */
+/** A factor that leads to its own origin.
+ * @param {import("../page.js").App} app @param {import("../record/origin.js").Factor} factor @param {string}
+ * [label] */
 function chip(app, factor, label = factor.label) {
   const body = [
     element("b", {}, factor.label.startsWith("id of") ? factor.value : shortNumber(factor.value)),

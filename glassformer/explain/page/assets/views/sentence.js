@@ -102,7 +102,8 @@ function stepSlider(app) {
   );
 }
 
-/** A source token, with an eye that hides it from every query where the page computes. @param {import("../page.js").App} app @param {string} text @param {number} at */
+/** A source token, with an eye that hides it from every query where the page computes.
+ * @param {import("../page.js").App} app @param {string} text @param {number} at */
 function sourceToken(app, text, at) {
   const hidden = app.edits.some((edit) => edit.address === "src_mask" && edit.index?.src === at);
   const word = element(`span.chip.src${hidden ? ".hidden" : ""}`, { "data-token": `src:${at}` }, token(text));
@@ -127,7 +128,8 @@ function sourceToken(app, text, at) {
   return word;
 }
 
-/** @param {SVGElement} lines @param {HTMLElement} rows @param {HTMLElement[]} src @param {HTMLElement[]} tgt @param {(query: number, key: number) => number} value @param {number} step */
+/** @param {SVGElement} lines @param {HTMLElement} rows @param {HTMLElement[]} src @param {HTMLElement[]} tgt
+ * @param {(query: number, key: number) => number} value @param {number} step */
 function drawLines(lines, rows, src, tgt, value, step) {
   const box = rows.getBoundingClientRect();
   const height = 40;
@@ -141,7 +143,8 @@ function drawLines(lines, rows, src, tgt, value, step) {
   const xs = src.map(middle);
   const xt = tgt.map(middle);
   const many = src.length * tgt.length > 1600;
-  const least = src.length > 12 ? Math.max(0.04, 1.5 / src.length) : 0.04; // a head that looks at all alike has no line
+  // A head that looks at all alike has no line.
+  const least = src.length > 12 ? Math.max(0.04, 1.5 / src.length) : 0.04;
   tgt.forEach((_, query) => {
     if (many && query !== step) return;
     src.forEach((__, key) => {

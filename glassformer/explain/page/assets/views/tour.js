@@ -1,5 +1,6 @@
 // @ts-check
-/** The tour: ten stops from text to the next token, each one sentence and one thing to do. A link carries the stop. */
+/** The tour: ten stops from text to the next token, each one sentence and one thing to do. A link carries the
+ * stop. */
 import { element } from "../drawing/element.js";
 
 /**
@@ -86,7 +87,8 @@ export function stopsOf(app) {
   ];
 }
 
-/** The card of the stop where the tour stands. @param {import("../page.js").App} app @param {(stop: number) => void} goTo 0 ends the tour */
+/** The card of the stop where the tour stands.
+ * @param {import("../page.js").App} app @param {(stop: number) => void} goTo 0 ends the tour */
 export function tourCard(app, goTo) {
   const stops = stopsOf(app);
   const at = Math.min(app.tour, stops.length);

@@ -58,7 +58,9 @@ function parts(app, { direct, runner, lens, hidden }, step, id) {
 const card = (title, note, ...children) =>
   element("section.card", {}, element("h3", {}, title), element("p.note", {}, note), children);
 
-/** One row with a bar to the left or right of 0. @param {Node | string} name @param {number} value @param {number} most @param {string} [more] @param {string} [tag] */
+/** One row with a bar to the left or right of 0.
+ * @param {Node | string} name @param {number} value @param {number} most @param {string} [more] @param {string}
+ * [tag] */
 function row(name, value, most, more = "", tag = "li") {
   return element(
     tag,
@@ -93,7 +95,8 @@ function source(app, hidden) {
   );
 }
 
-/** Direct logit attribution: parts by sublayer, the heads inside. @param {import("../page.js").App} app @param {any} direct */
+/** Direct logit attribution: parts by sublayer, the heads inside.
+ * @param {import("../page.js").App} app @param {any} direct */
 function contributions(app, direct) {
   /** @type {Map<string, any[]>} */
   const groups = new Map();

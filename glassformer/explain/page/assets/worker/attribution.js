@@ -2,8 +2,10 @@
 /**
  * Why this word? The same computations as `glassformer/explain/attribution.py`, from a record and the model.
  *
- * A logit is a sum of parts as soon as each norm's standard deviation is held as recorded: then a norm is a linear map
- * and an offset. Going backwards from the logit, `direction` is what a part of the residual stream is multiplied with.
+ * A logit is a sum of parts as soon as each norm's standard deviation is held as recorded: then a norm is a linear
+ * map
+ * and an offset. Going backwards from the logit, `direction` is what a part of the residual stream is multiplied
+ * with.
  * A norm takes the mean of each part from that part, so the parts' means add up to the recorded mean.
  */
 
@@ -12,7 +14,8 @@
 /** @typedef {import("./model.js").Edit} ModelEdit */
 /** @typedef {{address: string, head: number | null, value: number}} Part */
 
-/** The last target position of a record, and its vectors there. @param {Recorded} record @param {string} address @param {number} position @returns {Float32Array} */
+/** The last target position of a record, and its vectors there.
+ * @param {Recorded} record @param {string} address @param {number} position @returns {Float32Array} */
 function vectorAt(record, address, position) {
   const tap = record.taps.get(address);
   if (!tap) throw new Error(`${address}: is not in the record.`);
@@ -27,14 +30,18 @@ function dot(a, b) {
   return sum;
 }
 
-/** v W, so that direction · (W x) = (direction W) · x. @param {Float64Array} v @param {{shape: number[], data: Float32Array}} weight @returns {Float64Array} */
+/** v W, so that direction · (W x) = (direction W) · x.
+ * @param {Float64Array} v @param {{shape: number[], data: Float32Array}} weight @returns {Float64Array} */
 function timesMatrix(v, { shape: [out, into], data }) {
   const result = new Float64Array(into);
   for (let o = 0; o < out; o++) for (let i = 0; i < into; i++) result[i] += v[o] * data[o * into + i];
   return result;
 }
 
-/** Direct logit attribution: the parts of the logit of `id` at a target position, in the order of computation, and their sum. @param {Model} model @param {Recorded} record @param {number} position @param {number} id @param {ModelEdit[]} [edits] @returns {{parts: Part[], sum: number, logit: number}} */
+/** Direct logit attribution: the parts of the logit of `id` at a target position, in the order of computation, and
+ * their sum.
+ * @param {Model} model @param {Recorded} record @param {number} position @param {number} id
+ * @param {ModelEdit[]} [edits] @returns {{parts: Part[], sum: number, logit: number}} */
 export function directLogits(model, record, position, id, edits = []) {
   const { config } = model;
   const weight = (/** @type {string} */ name) => model.weight(name, edits);
@@ -85,7 +92,10 @@ export function directLogits(model, record, position, id, edits = []) {
   return { parts, sum: parts.reduce((sum, part) => sum + part.value, 0), logit: at("output_projection.logits")[id] };
 }
 
-/** The two most probable ids at a position, and what each part adds to the first logit over the second; `flips` says of a part that the second would win without it. @param {Model} model @param {Recorded} record @param {number} position @param {ModelEdit[]} [edits] @returns {{id: number, runnerUp: number, gap: number, parts: (Part & {flips: boolean})[]}} */
+/** The two most probable ids at a position, and what each part adds to the first logit over the second; `flips` says
+ * of a part that the second would win without it.
+ * @param {Model} model @param {Recorded} record @param {number} position @param {ModelEdit[]} [edits]
+ * @returns {{id: number, runnerUp: number, gap: number, parts: (Part & {flips: boolean})[]}} */
 export function runnerUp(model, record, position, edits = []) {
   const logits = vectorAt(record, "output_projection.logits", position);
   const [id, second] = greatest(logits, 2);
@@ -99,7 +109,11 @@ export function runnerUp(model, record, position, edits = []) {
   return { id, runnerUp: second, gap, parts };
 }
 
-/** The logit lens: what the output projection makes of the residual stream after each layer; with `norm = "pre"` through the final norm. @param {Model} model @param {Recorded} record @param {number} position @param {{k?: number, edits?: ModelEdit[]}} [options] @returns {{address: string, logits: Float32Array, probabilities: Float32Array, best: number[]}[]} */
+/** The logit lens: what the output projection makes of the residual stream after each layer; with `norm = "pre"`
+ * through the final norm.
+ * @param {Model} model @param {Recorded} record @param {number} position
+ * @param {{k?: number, edits?: ModelEdit[]}} [options]
+ * @returns {{address: string, logits: Float32Array, probabilities: Float32Array, best: number[]}[]} */
 export function logitLens(model, record, position, { k = 5, edits = [] } = {}) {
   const first = record.taps.has("tgt_embedding.with_positions")
     ? "tgt_embedding.with_positions"
@@ -122,7 +136,11 @@ export function logitLens(model, record, position, { k = 5, edits = [] } = {}) {
   });
 }
 
-/** Occlusion: the logit and log-probability of `id` at the last target position, as they are and with each source position hidden from encoder and decoder. @param {Model} model @param {number[]} srcIds @param {number[]} tgtInIds @param {number} id @param {{edits?: ModelEdit[], srcMask?: ArrayLike<boolean | number>}} [options] @returns {{whole: {logit: number, log_prob: number}, without: {logit: number, log_prob: number}[]}} */
+/** Occlusion: the logit and log-probability of `id` at the last target position, as they are and with each source
+ * position hidden from encoder and decoder.
+ * @param {Model} model @param {number[]} srcIds @param {number[]} tgtInIds @param {number} id
+ * @param {{edits?: ModelEdit[], srcMask?: ArrayLike<boolean | number>}} [options]
+ * @returns {{whole: {logit: number, log_prob: number}, without: {logit: number, log_prob: number}[]}} */
 export function occlusion(model, srcIds, tgtInIds, id, { edits = [], srcMask } = {}) {
   const seen = srcIds.map((_, at) => Boolean(srcMask ? srcMask[at] : true));
   const measure = (/** @type {boolean[]} */ mask) => {

@@ -3,13 +3,15 @@
  * The Transformer in JavaScript: `glassformer/model/` line for line, with its names, taps and addresses.
  *
  * Modules are classes of the same names, tensors are row-major Float32Arrays, sums are added in double precision. The
- * batch has one sentence: inside, tensors lack the batch axis, which `tap` puts in front. Knows nothing of text, search
+ * batch has one sentence: inside, tensors lack the batch axis, which `tap` puts in front. Knows nothing of text,
+ * search
  * and the page. A setting that stands nowhere here is refused by its name.
  */
 
 /** @typedef {{axes: string[], shape: number[], data: Float32Array}} Tap */
 /** @typedef {{taps: Map<string, Tap>}} Recording */
-/** @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number | ArrayLike<number>}} Edit */
+/** @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number |
+ *   ArrayLike<number>}} Edit */
 /** @typedef {Record<string, any>} Config */
 /** @typedef {{queries: number[], keys: number[]}} Positions */
 /** @typedef {{tensor: Tensor, mask: Tensor}} Memory */
@@ -101,7 +103,8 @@ class Pass {
     this.edited = new Map();
   }
 
-  /** Name a tensor and its axes; returns it, or what the edits make of it. @param {{path: string}} module @param {string} name @param {Tensor} x @param {string} axes @returns {Tensor} */
+  /** Name a tensor and its axes; returns it, or what the edits make of it.
+   * @param {{path: string}} module @param {string} name @param {Tensor} x @param {string} axes @returns {Tensor} */
   tap(module, name, x, axes) {
     if (this.idle) return x;
     const address = join(module.path, name);
@@ -113,7 +116,8 @@ class Pass {
     return x;
   }
 
-  /** Name a tensor from which nothing else is computed. @param {{path: string}} module @param {string} name @param {() => Tensor} compute @param {string} axes */
+  /** Name a tensor from which nothing else is computed.
+   * @param {{path: string}} module @param {string} name @param {() => Tensor} compute @param {string} axes */
   show(module, name, compute, axes) {
     if (this.idle) return;
     const address = join(module.path, name);
@@ -125,7 +129,8 @@ class Pass {
     this.record.taps.set(address, { axes: axes.split(" "), shape: [1, ...shape], data });
   }
 
-  /** A weight or table by its address, with its edits. Tied weights are edited together. @param {string} name @returns {Tensor} */
+  /** A weight or table by its address, with its edits. Tied weights are edited together.
+   * @param {string} name @returns {Tensor} */
   weight(name) {
     const first = this.model.tied.get(name) ?? name;
     const weight = this.model.weights.get(first);
@@ -143,7 +148,9 @@ class Pass {
     return edited;
   }
 
-  /** A copy of `data` with the edits. @param {string} address @param {Edit[]} edits @param {string[]} axes @param {number[]} shape @param {Float32Array} data */
+  /** A copy of `data` with the edits.
+   * @param {string} address @param {Edit[]} edits @param {string[]} axes @param {number[]} shape
+   * @param {Float32Array} data */
   apply(address, edits, axes, shape, data) {
     const copy = data.slice();
     for (const edit of edits) {
@@ -162,7 +169,9 @@ class Pass {
     return copy;
   }
 
-  /** The places that an index selects. In a step with a cache it counts positions from the beginning, and null means that the step has none of them. @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
+  /** The places that an index selects. In a step with a cache it counts positions from the beginning, and null means
+   * that the step has none of them.
+   * @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
   cells(address, index, axes, shape) {
     if (this.start === null) return cellsOf(address, index, axes, shape);
     const start = this.start;
@@ -181,7 +190,8 @@ class Pass {
   }
 }
 
-/** The flat places that an index selects: `{heads: 2}` all of head 2. @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
+/** The flat places that an index selects: `{heads: 2}` all of head 2.
+ * @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
 function cellsOf(address, index, axes, shape) {
   for (const word of Object.keys(index)) {
     if (!axes.includes(word)) throw new Error(`${address}: has no axis ${word}, only ${axes.join(", ")}.`);
@@ -204,7 +214,8 @@ const join = (path, name) => (path ? `${path}.${name}` : name);
 
 // ------------------------------------------------------------------------------------------------------- operations
 
-/** x Wᵀ + b for each row of x. @param {Tensor} x @param {Tensor} weight @param {Tensor | null} bias @returns {Tensor} */
+/** x Wᵀ + b for each row of x.
+ * @param {Tensor} x @param {Tensor} weight @param {Tensor | null} bias @returns {Tensor} */
 export function linear(x, weight, bias) {
   const [out, into] = weight.shape;
   const rows = x.data.length / into;
@@ -218,7 +229,8 @@ export function linear(x, weight, bias) {
   return new Tensor([...x.shape.slice(0, -1), out], y);
 }
 
-/** W a into y: four outputs at a time share what they read of a. @param {Tensor} weight @param {Float64Array} a @param {Float32Array} y */
+/** W a into y: four outputs at a time share what they read of a.
+ * @param {Tensor} weight @param {Float64Array} a @param {Float32Array} y */
 function oneRow({ shape: [out, into], data: w }, a, y) {
   let o = 0;
   for (; o + 3 < out; o += 4) {
@@ -245,7 +257,8 @@ function oneRow({ shape: [out, into], data: w }, a, y) {
   for (; o < out; o++) y[o] = dotRow(w, o * into, a);
 }
 
-/** W a and W b into y, one after the other: what is read of W serves both, which is half as fast again. @param {Tensor} weight @param {Float64Array} a @param {Float64Array} b @param {Float32Array} y */
+/** W a and W b into y, one after the other: what is read of W serves both, which is half as fast again.
+ * @param {Tensor} weight @param {Float64Array} a @param {Float64Array} b @param {Float32Array} y */
 function twoRows({ shape: [out, into], data: w }, a, b, y) {
   let o = 0;
   for (; o + 3 < out; o += 4) {
@@ -299,7 +312,8 @@ function dotRow(w, start, a) {
   return sum;
 }
 
-/** a bᵀ in each head: (heads n d), (heads m d) to (heads n m). @param {Tensor} a @param {Tensor} b @returns {Tensor} */
+/** a bᵀ in each head: (heads n d), (heads m d) to (heads n m).
+ * @param {Tensor} a @param {Tensor} b @returns {Tensor} */
 function productTransposed(a, b) {
   const [heads, n, d] = a.shape;
   const m = b.shape[1];
@@ -318,7 +332,8 @@ function productTransposed(a, b) {
   return result;
 }
 
-/** a b in each head: (heads n m), (heads m d) to (heads n d). @param {Tensor} a @param {Tensor} b @returns {Tensor} */
+/** a b in each head: (heads n m), (heads m d) to (heads n d).
+ * @param {Tensor} a @param {Tensor} b @returns {Tensor} */
 function product(a, b) {
   const [heads, n, m] = a.shape;
   const d = b.shape[2];
@@ -355,7 +370,8 @@ function transpose(x) {
   return result;
 }
 
-/** Rows of a matrix, as `index_select` takes them. @param {Tensor} table @param {ArrayLike<number>} rows @returns {Tensor} */
+/** Rows of a matrix, as `index_select` takes them.
+ * @param {Tensor} table @param {ArrayLike<number>} rows @returns {Tensor} */
 function selectRows(table, rows) {
   const width = table.shape[1];
   const result = new Tensor([rows.length, width]);
@@ -378,7 +394,9 @@ export function softmaxRows(x) {
   return result;
 }
 
-/** The error function in double precision: its series of positive terms, and beyond 3 the continued fraction of 1 - erf. @param {number} x */
+/** The error function in double precision: its series of positive terms, and beyond 3 the continued fraction of 1 -
+ * erf.
+ * @param {number} x */
 export function erf(x) {
   const z = Math.abs(x);
   const scale = Math.exp(-z * z) / Math.sqrt(Math.PI);
@@ -458,7 +476,8 @@ class OutputProjection {
 
 // ------------------------------------------------------------------------------------------------------ positions.py
 
-/** position / 10000^(2i / width), in radians. @param {number} nPositions @param {number} width @param {(angle: number) => number} turn @returns {Tensor} */
+/** position / 10000^(2i / width), in radians.
+ * @param {number} nPositions @param {number} width @param {(angle: number) => number} turn @returns {Tensor} */
 function angles(nPositions, width, turn) {
   const half = Math.ceil(width / 2);
   const result = new Tensor([nPositions, half]);
@@ -504,7 +523,8 @@ class RelativePositions {
     this.clip = config.relative_clip;
   }
 
-  /** The table's row for the distance from each query to each key. @param {Pass} pass @param {string} name @param {Positions} positions @returns {Tensor} */
+  /** The table's row for the distance from each query to each key.
+   * @param {Pass} pass @param {string} name @param {Positions} positions @returns {Tensor} */
   between(pass, name, positions) {
     const table = pass.weight(`${this.path}.${name}`);
     const { queries, keys } = positions;
@@ -514,7 +534,8 @@ class RelativePositions {
     return new Tensor([queries.length, keys.length, table.shape[1]], selectRows(table, rows).data);
   }
 
-  /** q · a_K for each query and key. @param {Pass} pass @param {Tensor} q @param {Positions} positions @returns {Tensor} */
+  /** q · a_K for each query and key.
+   * @param {Pass} pass @param {Tensor} q @param {Positions} positions @returns {Tensor} */
   products(pass, q, positions) {
     let vectors = this.between(pass, "key_table", positions);
     vectors = pass.tap(this, "relative_keys", vectors, "query key d_k");
@@ -522,7 +543,8 @@ class RelativePositions {
     return pass.tap(this, "relative_products", products, "batch heads query key");
   }
 
-  /** Σ weights · a_V over the keys. @param {Pass} pass @param {Tensor} weights @param {Positions} positions @returns {Tensor} */
+  /** Σ weights · a_V over the keys.
+   * @param {Pass} pass @param {Tensor} weights @param {Positions} positions @returns {Tensor} */
   heads(pass, weights, positions) {
     let vectors = this.between(pass, "value_table", positions);
     vectors = pass.tap(this, "relative_values", vectors, "query key d_v");
@@ -576,7 +598,8 @@ class RotaryPositions {
 
 // -------------------------------------------------------------------------------------------------------- masks.py
 
-/** 1 where a position holds a token and is not hidden, else 0. @param {number[]} ids @param {number} padId @param {ArrayLike<boolean | number>} [srcMask] @returns {Tensor} */
+/** 1 where a position holds a token and is not hidden, else 0.
+ * @param {number[]} ids @param {number} padId @param {ArrayLike<boolean | number>} [srcMask] @returns {Tensor} */
 const paddingMask = (ids, padId, srcMask) =>
   new Tensor(
     [1, 1, ids.length],
@@ -592,19 +615,22 @@ const causalMask = ({ queries, keys }) =>
 
 // ---------------------------------------------------------------------------------------------------- attention.py
 
-/** Cut the last axis into `nHeads` pieces: (position heads·d) to (position heads d). @param {Tensor} x @param {number} nHeads */
+/** Cut the last axis into `nHeads` pieces: (position heads·d) to (position heads d).
+ * @param {Tensor} x @param {number} nHeads */
 const splitHeads = (x, nHeads) => new Tensor([x.shape[0], nHeads, x.shape[1] / nHeads], x.data);
 
 /** Lay the heads side by side again. @param {Tensor} x */
 const mergeHeads = (x) => new Tensor([x.shape[0], x.shape[1] * x.shape[2]], x.data);
 
-/** Whether query i may look at key j; a mask of one row is for all queries. @param {Tensor} mask @param {number} query @param {number} key */
+/** Whether query i may look at key j; a mask of one row is for all queries.
+ * @param {Tensor} mask @param {number} query @param {number} key */
 function isVisible(mask, query, key) {
   const [, rows, keys] = mask.shape;
   return mask.data[(rows === 1 ? 0 : query) * keys + key] !== 0;
 }
 
-/** Call `visit` for each row of scores: its start, and which keys it may see. @param {Tensor} scores @param {Tensor} mask @param {(start: number, visible: boolean[]) => void} visit */
+/** Call `visit` for each row of scores: its start, and which keys it may see.
+ * @param {Tensor} scores @param {Tensor} mask @param {(start: number, visible: boolean[]) => void} visit */
 function eachRow(scores, mask, visit) {
   const [heads, queries, keys] = scores.shape;
   for (let query = 0; query < queries; query++) {
@@ -613,7 +639,8 @@ function eachRow(scores, mask, visit) {
   }
 }
 
-/** -∞ where a query may not attend; 0 where it may attend to nothing at all. @param {Tensor} scores @param {Tensor} mask @returns {Tensor} */
+/** -∞ where a query may not attend; 0 where it may attend to nothing at all.
+ * @param {Tensor} scores @param {Tensor} mask @returns {Tensor} */
 function maskScores(scores, mask) {
   const result = new Tensor(scores.shape, scores.data.slice());
   eachRow(scores, mask, (start, visible) => {
@@ -625,7 +652,8 @@ function maskScores(scores, mask) {
   return result;
 }
 
-/** Softmax over the keys; a query that may attend to none gets zeros. @param {Tensor} scores @param {Tensor} mask @returns {Tensor} */
+/** Softmax over the keys; a query that may attend to none gets zeros.
+ * @param {Tensor} scores @param {Tensor} mask @returns {Tensor} */
 function softmax(scores, mask) {
   const weights = softmaxRows(scores);
   eachRow(scores, mask, (start, visible) => {
@@ -652,7 +680,9 @@ class MultiHeadAttention {
     this.alibi = has("alibi") ? new AlibiPositions(`${path}.alibi`) : null;
   }
 
-  /** Let each query gather from the positions of `memory` that `mask` allows. @param {Pass} pass @param {Tensor} query @param {Tensor} memory @param {Tensor} mask @param {Positions | null} positions @param {AttentionCache | null} cache @returns {Tensor} */
+  /** Let each query gather from the positions of `memory` that `mask` allows.
+   * @param {Pass} pass @param {Tensor} query @param {Tensor} memory @param {Tensor} mask
+   * @param {Positions | null} positions @param {AttentionCache | null} cache @returns {Tensor} */
   forward(pass, query, memory, mask, positions, cache = null) {
     const q = this.queries(pass, query, positions);
     let k, v;
@@ -669,7 +699,9 @@ class MultiHeadAttention {
     return this.join(pass, heads);
   }
 
-  /** Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, equation 1. @param {Pass} pass @param {Tensor} q @param {Tensor} k @param {Tensor} v @param {Tensor} mask @param {Positions | null} positions @returns {Tensor} */
+  /** Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, equation 1.
+   * @param {Pass} pass @param {Tensor} q @param {Tensor} k @param {Tensor} v @param {Tensor} mask
+   * @param {Positions | null} positions @returns {Tensor} */
   attend(pass, q, k, v, mask, positions) {
     let products = productTransposed(q, k);
     products = pass.tap(this, "products", products, "batch heads query key");
@@ -693,7 +725,8 @@ class MultiHeadAttention {
     return heads;
   }
 
-  /** query W_Q, cut into heads. @param {Pass} pass @param {Tensor} query @param {Positions | null} positions @returns {Tensor} */
+  /** query W_Q, cut into heads.
+   * @param {Pass} pass @param {Tensor} query @param {Positions | null} positions @returns {Tensor} */
   queries(pass, query, positions) {
     let q = this.w_q.forward(pass, query);
     q = pass.tap(this, "q_projected", q, "batch query heads_d_k");
@@ -708,7 +741,8 @@ class MultiHeadAttention {
     return q;
   }
 
-  /** memory W_K, cut into heads. @param {Pass} pass @param {Tensor} memory @param {Positions | null} positions @returns {Tensor} */
+  /** memory W_K, cut into heads.
+   * @param {Pass} pass @param {Tensor} memory @param {Positions | null} positions @returns {Tensor} */
   keys(pass, memory, positions) {
     let k = this.w_k.forward(pass, memory);
     k = pass.tap(this, "k_projected", k, "batch key heads_d_k");
@@ -800,7 +834,8 @@ class AddAndNorm {
     return this.pre ? this.norm.forward(pass, x) : x;
   }
 
-  /** The sum of the way round the sublayer and its output. @param {Pass} pass @param {Tensor} x @param {Tensor} sublayer @returns {Tensor} */
+  /** The sum of the way round the sublayer and its output.
+   * @param {Pass} pass @param {Tensor} x @param {Tensor} sublayer @returns {Tensor} */
   after(pass, x, sublayer) {
     let residual = add(x, sublayer);
     residual = pass.tap(this, "residual", residual, "batch position d_model");
@@ -872,7 +907,8 @@ class DecoderLayer {
     this.feedForwardAddNorm = new AddAndNorm(`${path}.feed_forward_add_norm`, config);
   }
 
-  /** @param {Pass} pass @param {Tensor} x @param {Tensor} memory @param {Tensor} mask @param {Tensor} memoryMask @param {Positions} positions @param {LayerCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {Tensor} x @param {Tensor} memory @param {Tensor} mask @param {Tensor} memoryMask
+   * @param {Positions} positions @param {LayerCache | null} cache @returns {Tensor} */
   forward(pass, x, memory, mask, memoryMask, positions, cache) {
     let query = this.selfAttentionAddNorm.before(pass, x);
     let attended = this.selfAttention.forward(pass, query, query, mask, positions, cache && cache.selfAttention);
@@ -888,7 +924,8 @@ class DecoderLayer {
 
 // ---------------------------------------------------------------------------------------------------------- cache.py
 
-/** Keys (heads key d_k) and values (heads key d_v) of one attention; one that does not grow is complete after a step. */
+/** Keys (heads key d_k) and values (heads key d_v) of one attention; one that does not grow is complete after a
+ * step. */
 class AttentionCache {
   /** @param {{grows: boolean}} options */
   constructor({ grows }) {
@@ -990,7 +1027,8 @@ class Decoder {
     this.finalNorm = config.norm === "pre" ? new LayerNorm(`${path}.final_norm`, config) : null;
   }
 
-  /** @param {Pass} pass @param {Tensor} x @param {Memory} memory @param {Tensor} mask @param {Positions} positions @param {DecoderCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {Tensor} x @param {Memory} memory @param {Tensor} mask @param {Positions} positions
+   * @param {DecoderCache | null} cache @returns {Tensor} */
   forward(pass, x, memory, mask, positions, cache) {
     this.layers.forEach((layer, at) => {
       x = layer.forward(pass, x, memory.tensor, mask, memory.mask, positions, cache && cache.layers[at]);
@@ -1016,18 +1054,23 @@ export class Transformer {
     this.outputProjection = new OutputProjection("output_projection", config);
   }
 
-  /** The memory of each source position; where `srcMask` is false a source position is hidden. @param {number[]} srcIds @param {PassOptions & {srcMask?: ArrayLike<boolean | number>}} [options] @returns {Memory} */
+  /** The memory of each source position; where `srcMask` is false a source position is hidden.
+   * @param {number[]} srcIds @param {PassOptions & {srcMask?: ArrayLike<boolean | number>}} [options]
+   * @returns {Memory} */
   encode(srcIds, options = {}) {
     return this._encode(new Pass(this, options), srcIds, options.srcMask);
   }
 
-  /** The logits (tgt vocab) of the target positions; with a cache they follow those of the calls before. @param {number[]} tgtInIds @param {Memory} memory @param {PassOptions & {cache?: DecoderCache | null}} [options] @returns {Tensor} */
+  /** The logits (tgt vocab) of the target positions; with a cache they follow those of the calls before.
+   * @param {number[]} tgtInIds @param {Memory} memory @param {PassOptions & {cache?: DecoderCache | null}} [options]
+   * @returns {Tensor} */
   decode(tgtInIds, memory, options = {}) {
     const pass = new Pass(this, options);
     return this.outputProjection.forward(pass, this._decode(pass, tgtInIds, memory, options.cache ?? null));
   }
 
-  /** The logits of the last target position alone, of which nothing is recorded. @param {number[]} tgtInIds @param {Memory} memory @param {Edit[]} [edits] @returns {Float32Array} */
+  /** The logits of the last target position alone, of which nothing is recorded.
+   * @param {number[]} tgtInIds @param {Memory} memory @param {Edit[]} [edits] @returns {Float32Array} */
   next(tgtInIds, memory, edits = []) {
     const pass = new Pass(this, { edits });
     const hidden = this._decode(pass, tgtInIds, memory, null);
@@ -1035,7 +1078,10 @@ export class Transformer {
     return this.outputProjection.forward(pass, pass.edits.length ? hidden : last).data.slice(-this.config.tgt_vocab);
   }
 
-  /** `encode` and `decode` as one pass, which refuses an edit that meets no tap and no weight. @param {number[]} srcIds @param {number[]} tgtInIds @param {PassOptions & {srcMask?: ArrayLike<boolean | number>}} [options] @returns {{memory: Memory, logits: Tensor}} */
+  /** `encode` and `decode` as one pass, which refuses an edit that meets no tap and no weight.
+   * @param {number[]} srcIds @param {number[]} tgtInIds
+   * @param {PassOptions & {srcMask?: ArrayLike<boolean | number>}} [options]
+   * @returns {{memory: Memory, logits: Tensor}} */
   forward(srcIds, tgtInIds, options = {}) {
     const pass = new Pass(this, options);
     const memory = this._encode(pass, srcIds, options.srcMask);
@@ -1045,12 +1091,14 @@ export class Transformer {
     return { memory, logits };
   }
 
-  /** A weight or table by its address, with the edits of it. @param {string} name @param {Edit[]} [edits] @returns {Tensor} */
+  /** A weight or table by its address, with the edits of it.
+   * @param {string} name @param {Edit[]} [edits] @returns {Tensor} */
   weight(name, edits = []) {
     return new Pass(this, { edits }).weight(name);
   }
 
-  /** The logits that the output projection makes of one vector; with `norm = "pre"` through the final norm. @param {Float32Array} vector @param {Edit[]} [edits] @returns {Float32Array} */
+  /** The logits that the output projection makes of one vector; with `norm = "pre"` through the final norm.
+   * @param {Float32Array} vector @param {Edit[]} [edits] @returns {Float32Array} */
   project(vector, edits = []) {
     const pass = new Pass(this, {});
     const x = new Tensor([1, vector.length], vector);
@@ -1080,7 +1128,8 @@ export class Transformer {
     return { tensor: this.encoder.forward(pass, x, mask, positions), mask };
   }
 
-  /** @param {Pass} pass @param {number[]} tgtInIds @param {Memory} memory @param {DecoderCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {number[]} tgtInIds @param {Memory} memory @param {DecoderCache | null} cache
+   * @returns {Tensor} */
   _decode(pass, tgtInIds, memory, cache) {
     const start = cache ? cache.length : 0;
     pass.start = cache ? start : null;
@@ -1108,7 +1157,8 @@ export class Transformer {
 /** @param {Tensor} x */
 const withOneAxis = (x) => new Tensor([1, ...x.shape], x.data);
 
-/** The tables that are computed, not learned, by their addresses. @param {Config} config @returns {Map<string, Tensor>} */
+/** The tables that are computed, not learned, by their addresses.
+ * @param {Config} config @returns {Map<string, Tensor>} */
 function buffers(config) {
   /** @type {Map<string, Tensor>} */
   const found = new Map();
@@ -1148,7 +1198,9 @@ function tie(config) {
   return new Map(config.tie_embeddings === "target" ? [[output, tgt]] : []);
 }
 
-/** The model of a configuration; raises an error that names a setting which it does not know. @param {Config} config @param {Map<string, {shape: number[], data: Float32Array}>} weights @returns {Transformer} */
+/** The model of a configuration; raises an error that names a setting which it does not know.
+ * @param {Config} config @param {Map<string, {shape: number[], data: Float32Array}>} weights @returns
+ * {Transformer} */
 export function createModel(config, weights) {
   checkConfig(config);
   return new Transformer(config, weights);

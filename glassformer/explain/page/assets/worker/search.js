@@ -4,17 +4,20 @@
  *
  * At each step the `2 beam` best candidates are considered. Those among the first `beam` that end with eos are
  * finished; the best `beam` of the others stay live. The search is done when `beam` hypotheses have finished, when no
- * live one can still enter the `n_best`, or at the length limit; `early_stopping` "heuristic" and "never" drop the first
+ * live one can still enter the `n_best`, or at the length limit; `early_stopping` "heuristic" and "never" drop the
+ * first
  * condition, as there. Sums are float32, as they are there.
  */
 
 /** @typedef {import("./model.js").Transformer} Transformer */
 /** @typedef {import("./model.js").DecoderCache} DecoderCache */
 /** @typedef {import("./model.js").Edit} Edit */
-/** @typedef {{beam: number, length_penalty: number, length_norm: "gnmt" | "power", early_stopping: "beam" | "heuristic" | "never", n_best: number, max_length_a: number, max_length_b: number}} SearchConfig */
+/** @typedef {{beam: number, length_penalty: number, length_norm: "gnmt" | "power", early_stopping: "beam" |
+ *   "heuristic" | "never", n_best: number, max_length_a: number, max_length_b: number}} SearchConfig */
 /** @typedef {Partial<SearchConfig> & {edits?: Edit[], srcMask?: ArrayLike<boolean | number>}} SearchOptions */
 /** @typedef {{ids: number[], log_prob: number, score: number, truncated: boolean}} Candidate */
-/** @typedef {{step: number, parent: number | null, id: number, ids: number[], token_log_prob: number, log_prob: number, score: number, outcome: "live" | "finished" | "dropped", node: number}} TreeNode */
+/** @typedef {{step: number, parent: number | null, id: number, ids: number[], token_log_prob: number, log_prob:
+ *   number, score: number, outcome: "live" | "finished" | "dropped", node: number}} TreeNode */
 /** @typedef {{candidates: Candidate[], tree: TreeNode[], best: Candidate}} SearchResult */
 /** @typedef {{ids: number[], logProb: number, cache: DecoderCache, node: number | null}} Hypothesis */
 
@@ -41,17 +44,20 @@ const NEUTRAL = {
   split_sentences: false,
 };
 
-/** The settings among a run's decode section that the page's searches leave out. @param {Record<string, unknown>} decode @returns {string[]} */
+/** The settings among a run's decode section that the page's searches leave out.
+ * @param {Record<string, unknown>} decode @returns {string[]} */
 export const ignoredSettings = (decode) =>
   Object.entries(NEUTRAL)
     .filter(([name, value]) => name in decode && decode[name] !== value)
     .map(([name]) => name);
 
-/** ((5 + length) / 6)^α, or length^α; `length` counts eos. @param {number} length @param {Pick<SearchConfig, "length_penalty" | "length_norm">} settings */
+/** ((5 + length) / 6)^α, or length^α; `length` counts eos.
+ * @param {number} length @param {Pick<SearchConfig, "length_penalty" | "length_norm">} settings */
 export const lengthPenalty = (length, { length_penalty: alpha, length_norm: norm }) =>
   (norm === "power" ? length : (5 + length) / 6) ** alpha;
 
-/** Log-probabilities of the next id: x - log Σ e^x, rounded to float32. @param {Float32Array} logits @returns {Float32Array} */
+/** Log-probabilities of the next id: x - log Σ e^x, rounded to float32.
+ * @param {Float32Array} logits @returns {Float32Array} */
 export function logSoftmax(logits) {
   let greatest = -Infinity;
   let sum = 0;
@@ -61,14 +67,16 @@ export function logSoftmax(logits) {
   return logits.map((one) => one - total);
 }
 
-/** The same, and -∞ for padding and bos, which no output may hold. @param {Float32Array} logits @param {Record<string, any>} config @returns {Float32Array} */
+/** The same, and -∞ for padding and bos, which no output may hold.
+ * @param {Float32Array} logits @param {Record<string, any>} config @returns {Float32Array} */
 export function nextLogProbs(logits, config) {
   const logProbs = logSoftmax(logits);
   logProbs[config.pad_id] = logProbs[config.bos_id] = -Infinity;
   return logProbs;
 }
 
-/** The `count` greatest, greatest first, of equals the first. @param {ArrayLike<number>} values @param {number} count @returns {number[]} */
+/** The `count` greatest, greatest first, of equals the first.
+ * @param {ArrayLike<number>} values @param {number} count @returns {number[]} */
 export function topK(values, count) {
   /** @type {number[]} */
   const best = [];
@@ -82,14 +90,18 @@ export function topK(values, count) {
   return best;
 }
 
-/** The most ids of an output, eos included. @param {number[]} srcIds @param {Record<string, any>} config @param {SearchConfig} options */
+/** The most ids of an output, eos included.
+ * @param {number[]} srcIds @param {Record<string, any>} config @param {SearchConfig} options */
 export const outputLimit = (srcIds, config, options) =>
   Math.min(Math.trunc(options.max_length_a * (srcIds.length - 1)) + options.max_length_b, config.max_length);
 
-/** Greedy search: the result of a beam search with beam 1. @param {Transformer} model @param {number[]} srcIds @param {SearchOptions} [options] @returns {SearchResult} */
+/** Greedy search: the result of a beam search with beam 1.
+ * @param {Transformer} model @param {number[]} srcIds @param {SearchOptions} [options] @returns {SearchResult} */
 export const greedy = (model, srcIds, options = {}) => beam(model, srcIds, { ...options, beam: 1, n_best: 1 });
 
-/** Beam search of one source, whose ids end with eos. `tree` holds every candidate considered, `node` its place there. @param {Transformer} model @param {number[]} srcIds @param {SearchOptions} [options] @returns {SearchResult} */
+/** Beam search of one source, whose ids end with eos. `tree` holds every candidate considered, `node` its place
+ * there.
+ * @param {Transformer} model @param {number[]} srcIds @param {SearchOptions} [options] @returns {SearchResult} */
 export function beam(model, srcIds, options = {}) {
   const { edits = [], srcMask } = options;
   const settings = searchSettings(options);
@@ -137,7 +149,8 @@ export function beam(model, srcIds, options = {}) {
 /** Whether as many finished hypotheses as the beam is wide end the search. @param {SearchConfig} settings */
 const endsWithBeam = ({ beam: width, early_stopping: stopping }) => stopping === "beam" || width === 1;
 
-/** The best score that a live hypothesis is taken to reach: at the length limit, or at its present length. @param {Hypothesis[]} live @param {number} step @param {number} limit @param {SearchConfig} settings */
+/** The best score that a live hypothesis is taken to reach: at the length limit, or at its present length.
+ * @param {Hypothesis[]} live @param {number} step @param {number} limit @param {SearchConfig} settings */
 function reachable(live, step, limit, settings) {
   const length = settings.early_stopping === "heuristic" && settings.beam > 1 ? step : limit;
   return live.length ? Math.fround(live[0].logProb / Math.fround(lengthPenalty(length, settings))) : -Infinity;
@@ -152,7 +165,9 @@ function searchSettings(options) {
   return settings;
 }
 
-/** The `2 beam` best continuations of the live hypotheses, best first. @param {Transformer} model @param {Hypothesis[]} live @param {number} step @param {SearchConfig} settings @param {import("./model.js").Memory} memory @param {Edit[]} edits @returns {TreeNode[]} */
+/** The `2 beam` best continuations of the live hypotheses, best first.
+ * @param {Transformer} model @param {Hypothesis[]} live @param {number} step @param {SearchConfig} settings
+ * @param {import("./model.js").Memory} memory @param {Edit[]} edits @returns {TreeNode[]} */
 function candidatesOf(model, live, step, settings, memory, edits) {
   const found = live
     .flatMap(({ ids, logProb, cache, node }) => {
@@ -180,7 +195,8 @@ function candidatesOf(model, live, step, settings, memory, edits) {
   ).map((at) => found[at]);
 }
 
-/** The live hypotheses of the next step. @param {TreeNode[]} found @param {Hypothesis[]} before @param {TreeNode[]} tree @returns {Hypothesis[]} */
+/** The live hypotheses of the next step.
+ * @param {TreeNode[]} found @param {Hypothesis[]} before @param {TreeNode[]} tree @returns {Hypothesis[]} */
 const advance = (found, before, tree) =>
   found.map((one) => {
     const parent = /** @type {Hypothesis} */ (before.find((other) => other.node === one.parent));

@@ -1,14 +1,17 @@
 // @ts-check
 /**
- * The five kinds of tokenizer of `glassformer/text/tokenizer_kinds.py`, from the JSON of the `tokenizers` library: text
+ * The five kinds of tokenizer of `glassformer/text/tokenizer_kinds.py`, from the JSON of the `tokenizers` library:
+ * text
  * to ids with every step, and back. A part or an option that stands nowhere here is refused by its name.
  *
  * Which characters are letters and what their normal forms are is the browser's Unicode.
  */
 
-/** @typedef {{step: "merge", left: string, right: string, result: string, rank: number, start: number, middle: number, end: number}} Merge */
+/** @typedef {{step: "merge", left: string, right: string, result: string, rank: number, start: number, middle:
+ *   number, end: number}} Merge */
 /** @typedef {{step: "match", rest: string, piece: string, tries: number}} Match */
-/** @typedef {{step: "segmentation", pieces: string[], log_probs: number[], total: number, best: boolean}} Segmentation */
+/** @typedef {{step: "segmentation", pieces: string[], log_probs: number[], total: number, best: boolean}}
+ *   Segmentation */
 /** @typedef {{step: "lookup", piece: string, result: string, reason: string}} Lookup */
 /** @typedef {Merge | Match | Segmentation | Lookup} Step */
 /** @typedef {{text: string, symbols: string[], steps: Step[], tokens: string[], ids: number[]}} PreToken */
@@ -34,7 +37,8 @@ const isolate = (pattern) => ({
   invert: [false],
 });
 
-/** The parts of each kind: for each option the values that are known; `null`: any. @type {Record<string, {model: any, pre_tokenizer: any, decoder: any}>} */
+/** The parts of each kind: for each option the values that are known; `null`: any.
+ * @type {Record<string, {model: any, pre_tokenizer: any, decoder: any}>} */
 const PARTS = {
   bpe: {
     model: {
@@ -160,7 +164,7 @@ function byteLabel(entry) {
   return text;
 }
 
-// --------------------------------------------------------------------------------------------- normal form, pre-tokens
+// ------------------------------------------------------------------------------------------- normal form, pre-tokens
 
 // The library's classes by their Unicode names: JavaScript's \s and \w have other members.
 const BYTE_LEVEL_PATTERN =
@@ -252,7 +256,8 @@ class Bpe {
     return { steps, tokens: [...symbols.values()] };
   }
 
-  /** Merge `symbols`, by the position where each starts, until no two neighbours have a rank. @param {Map<number, string>} symbols @returns {Merge[]} */
+  /** Merge `symbols`, by the position where each starts, until no two neighbours have a rank.
+   * @param {Map<number, string>} symbols @returns {Merge[]} */
   merges(symbols) {
     const n = symbols.size;
     const ends = Array.from({ length: n }, (_, at) => at + 1);
@@ -368,7 +373,8 @@ class Unigram {
     return { steps, tokens: cuts[0].map(([piece]) => (this.scores.has(piece) ? piece : UNKNOWN)) };
   }
 
-  /** Viterbi's algorithm for the two best segmentations up to each position; of equal sums the longer last piece. @param {string[]} characters @returns {Path[][]} */
+  /** Viterbi's algorithm for the two best segmentations up to each position; of equal sums the longer last piece.
+   * @param {string[]} characters @returns {Path[][]} */
   twoBest(characters) {
     /** @type {Path[][]} */
     const paths = [[{ total: 0, start: 0, rank: 0, logProb: 0 }], ...characters.map(() => [])];
@@ -389,7 +395,8 @@ class Unigram {
     return paths;
   }
 
-  /** The pieces, with neighbouring unknown characters as one piece. @param {[string, number][]} pieces @returns {[string, number][]} */
+  /** The pieces, with neighbouring unknown characters as one piece.
+   * @param {[string, number][]} pieces @returns {[string, number][]} */
   joinUnknown(pieces) {
     /** @type {[string, number][]} */
     const found = [];
@@ -405,7 +412,8 @@ class Unigram {
   }
 }
 
-/** The pieces of a segmentation of the whole word, read from its end. @param {string[]} characters @param {Path[][]} paths @param {number} rank @returns {[string, number][]} */
+/** The pieces of a segmentation of the whole word, read from its end.
+ * @param {string[]} characters @param {Path[][]} paths @param {number} rank @returns {[string, number][]} */
 function piecesOf(characters, paths, rank) {
   /** @type {[string, number][]} */
   const pieces = [];
@@ -491,7 +499,8 @@ export class Tokenizer {
     return this.entries.length;
   }
 
-  /** The ids of a text, without <s> and </s>, and how they come about; a lone surrogate counts as U+FFFD. @param {string} text @returns {{ids: number[], tokens: string[], normalised: string, steps: PreToken[]}} */
+  /** The ids of a text, without <s> and </s>, and how they come about; a lone surrogate counts as U+FFFD.
+   * @param {string} text @returns {{ids: number[], tokens: string[], normalised: string, steps: PreToken[]}} */
   encode(text) {
     const normalised = this.normalise(text.replace(/\p{Surrogate}/gu, "\ufffd"));
     /** @type {Map<string, PreToken>} */
