@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 
 MINUTES ?= 20
 
+PRETTIER := npx --yes --package prettier@3 prettier --config tests/explain/page/prettier.json --log-level warn
+SCRIPTS := "glassformer/explain/page/assets/**/*.{js,css}"
+
 .PHONY: help demo check fix test slow types browser torture docs learn notebooks site bench
 
 help:  ## show the targets
@@ -28,9 +31,10 @@ test: $(BIN)/.ready  ## set up and run the tests
 slow: $(BIN)/.ready  ## the tests that train, start processes or repeat a large grid
 	$(BIN)/pytest -m "slow and not browser" --numprocesses auto
 
-types:  ## the types of the page's JavaScript, by TypeScript, and its mistakes, by ESLint, from npm
+types:  ## the types of the page's JavaScript, by TypeScript, its mistakes, by ESLint, and its format, by Prettier, from npm
 	npx --yes --package typescript@5 tsc --project tests/explain/page/jsconfig.json
 	npx --yes --package eslint@9 eslint --config tests/explain/page/eslint.config.js glassformer/explain/page/assets
+	$(PRETTIER) --check $(SCRIPTS)
 
 browser: $(BIN)/.ready  ## the tests of the page in a headless Chromium
 	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium
@@ -44,9 +48,10 @@ check: $(BIN)/.ready  ## format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-fix: $(BIN)/.ready  ## format, and correct what can be corrected
+fix: $(BIN)/.ready  ## format, and correct what can be corrected; the page's JavaScript and CSS where npx is there
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	if command -v npx > /dev/null; then $(PRETTIER) --write $(SCRIPTS); fi
 
 docs: $(BIN)/.ready  ## check that the generated pages, the lessons' pages and the links are current
 	$(BIN)/python docs/generate.py --check

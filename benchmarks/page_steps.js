@@ -1,5 +1,5 @@
 // Times of the page's computations, for page_steps.py: the packed model in, milliseconds out. Node.js or a browser.
-import { PageWorker } from "./worker.js";
+import { PageWorker } from "./worker/worker.js";
 
 /** @param {any} living @param {number} rounds @param {number} nSrc @returns {Record<string, number[]>} */
 export function measure(living, rounds, nSrc) {

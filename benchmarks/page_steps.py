@@ -31,12 +31,14 @@ from glassformer.checkpoint import weights_of
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.explain.page.weights import count_parameters, pack_model, pack_weights
+from glassformer.explain.page.writer import import_map
 from glassformer.explain.recording import record_pass
 from glassformer.model import Transformer
 from glassformer.tasks import load_task
 from glassformer.text import Tokenizer
 
 ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
+SCRIPT = Path(__file__).with_suffix(".js")
 N_TOKENS = 12
 BUNDLES: dict[str, dict[str, Any]] = {
     "tied, as in the paper": {"tie_embeddings": "all", "tgt_vocab": 23},
@@ -52,8 +54,8 @@ console.log(JSON.stringify(measure(living, rounds, n)));
 """
 ERRORS = """
 import { readFileSync } from "node:fs";
-import { createModel } from "./model.js";
-import { fromBase64, readWeights } from "./weights.js";
+import { createModel } from "./worker/model.js";
+import { fromBase64, readWeights } from "./record/weights.js";
 const base64 = (data) => Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64");
 const cases = JSON.parse(readFileSync(process.argv[2], "utf8"));
 console.log(JSON.stringify(cases.map(({ config, weights, passes }) => {
@@ -71,8 +73,8 @@ def run_node(script: str, given: object) -> Any:
     """What a script prints, run by Node.js with the page's modules and ``given`` as its argument's file."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        for asset in (*ASSETS.glob("*.js"), Path(__file__).with_suffix(".js")):
-            shutil.copy(asset, place)
+        shutil.copytree(ASSETS, place, dirs_exist_ok=True)
+        shutil.copy(SCRIPT, place)
         (place / "package.json").write_text('{"type": "module"}')
         (place / "run.js").write_text(script)
         (place / "given.json").write_text(json.dumps(given))
@@ -84,15 +86,8 @@ def run_chromium(browser: str, living: object, rounds: int) -> Any:
     """The same measurements in a page of Chromium, whose modules are ``data:`` URLs as in a page of ours."""
     from playwright.sync_api import sync_playwright
 
-    files = {
-        path.name: path.read_text(encoding="utf-8")
-        for path in (*ASSETS.glob("*.js"), Path(__file__).with_suffix(".js"))
-    }
-    urls = {
-        name: "data:text/javascript;base64," + base64.b64encode(text.replace('"./', '"page/').encode()).decode()
-        for name, text in files.items()
-    }
-    imports = json.dumps({"imports": {f"page/{name}": url for name, url in urls.items()}})
+    modules = {path.relative_to(ASSETS).as_posix(): path.read_text(encoding="utf-8") for path in ASSETS.rglob("*.js")}
+    imports = import_map({**modules, SCRIPT.name: SCRIPT.read_text(encoding="utf-8")})
     with sync_playwright() as playwright:
         page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
         page.set_content(f'<script type="importmap">{imports}</script>')

@@ -246,12 +246,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_and_the_source_distribution_hold_the_model(built: Path) -> None:
+def test_the_wheel_and_the_source_distribution_hold_the_model_and_the_page(built: Path) -> None:
+    assets = (path for path in (ROOT / "glassformer/explain/page/assets").rglob("*") if path.is_file())
     expected = {f"glassformer/bundled/en-de/{name}" for name in files(BUNDLED)}
+    expected |= {path.relative_to(ROOT).as_posix() for path in assets}
     (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
     assert wheel.stat().st_size <= 12_000_000
     with zipfile.ZipFile(wheel) as archive:
-        assert {name for name in archive.namelist() if "/en-de/" in name} == expected
+        assert {name for name in archive.namelist() if "/en-de/" in name or "/assets/" in name} == expected
     with tarfile.open(source) as archive:
         assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
 

@@ -1,4 +1,4 @@
-"""What a page computes with: configuration, weights and tokenizers of a model, as ``assets/worker.js`` loads them.
+"""What a page computes with: configuration, weights and tokenizers of a model, as ``assets/worker`` loads them.
 
 The weights are a safetensors file. Each is stored in the smallest form that gives exactly its float32
 numbers: int8 rows with a scale for each row, float16, bfloat16, or float32. So a model that was read from a small

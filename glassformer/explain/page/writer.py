@@ -8,10 +8,12 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from posixpath import dirname, join, normpath
 from typing import Any
 
 from glassformer.decoding import Translator
@@ -20,12 +22,13 @@ from glassformer.explain.page.weights import MOST_PARAMETERS, count_parameters, 
 from glassformer.explain.walk_data import WalkData
 
 _ASSETS = files("glassformer.explain.page") / "assets"
-_IMPORT = re.compile(r'(?P<before>\b(?:from|import)\s+)"\./(?P<name>[\w-]+\.js)"')
+_IMPORT = re.compile(r'(?P<before>\b(?:from|import)\s+)"(?P<path>\.\.?/[\w./-]+\.js)"')
 _IMPORT_LINE = re.compile(r"^import\b.*?;\s*$", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULTILINE)
 _START = "page.js"
-_WORKER = ("weights.js", "model.js", "tokenizer.js", "search.js", "attribution.js", "worker.js")
-_SHARED = "weights.js"  # read by the page, too, to show weights
+_WORKER = "worker/"
+_SHARED = "record/weights.js"  # the worker reads its model with it, the page shows weights
+_STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow")
 
 FRAME_HEIGHT = 760  # pixels
 MOST_FRAME_NUMBERS = 1_200_000
@@ -57,8 +60,8 @@ def page_html(
         scripts.append(_script("worker-source", "text/plain", escape_script(_worker_source())))
     return _PAGE.format(
         title=escape(f"glassformer: {walk.sentences.sources[0]}"[:120]),
-        css=_read("page.css"),
-        import_map=_import_map(),
+        css="\n".join(_read(f"styles/{name}.css") for name in _STYLES),
+        import_map=import_map({name: _read(name) for name in _modules() if not name.startswith(_WORKER)}),
         scripts="\n".join(scripts),
         start=_START,
     )
@@ -96,7 +99,7 @@ def _still(translator: Translator | None) -> str:
 
 
 def compress(numbers: bytes) -> str:
-    """Gzip in base64, which ``unpack`` of ``assets/weights.js`` reads."""
+    """Gzip in base64, which ``unpack`` of ``assets/record/weights.js`` reads."""
     return base64.b64encode(gzip.compress(numbers, mtime=0)).decode("ascii")
 
 
@@ -142,18 +145,28 @@ def _read(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
-def _import_map() -> str:
-    """Each module under a bare name, since a module in a ``data:`` URL has no neighbours to be relative to."""
-    names = sorted(entry.name for entry in _ASSETS.iterdir() if entry.name.endswith(".js"))
-    names = [name for name in names if name not in _WORKER or name == _SHARED]
-    return json.dumps({"imports": {f"page/{name}": _data_url(_read(name)) for name in names}})
+def _modules(folder: Traversable = _ASSETS, path: str = "") -> Iterator[str]:
+    """The JavaScript modules by their paths, such as ``views/tour.js``, in the order of their names."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _modules(entry, f"{path}{entry.name}/")
+        elif entry.name.endswith(".js"):
+            yield path + entry.name
 
 
-def _data_url(source: str) -> str:
-    source = _IMPORT.sub(r'\g<before>"page/\g<name>"', source)
-    return "data:text/javascript;base64," + base64.b64encode(source.encode()).decode("ascii")
+def import_map(modules: Mapping[str, str]) -> str:
+    """Modules under bare names, ``page/`` and their paths, since one in a ``data:`` URL has no neighbours."""
+    return json.dumps({"imports": {f"page/{name}": _data_url(name, source) for name, source in modules.items()}})
 
 
-def _worker_source(names: Iterable[str] = _WORKER) -> str:
+def _data_url(name: str, source: str) -> str:
+    def bare(found: re.Match[str]) -> str:
+        return f'{found["before"]}"page/{normpath(join(dirname(name), found["path"]))}"'
+
+    return "data:text/javascript;base64," + base64.b64encode(_IMPORT.sub(bare, source).encode()).decode("ascii")
+
+
+def _worker_source() -> str:
     """The modules that compute, as one script without imports and exports."""
+    names = (_SHARED, *(name for name in _modules() if name.startswith(_WORKER)))
     return "\n".join(_EXPORT.sub("", _IMPORT_LINE.sub("", _read(name))) for name in names)

@@ -59,8 +59,7 @@ def run_js(tmp_path: Path) -> Callable[..., Any]:
         pytest.skip("Node.js is not installed, which runs the page's modules outside a browser")
 
     def run(imports: str, body: str, data: object) -> Any:
-        for asset in ASSETS.glob("*.js"):
-            shutil.copy(asset, tmp_path)
+        shutil.copytree(ASSETS, tmp_path, dirs_exist_ok=True)
         (tmp_path / "package.json").write_text('{"type": "module"}')
         script, given, result = (tmp_path / name for name in ("run.js.mjs", "data.json", "result.json"))
         script.write_text(imports + PREAMBLE.replace("%s", body), encoding="utf-8")

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 from html.parser import HTMLParser
-from importlib.resources import files
 from pathlib import Path
 from xml.dom import minidom
 
@@ -14,6 +13,7 @@ import torch
 from page_reader import PageReader
 from typer.testing import CliRunner
 
+import glassformer.explain
 from glassformer.cli.main import app
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
@@ -168,7 +168,7 @@ def test_the_command_for_what_is_left_out_records_it(run_js, tmp_path, forced):
     sentence = {"source": SOURCE, "target": "So 'ist' es.", "forced": forced}
     body = "return data.runs.map((run) => recordCommand({run_option: run}, data.sentence, 'encoder.memory'));"
     given = {"sentence": sentence, "runs": ["", "--run 'my runs/a'", None]}
-    bundled, run, python = run_js('import { recordCommand } from "./record.js";', body, given)
+    bundled, run, python = run_js('import { recordCommand } from "./record/record.js";', body, given)
     words = shlex.split(bundled)
     assert words[:3] == ["glassformer", "trace", SOURCE]
     done = CliRunner().invoke(app, [*words[1:-1], str(tmp_path / "saved")])
@@ -204,8 +204,7 @@ def quartiles(of: dict[str, float], digits: int) -> str:
 
 
 def test_each_module_says_what_it_is_and_is_typed():
-    assets = files("glassformer.explain.page") / "assets"
-    names = [entry.name for entry in assets.iterdir() if entry.name.endswith(".js")]
-    assert "page.js" in names
-    for name in names:
-        assert (assets / name).read_text(encoding="utf-8").startswith("// @ts-check\n/**"), name
+    modules = list((Path(glassformer.explain.__file__).parent / "page" / "assets").rglob("*.js"))
+    assert "page.js" in {module.name for module in modules}
+    for module in modules:
+        assert module.read_text(encoding="utf-8").startswith("// @ts-check\n/**"), module

@@ -8,8 +8,8 @@ from glassformer.explain.recording import record_pass
 from glassformer.trace import tracing
 
 IMPORT = """
-import { createModel } from "./model.js";
-import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
+import { createModel } from "./worker/model.js";
+import { directLogits, logitLens, occlusion, runnerUp } from "./worker/attribution.js";
 """
 MAKE = """
   const run = ({ config, weights }, edits = []) => {

@@ -11,7 +11,7 @@ from glassformer.config import ModelConfig
 from glassformer.explain.recording import record_pass
 from glassformer.trace import Trace, tracing
 
-IMPORT = 'import { createModel, erf, SETTINGS } from "./model.js";'
+IMPORT = 'import { createModel, erf, SETTINGS } from "./worker/model.js";'
 MAKE = """
   const make = ({ config, weights }) => createModel(config, new Map(Object.entries(weights)));
 """

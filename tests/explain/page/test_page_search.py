@@ -16,8 +16,8 @@ from glassformer.tasks import load_task
 from glassformer.trace import tracing
 
 IMPORT = """
-import { createModel } from "./model.js";
-import { beam, greedy, ignoredSettings, logSoftmax, topK } from "./search.js";
+import { createModel } from "./worker/model.js";
+import { beam, greedy, ignoredSettings, logSoftmax, topK } from "./worker/search.js";
 """
 BODY = """
   return data.models.map(({ config, weights }) => {

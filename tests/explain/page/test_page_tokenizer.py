@@ -15,7 +15,7 @@ from glassformer.text import Tokenizer
 from glassformer.text.derivation import Lookup, Match, Merge, Segmentation
 from glassformer.text.tokenizer_kinds import KINDS
 
-IMPORT = 'import { createTokenizer } from "./tokenizer.js";'
+IMPORT = 'import { createTokenizer } from "./worker/tokenizer.js";'
 CORPUS = [
     "I love you, too. Don't you?", "Ich liebe dich auch. Größe 42, Straße 7!", "Él no está aquí… ¿Dónde?", "Ελλάδα ΣΟΦΟΣ",
     "東京 に 行く", "x = (a + b) < c && \"quoted\" 'single'", "we've they're it's I'll",

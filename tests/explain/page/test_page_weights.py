@@ -15,9 +15,9 @@ from glassformer.explain.recording import record_pass
 from glassformer.model import Transformer
 
 ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
-READ = 'import { fromBase64, readWeights } from "./weights.js";'
-WORKER = 'import { PageWorker } from "./worker.js";'
-FILES = ["weights.js", "model.js", "tokenizer.js", "search.js", "attribution.js", "worker.js"]
+READ = 'import { fromBase64, readWeights } from "./record/weights.js";'
+WORKER = 'import { PageWorker } from "./worker/worker.js";'
+FILES = [ASSETS / "record" / "weights.js", *ASSETS.glob("worker/*.js")]
 
 
 def int8_rows(model: Transformer) -> None:
@@ -108,12 +108,9 @@ def test_the_worker_answers_a_wrong_call_with_an_error(run_js, call, expected) -
 
 def test_no_two_files_of_the_worker_have_one_name_at_the_top() -> None:
     """They stand end to end in one script."""
-    homes: dict[str, str] = {}
+    homes: dict[str, Path] = {}
     for file in FILES:
-        source = (ASSETS / file).read_text(encoding="utf-8")
-        lines = re.findall(r"^(?:export )?(?:class|const|let|function) (.*)$", source, re.M)
-        for line in lines:
-            names = re.findall(r"^\w+|(?<=, )\w+(?= = )", line)
-            for name in names:
-                assert homes.setdefault(name, file) == file, f"{name}: in {homes[name]} and {file}"
+        source = file.read_text(encoding="utf-8")
+        for name in re.findall(r"^(?:export )?(?:class|const|let|function) (\w+)", source, re.M):
+            assert homes.setdefault(name, file) == file, f"{name}: in {homes[name]} and {file}"
     assert {"createModel", "createTokenizer", "beam", "PageWorker", "UNKNOWN", "CONTROL_TOKENS"} <= homes.keys()

@@ -1,15 +1,17 @@
 // @ts-check
-/** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from them. */
-import { element, printable } from "./element.js";
-import { PassRecord } from "./record.js";
-import { readWeights, unpack } from "./weights.js";
+/** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from
+ * them. */
+import { element, printable } from "./drawing/element.js";
+import { PassRecord } from "./record/record.js";
+import { readWeights, unpack } from "./record/weights.js";
 
 /** @typedef {import("./page.js").Edit} Edit */
 
 const PAUSE_MS = 180;
 
 export class Living {
-  /** @param {import("./page.js").App} app @param {any} packed what `page/weights.py` made @param {string} source the worker's script */
+  /** @param {import("./page.js").App} app @param {any} packed what `page/weights.py` made
+   * @param {string} source the worker's script */
   constructor(app, packed, source) {
     this.app = app;
     this.packed = packed;
@@ -22,12 +24,17 @@ export class Living {
     this.trouble = "";
     /** Decode settings of the run that the page's search leaves out. @type {string[]} */ this.ignored = [];
     this.job = 0;
-    /** @type {Map<number, {resolve: (value: any) => void, reject: (reason: Error) => void}>} */ this.waiting = new Map();
+    /** @type {Map<number, {resolve: (value: any) => void, reject: (reason: Error) => void}>} */ this.waiting =
+      new Map();
     /** The pass that the worker holds, as text. */ this.passed = "";
-    /** @type {{key: string, weights: Map<string, {shape: number[], data: Float32Array}>} | null} */ this.edited = null;
+    /** @type {{key: string, weights: Map<string, {shape: number[], data: Float32Array}>} | null} */ this.edited =
+      null;
     this.worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
     this.worker.onmessage = ({ data }) => this.receive(data);
-    this.worker.onerror = (event) => { event.preventDefault(); this.fail(event.message); };
+    this.worker.onerror = (event) => {
+      event.preventDefault();
+      this.fail(event.message);
+    };
   }
 
   /** Load the model, and take up what the address in the URL asks for. @param {URLSearchParams} asked */
@@ -82,8 +89,10 @@ export class Living {
 
   /** @param {Edit} edit */
   toggleEdit(edit) {
-    const same = (/** @type {Edit} */ one) => one.address === edit.address && JSON.stringify(one.index) === JSON.stringify(edit.index);
-    const found = this.app.edits.findIndex(same), before = this.app.edits[found];
+    const same = (/** @type {Edit} */ one) =>
+      one.address === edit.address && JSON.stringify(one.index) === JSON.stringify(edit.index);
+    const found = this.app.edits.findIndex(same);
+    const before = this.app.edits[found];
     if (found >= 0) this.app.edits.splice(found, 1);
     if (!before || before.operation !== edit.operation || before.value !== edit.value) this.app.edits.push(edit);
     this.recompute();
@@ -95,7 +104,10 @@ export class Living {
     this.record = null;
     this.app.edits.length = 0;
     this.app.before = null;
-    setTimeout(() => { this.text = this.app.record.sentence.source; this.drawTyping(); });
+    setTimeout(() => {
+      this.text = this.app.record.sentence.source;
+      this.drawTyping();
+    });
   }
 
   reset() {
@@ -114,7 +126,8 @@ export class Living {
 
   /** From the text and the edits to what the page shows. */
   async recompute() {
-    const { app } = this, job = (this.job += 1);
+    const { app } = this;
+    const job = (this.job += 1);
     const recorded = app.records[app.sentence];
     this.trouble = "";
     if (this.text === recorded.sentence.source && !app.edits.length) return this.settle(job, recorded, null, null);
@@ -136,7 +149,8 @@ export class Living {
     }
   }
 
-  /** @param {number} job @param {PassRecord} record @param {PassRecord | null} before @param {string | null} translation */
+  /** @param {number} job @param {PassRecord} record @param {PassRecord | null} before
+   * @param {string | null} translation */
   settle(job, record, before, translation) {
     if (job !== this.job) return;
     this.record = record === this.app.records[this.app.sentence] && !before ? null : record;
@@ -157,20 +171,36 @@ export class Living {
   ignoredNote() {
     if (!this.ignored.length) return null;
     const settings = this.ignored.map((name) => `${name} = ${this.packed.decode[name]}`).join(", ");
-    return element("p.left-out.ignored", {}, `This run is set to ${settings}. The search of this page leaves ${this.ignored.length === 1 ? "that" : "those"} out, so that glassformer translate may write something else.`);
+    return element(
+      "p.left-out.ignored",
+      {},
+      `This run is set to ${settings}. The search of this page leaves ${this.ignored.length === 1 ? "that" : "those"} out, so that glassformer translate may write something else.`,
+    );
   }
 
   /** A typed text as ids and its translation. @param {string} text @returns {Promise<any>} */
   async read(text) {
-    const { config } = this.app, read = await this.call("encodeText", "src", text);
-    if (read.ids.length + 1 > config.max_length) throw new Error(`The text has ${read.ids.length + 1} tokens, and this model takes ${config.max_length}. Shorten it.`);
+    const { config } = this.app;
+    const read = await this.call("encodeText", "src", text);
+    if (read.ids.length + 1 > config.max_length)
+      throw new Error(
+        `The text has ${read.ids.length + 1} tokens, and this model takes ${config.max_length}. Shorten it.`,
+      );
     const src_ids = [...read.ids, config.eos_id];
     const derivation = {
       normalised: read.normalised,
-      pre_tokens: read.steps.map((/** @type {any} */ part) => ({ text: part.text, tokens: part.tokens, ids: part.ids, ...mergeStates(part) })),
+      pre_tokens: read.steps.map((/** @type {any} */ part) => ({
+        text: part.text,
+        tokens: part.tokens,
+        ids: part.ids,
+        ...mergeStates(part),
+      })),
     };
     const { best } = await this.call("beam", src_ids, this.search());
-    return this.sentenceOf({ source: text, forced: false, src_ids, src_tokens: [...read.tokens, "</s>"], derivation }, best.ids);
+    return this.sentenceOf(
+      { source: text, forced: false, src_ids, src_tokens: [...read.tokens, "</s>"], derivation },
+      best.ids,
+    );
   }
 
   /** @param {any} source @param {number[]} ids what was written, with </s> @returns {Promise<any>} */
@@ -178,7 +208,15 @@ export class Living {
     const tgt_in_ids = [this.app.config.bos_id, ...ids.slice(0, -1)];
     const { text, tokens } = await this.call("decodeIds", "tgt", ids);
     const read = await this.call("decodeIds", "tgt", tgt_in_ids);
-    return { ...source, target: text, forced: false, tgt_in_ids, tgt_out_ids: ids, tgt_in_tokens: read.tokens, tgt_out_tokens: tokens };
+    return {
+      ...source,
+      target: text,
+      forced: false,
+      tgt_in_ids,
+      tgt_out_ids: ids,
+      tgt_in_tokens: read.tokens,
+      tgt_out_tokens: tokens,
+    };
   }
 
   /** One pass in the worker. @param {any} sentence @param {Edit[]} edits @returns {Promise<PassRecord>} */
@@ -194,7 +232,8 @@ export class Living {
   /** Let the worker hold the pass that is shown, which the attributions explain. */
   async holdShown() {
     const { sentence } = this.app.record;
-    if (this.passed !== JSON.stringify([sentence.src_ids, sentence.tgt_in_ids, this.app.edits])) await this.pass(sentence, this.app.edits);
+    if (this.passed !== JSON.stringify([sentence.src_ids, sentence.tgt_in_ids, this.app.edits]))
+      await this.pass(sentence, this.app.edits);
   }
 
   /** What a link carries in addition to the place. */
@@ -216,7 +255,16 @@ export class Living {
     const place = document.getElementById("typing");
     if (!place) return;
     if (!this.ready) return place.replaceChildren(this.trouble ? element("p.left-out", {}, this.trouble) : "");
-    place.replaceChildren(element("input#text", { type: "text", value: this.text, dir: "auto", spellcheck: "false", "aria-label": "Source sentence: type, and the model translates it", oninput: (/** @type {any} */ event) => this.type(event.target.value) }));
+    place.replaceChildren(
+      element("input#text", {
+        type: "text",
+        value: this.text,
+        dir: "auto",
+        spellcheck: "false",
+        "aria-label": "Source sentence: type, and the model translates it",
+        oninput: (/** @type {any} */ event) => this.type(event.target.value),
+      }),
+    );
     return undefined;
   }
 
@@ -225,16 +273,65 @@ export class Living {
   }
 
   drawEdits() {
-    const place = /** @type {HTMLElement} */ (document.getElementById("edits")), { app } = this;
+    const place = /** @type {HTMLElement} */ (document.getElementById("edits"));
+    const { app } = this;
     if (app.root.classList.contains("as-before")) return undefined;
     if (this.trouble && this.ready) return place.replaceChildren(element("p.left-out", {}, this.trouble));
     const ignored = this.record ? this.ignoredNote() : null;
     if (!app.edits.length) return place.replaceChildren(...(ignored ? [ignored] : []));
-    const before = app.before?.sentence.target ?? "", changed = this.translation !== null && this.translation !== before;
-    const chips = app.edits.map((edit) => element("span.edit", {}, inWords(edit, app), element("button", { type: "button", "aria-label": `undo: ${inWords(edit, app)}`, onclick: () => this.toggleEdit({ ...edit }) }, "✕")));
-    place.replaceChildren(element("div.edit-list", {}, element("b", {}, `${app.edits.length} ${app.edits.length === 1 ? "change" : "changes"}:`), chips, element("button", { type: "button", onclick: () => this.reset() }, "Reset")),
-      element("p.edit-result", {}, "The model now writes: ", element("bdi", { class: changed ? "changed" : "" }, printable(this.translation ?? "…")), changed ? "" : " (as before)"), ignored ?? "",
-      element("div.edit-list", {}, element("label", {}, element("input", { type: "checkbox", checked: this.held, onchange: (/** @type {any} */ event) => { this.held = event.target.checked; this.recompute(); } }), " numbers for the translation before"), element("small", {}, "What differs is outlined. Hold B to see it as it was.")));
+    const before = app.before?.sentence.target ?? "";
+    const changed = this.translation !== null && this.translation !== before;
+    const chips = app.edits.map((edit) =>
+      element(
+        "span.edit",
+        {},
+        inWords(edit, app),
+        element(
+          "button",
+          {
+            type: "button",
+            "aria-label": `undo: ${inWords(edit, app)}`,
+            onclick: () => this.toggleEdit({ ...edit }),
+          },
+          "✕",
+        ),
+      ),
+    );
+    place.replaceChildren(
+      element(
+        "div.edit-list",
+        {},
+        element("b", {}, `${app.edits.length} ${app.edits.length === 1 ? "change" : "changes"}:`),
+        chips,
+        element("button", { type: "button", onclick: () => this.reset() }, "Reset"),
+      ),
+      element(
+        "p.edit-result",
+        {},
+        "The model now writes: ",
+        element("bdi", { class: changed ? "changed" : "" }, printable(this.translation ?? "…")),
+        changed ? "" : " (as before)",
+      ),
+      ignored ?? "",
+      element(
+        "div.edit-list",
+        {},
+        element(
+          "label",
+          {},
+          element("input", {
+            type: "checkbox",
+            checked: this.held,
+            onchange: (/** @type {any} */ event) => {
+              this.held = event.target.checked;
+              this.recompute();
+            },
+          }),
+          " numbers for the translation before",
+        ),
+        element("small", {}, "What differs is outlined. Hold B to see it as it was."),
+      ),
+    );
     return undefined;
   }
 }
@@ -243,11 +340,16 @@ export class Living {
 function addChoice(taps) {
   const tap = taps.get("output_projection.probabilities");
   if (!tap) return;
-  const [batch, positions, vocab] = tap.shape, ids = new Float32Array(positions), most = new Float32Array(positions);
+  const [batch, positions, vocab] = tap.shape;
+  const ids = new Float32Array(positions);
+  const most = new Float32Array(positions);
   for (let at = 0; at < positions; at += 1) {
     for (let id = 0; id < vocab; id += 1) {
       const value = tap.data[at * vocab + id];
-      if (id === 0 || value > most[at]) { most[at] = value; ids[at] = id; }
+      if (id === 0 || value > most[at]) {
+        most[at] = value;
+        ids[at] = id;
+      }
     }
   }
   taps.set("choice.next_ids", { axes: ["batch", "tgt"], shape: [batch, positions], data: ids });
@@ -257,8 +359,15 @@ function addChoice(taps) {
 /** The symbols of a word at first and after each merge, and its steps in words. @param {any} part */
 function mergeStates(part) {
   const merges = part.steps.filter((/** @type {any} */ step) => step.step === "merge");
-  const steps = part.steps.map((/** @type {any} */ step) => (step.step === "merge" ? `${step.left} + ${step.right} → ${step.result} (merge ${step.rank})`
-    : step.step === "match" ? `${step.rest} → ${step.piece} (longest match)` : step.step === "lookup" ? `${step.piece} → ${step.result}` : `${step.pieces?.join(" + ")} = ${step.total?.toFixed(2)}`));
+  const steps = part.steps.map((/** @type {any} */ step) =>
+    step.step === "merge"
+      ? `${step.left} + ${step.right} → ${step.result} (merge ${step.rank})`
+      : step.step === "match"
+        ? `${step.rest} → ${step.piece} (longest match)`
+        : step.step === "lookup"
+          ? `${step.piece} → ${step.result}`
+          : `${step.pieces?.join(" + ")} = ${step.total?.toFixed(2)}`,
+  );
   if (merges.length !== part.steps.length || merges.length > 40) return { steps, states: [] };
   const symbols = new Map(part.symbols.map((/** @type {string} */ symbol, /** @type {number} */ at) => [at, symbol]));
   const states = [[...symbols.values()]];
@@ -275,11 +384,15 @@ function editedWeights(weights, edits) {
   if (!edits.length) return weights;
   const copy = new Map(weights);
   for (const { address, index, operation, value } of edits) {
-    const tied = [address, "tgt_embedding.tokens.weight", "src_embedding.tokens.weight"].find((name) => copy.has(name) && (name === address || /tokens|output_projection/.test(address)));
+    const tied = [address, "tgt_embedding.tokens.weight", "src_embedding.tokens.weight"].find(
+      (name) => copy.has(name) && (name === address || /tokens|output_projection/.test(address)),
+    );
     const weight = tied ? copy.get(tied) : undefined;
     if (!weight || !tied || !index) continue;
-    const data = weight.data.slice(), width = weight.shape[1] ?? 1, at = index.row * width + (index.column ?? 0);
-    data[at] = operation === "zero" ? 0 : operation === "scale" ? data[at] * (value ?? 1) : value ?? 0;
+    const data = weight.data.slice();
+    const width = weight.shape[1] ?? 1;
+    const at = index.row * width + (index.column ?? 0);
+    data[at] = operation === "zero" ? 0 : operation === "scale" ? data[at] * (value ?? 1) : (value ?? 0);
     copy.set(tied, { shape: weight.shape, data });
   }
   return copy;
@@ -290,8 +403,13 @@ function inWords(edit, app) {
   const { address, index = {}, operation, value } = edit;
   if (address === "src_mask") return `source token ${app.record.sentence.src_tokens[index.src] ?? index.src} hidden`;
   if (address === "causal_mask") return "causal mask lifted";
-  const module = address.replace(/^(encoder|decoder)\.layers\.(\d+)\./, (_, stack, layer) => `${stack} ${Number(layer) + 1} `).replaceAll("_", " ");
-  if (/\.heads$/.test(address) && Object.keys(index).length === 1 && operation === "zero") return `${module.replace(/\.heads$/, "")}, head ${index.heads} silenced`;
-  const where = Object.entries(index).map(([axis, at]) => `${axis} ${at}`).join(", ");
+  const module = address
+    .replace(/^(encoder|decoder)\.layers\.(\d+)\./, (_, stack, layer) => `${stack} ${Number(layer) + 1} `)
+    .replaceAll("_", " ");
+  if (/\.heads$/.test(address) && Object.keys(index).length === 1 && operation === "zero")
+    return `${module.replace(/\.heads$/, "")}, head ${index.heads} silenced`;
+  const where = Object.entries(index)
+    .map(([axis, at]) => `${axis} ${at}`)
+    .join(", ");
   return `${module} [${where}] ${operation === "zero" ? "= 0" : operation === "scale" ? `× ${value}` : `= ${value}`}`;
 }

@@ -1,22 +1,23 @@
 // @ts-check
 /** The page: its state, its address in the URL, and what is drawn when it changes. */
-import { crumbs, layerOf, readPlace, writePlace } from "./addresses.js";
-import { PLAIN } from "./distribution.js";
-import { element } from "./element.js";
-import { explanationOf } from "./explanation.js";
-import { figureChips, figureOne } from "./figure.js";
-import { viewOf } from "./ladder.js";
+import { crumbs, layerOf, readPlace, writePlace } from "./record/addresses.js";
+import { PLAIN } from "./views/distribution.js";
+import { element } from "./drawing/element.js";
+import { explanationOf } from "./views/explanation.js";
+import { figureChips, figureOne } from "./views/figure.js";
+import { viewOf } from "./views/ladder.js";
 import { Living } from "./living.js";
-import { exportButtons } from "./picture.js";
-import { originOf } from "./origin.js";
-import { readEmbedded } from "./record.js";
-import { sentenceBand } from "./sentence.js";
-import { stopsOf, tourCard } from "./tour.js";
-import { treeView } from "./tree.js";
-import { whyView } from "./why.js";
+import { exportButtons } from "./drawing/picture.js";
+import { originOf } from "./record/origin.js";
+import { readEmbedded } from "./record/record.js";
+import { sentenceBand } from "./views/sentence.js";
+import { stopsOf, tourCard } from "./views/tour.js";
+import { treeView } from "./views/tree.js";
+import { whyView } from "./views/why.js";
 
 /**
- * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}} Edit
+ * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}}
+ *   Edit
  * @typedef {{title: string, about: {title: string, sentence: string}, view: (app: App) => HTMLElement}} Panel
  * @typedef {ReturnType<typeof createApp>} App
  */
@@ -25,33 +26,57 @@ import { whyView } from "./why.js";
 function createApp({ about, records }, root) {
   const config = about.config;
   const app = {
-    about, config, root, records,
-    sentence: 0, step: 0, tour: 0, place: readPlace(""), levers: { ...PLAIN },
+    about,
+    config,
+    root,
+    records,
+    sentence: 0,
+    step: 0,
+    tour: 0,
+    place: readPlace(""),
+    levers: { ...PLAIN },
     layers: { encoder: config.n_encoder_layers - 1, decoder: config.n_decoder_layers - 1 },
     /** @type {number | null} */ head: null,
     /** @type {Edit[]} */ edits: [],
-    /** @type {import("./record.js").PassRecord} */ record: records[0],
-    /** @type {import("./record.js").PassRecord | null} */ before: null,
+    /** @type {import("./record/record.js").PassRecord} */ record: records[0],
+    /** @type {import("./record/record.js").PassRecord | null} */ before: null,
     /** @type {any} */ living: null,
-    /** Whether the page carries a model, which wakes after the first paint. */ carriesModel: document.getElementById("living") !== null,
+    /** Whether the page carries a model, which wakes after the first paint. */ carriesModel:
+      document.getElementById("living") !== null,
     /** The address that the view shows. */ drawn: "",
-    /** @type {Map<string, {shape: number[], data: Float32Array}> | null} */ get weights() { return app.living?.ready ? app.living.weights() : null; },
+    /** @type {Map<string, {shape: number[], data: Float32Array}> | null} */ get weights() {
+      return app.living?.ready ? app.living.weights() : null;
+    },
     /** @type {Map<string, string[]> | null} */ consumers: null,
     /** @type {Record<string, Panel>} */ panels: {},
-    /** @type {WeakMap<Float32Array, import("./scale.js").Scale>} */ scaleCache: new WeakMap(),
+    /** @type {WeakMap<Float32Array, import("./drawing/scale.js").Scale>} */ scaleCache: new WeakMap(),
     width: 600,
-    get context() { return { config, record: app.record, get weights() { return app.weights; } }; },
+    get context() {
+      return {
+        config,
+        record: app.record,
+        get weights() {
+          return app.weights;
+        },
+      };
+    },
     /** @param {string} address */
-    go(address) { location.hash = writeHash(app, address); },
+    go(address) {
+      location.hash = writeHash(app, address);
+    },
     /** @param {Partial<{step: number, sentence: number}>} change */
     set(change) {
       if (change.sentence !== undefined) app.living?.leave();
       Object.assign(app, change);
-      history.replaceState(null, "", location.href.replace(/#.*/s, "") + writeHash(app, writePlace(app.place.address, app.place.cells)));
+      history.replaceState(
+        null,
+        "",
+        location.href.replace(/#.*/s, "") + writeHash(app, writePlace(app.place.address, app.place.cells)),
+      );
       follow(app);
       draw(app);
     },
-    /** @param {import("./distribution.js").Levers} levers */
+    /** @param {import("./views/distribution.js").Levers} levers */
     setLevers(levers) {
       app.levers = levers;
       const focus = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.lever;
@@ -59,13 +84,18 @@ function createApp({ about, records }, root) {
       if (focus) /** @type {HTMLElement | null} */ (root.querySelector(`[data-lever="${focus}"]`))?.focus();
     },
     /** @param {Edit} edit */
-    toggleEdit(edit) { app.living?.toggleEdit(edit); },
-    redraw() { draw(app); },
+    toggleEdit(edit) {
+      app.living?.toggleEdit(edit);
+    },
+    redraw() {
+      draw(app);
+    },
   };
   return app;
 }
 
-/** The address in the URL: place, then step and sentence where they are not the first. @param {App} app @param {string} place */
+/** The address in the URL: place, then step and sentence where they are not the first.
+ * @param {App} app @param {string} place */
 function writeHash(app, place) {
   const rest = new URLSearchParams();
   if (app.step) rest.set("step", String(app.step));
@@ -81,7 +111,11 @@ function readHash(app) {
   const [place, ...rest] = location.hash.slice(1).split("&");
   const found = new URLSearchParams(rest.join("&"));
   let text = place;
-  try { text = decodeURI(place); } catch { /* a broken link is taken as it is */ }
+  try {
+    text = decodeURI(place);
+  } catch {
+    /* a broken link is taken as it is */
+  }
   app.place = readPlace(text);
   app.step = Number(found.get("step") ?? 0) || 0;
   app.tour = Number(found.get("tour") ?? 0) || 0;
@@ -89,36 +123,92 @@ function readHash(app) {
   return found;
 }
 
-/** Keep what belongs together in step: the record, the layer and the head of the place, the step of a picked target. @param {App} app */
+/** Keep what belongs together in step: the record, the layer and the head of the place, the step of a picked target.
+ * @param {App} app */
 function follow(app) {
   if (!app.living?.record) app.record = app.records[app.sentence];
   const layer = layerOf(app.place.address);
   if (layer) app.layers[layer.stack] = Math.min(layer.layer, app.config[`n_${layer.stack}_layers`] - 1);
-  app.head = /\.cross_attention\./.test(app.place.address) && "heads" in app.place.cells ? app.place.cells.heads : null;
+  app.head =
+    /\.cross_attention\./.test(app.place.address) && "heads" in app.place.cells ? app.place.cells.heads : null;
   if ("tgt" in app.place.cells) app.step = app.place.cells.tgt;
   app.step = Math.max(0, Math.min(app.step, app.record.sentence.tgt_out_tokens.length - 1));
 }
 
 /** An address as it is, or the first that contains what was typed. @param {App} app @param {string} text */
 function findAddress(app, text) {
-  const address = text.replace(/\[.*/s, ""), all = [...app.record.taps.keys()];
+  const address = text.replace(/\[.*/s, "");
+  const all = [...app.record.taps.keys()];
   const known = app.record.at(address) || all.some((one) => one === address || one.startsWith(`${address}.`));
-  return known ? text : all.find((one) => one.includes(address)) ?? text;
+  return known ? text : (all.find((one) => one.includes(address)) ?? text);
 }
 
 /** @param {App} app */
 function frame(app) {
   const run = app.about.run ? `run: ${app.about.run}` : "";
-  const search = /** @type {HTMLInputElement} */ (element("input", { type: "search", list: "addresses", placeholder: "find an address", "aria-label": "Find an address", onchange: (/** @type {any} */ event) => { if (event.target.value.trim()) app.go(findAddress(app, event.target.value.trim())); } }));
-  const theme = element("button.theme", { type: "button", "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) }, "◐");
+  const search = /** @type {HTMLInputElement} */ (
+    element("input", {
+      type: "search",
+      list: "addresses",
+      placeholder: "find an address",
+      "aria-label": "Find an address",
+      onchange: (/** @type {any} */ event) => {
+        if (event.target.value.trim()) app.go(findAddress(app, event.target.value.trim()));
+      },
+    })
+  );
+  const theme = element(
+    "button.theme",
+    { type: "button", "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) },
+    "◐",
+  );
   const tour = element("button.tour-start", { type: "button", onclick: () => goTour(app, 1) }, "Tour");
-  const sentences = app.records.length > 1 ? element("select", { "aria-label": "Sentence", onchange: (/** @type {any} */ event) => app.set({ sentence: Number(event.target.value), step: 0 }) }, app.records.map((/** @type {any} */ record, /** @type {number} */ at) => element("option", { value: at }, record.sentence.source.slice(0, 60)))) : null;
+  const sentences =
+    app.records.length > 1
+      ? element(
+          "select",
+          {
+            "aria-label": "Sentence",
+            onchange: (/** @type {any} */ event) => app.set({ sentence: Number(event.target.value), step: 0 }),
+          },
+          app.records.map((/** @type {any} */ record, /** @type {number} */ at) =>
+            element("option", { value: at }, record.sentence.source.slice(0, 60)),
+          ),
+        )
+      : null;
   app.root.replaceChildren(
-    element("header.top", {}, element("h1", {}, element("a", { href: "#" }, "glassformer")), sentences, element(`div#typing.typing${app.carriesModel ? ".waits" : ""}`, {}, app.about.still ? element("p.still", {}, app.about.still) : null), element("span.run", {}, run), search, tour, theme),
-    element("section#band.band", { "aria-label": "Sentence and translation" }), element("div#edits.edits", { "aria-live": "polite" }), element("div#tour", { "aria-live": "polite" }),
-    element("main.middle", {}, element("div#figure.figure-column"), element("div#view.view-column", { tabindex: -1 }), element("aside#about.about-column", { "aria-label": "What it is" })),
+    element(
+      "header.top",
+      {},
+      element("h1", {}, element("a", { href: "#" }, "glassformer")),
+      sentences,
+      element(
+        `div#typing.typing${app.carriesModel ? ".waits" : ""}`,
+        {},
+        app.about.still ? element("p.still", {}, app.about.still) : null,
+      ),
+      element("span.run", {}, run),
+      search,
+      tour,
+      theme,
+    ),
+    element("section#band.band", { "aria-label": "Sentence and translation" }),
+    element("div#edits.edits", { "aria-live": "polite" }),
+    element("div#tour", { "aria-live": "polite" }),
+    element(
+      "main.middle",
+      {},
+      element("div#figure.figure-column"),
+      element("div#view.view-column", { tabindex: -1 }),
+      element("aside#about.about-column", { "aria-label": "What it is" }),
+    ),
     element("footer.bottom", {}, element("nav#crumbs", { "aria-label": "Where am I" })),
-    element("datalist#addresses", {}, [...app.record.taps.keys()].map((value) => element("option", { value }))));
+    element(
+      "datalist#addresses",
+      {},
+      [...app.record.taps.keys()].map((value) => element("option", { value })),
+    ),
+  );
 }
 
 /** @param {App} app @param {string} id @param {...Node} children */
@@ -131,9 +221,25 @@ function draw(app) {
   app.width = Math.max(240, (document.getElementById("view")?.clientWidth ?? 640) - 8);
   if (app.place.address === "") app.width = innerWidth > 1180 ? (app.width - 24) * 0.56 : app.width;
   put(app, "band", sentenceBand(app));
-  const options = { config: app.config, record: app.record, layers: app.layers, place: app.place.address, step: app.step, go: app.go, onlayer: (/** @type {"encoder" | "decoder"} */ stack, /** @type {number} */ layer) => app.go(`${stack}.layers.${layer}`) };
-  put(app, "figure", figureOne(options), figureChips(app.place.address, app.layers, app.go), exportButtons("figure-1", () => app.root.querySelector("svg.figure")));
-  const held = app.root.querySelector("#view svg.matrix:focus"), address = held ? app.drawn : null;
+  const options = {
+    config: app.config,
+    record: app.record,
+    layers: app.layers,
+    place: app.place.address,
+    step: app.step,
+    go: app.go,
+    onlayer: (/** @type {"encoder" | "decoder"} */ stack, /** @type {number} */ layer) =>
+      app.go(`${stack}.layers.${layer}`),
+  };
+  put(
+    app,
+    "figure",
+    figureOne(options),
+    figureChips(app.place.address, app.layers, app.go),
+    exportButtons("figure-1", () => app.root.querySelector("svg.figure")),
+  );
+  const held = app.root.querySelector("#view svg.matrix:focus");
+  const address = held ? app.drawn : null;
   put(app, "view", viewOf(app));
   if (held && address === app.place.address) holdFocus(app, /** @type {SVGElement} */ (held));
   app.drawn = app.place.address;
@@ -144,7 +250,8 @@ function draw(app) {
   app.living?.draw(app);
 }
 
-/** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew. @param {App} app @param {SVGElement} held */
+/** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew.
+ * @param {App} app @param {SVGElement} held */
 function holdFocus(app, held) {
   const matrix = /** @type {SVGElement | null} */ (app.root.querySelector("#view svg.matrix"));
   if (!matrix) return;
@@ -154,11 +261,27 @@ function holdFocus(app, held) {
 
 /** @param {App} app */
 function drawCrumbs(app) {
-  const { address, cells } = app.place, way = crumbs(address);
-  const steps = way.map((one, at) => element("li", {}, at === way.length - 1 && !Object.keys(cells).length ? element("span", { "aria-current": "page" }, one.label) : element("a", { href: `#${one.address}` }, one.label)));
+  const { address, cells } = app.place;
+  const way = crumbs(address);
+  const steps = way.map((one, at) =>
+    element(
+      "li",
+      {},
+      at === way.length - 1 && !Object.keys(cells).length
+        ? element("span", { "aria-current": "page" }, one.label)
+        : element("a", { href: `#${one.address}` }, one.label),
+    ),
+  );
   if (Object.keys(cells).length) {
-    const words = Object.entries(cells).map(([axis, index]) => (axis === "heads" ? `head ${index}` : app.record.label(address, axis, index)));
-    const value = app.record.has(address) && Object.keys(cells).length >= (app.record.taps.get(address)?.axes.filter((axis) => !["batch", "one"].includes(axis)).length ?? 9) ? ` = ${app.record.value(address, cells).toPrecision(6)}` : "";
+    const words = Object.entries(cells).map(([axis, index]) =>
+      axis === "heads" ? `head ${index}` : app.record.label(address, axis, index),
+    );
+    const value =
+      app.record.has(address)
+      && Object.keys(cells).length
+        >= (app.record.taps.get(address)?.axes.filter((axis) => !["batch", "one"].includes(axis)).length ?? 9)
+        ? ` = ${app.record.value(address, cells).toPrecision(6)}`
+        : "";
     steps.push(element("li", {}, element("span", { "aria-current": "page" }, words.join(" × "), value)));
   }
   put(app, "crumbs", element("ol", {}, steps));
@@ -172,7 +295,9 @@ function goTour(app, stop) {
 
 /** @param {App} app */
 function switchTheme(app) {
-  const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = dark ? "light" : "dark";
   app.scaleCache = new WeakMap();
   draw(app);
@@ -194,7 +319,13 @@ function lightTokens(root) {
 function keepState(app) {
   app.root.addEventListener("click", (event) => {
     const link = /** @type {Element} */ (event.target).closest('a[href^="#"]');
-    if (!link || event.defaultPrevented || /** @type {MouseEvent} */ (event).ctrlKey || /** @type {MouseEvent} */ (event).metaKey) return;
+    if (
+      !link
+      || event.defaultPrevented
+      || /** @type {MouseEvent} */ (event).ctrlKey
+      || /** @type {MouseEvent} */ (event).metaKey
+    )
+      return;
     event.preventDefault();
     app.go((link.getAttribute("href") ?? "#").slice(1));
   });
@@ -203,22 +334,46 @@ function keepState(app) {
 /** One up: the picked cell, the head, the part of the address. @param {App} app */
 function goUp(app) {
   readHash(app); // the second of two quick presses comes before the event of the first one's change
-  const { address, cells } = app.place, axes = Object.keys(cells);
-  if (axes.length) app.go(axes.length > 1 && "heads" in cells ? writePlace(address, { heads: cells.heads }) : address);
+  const { address, cells } = app.place;
+  const axes = Object.keys(cells);
+  if (axes.length)
+    app.go(axes.length > 1 && "heads" in cells ? writePlace(address, { heads: cells.heads }) : address);
   else app.go(crumbs(address).at(-2)?.address ?? "");
 }
 
-/** Wake the model behind the first paint, where the page carries one. @param {App} app @param {URLSearchParams} asked */
+/** Wake the model behind the first paint, where the page carries one.
+ * @param {App} app @param {URLSearchParams} asked */
 function wake(app, asked) {
-  const packed = document.getElementById("living"), source = document.getElementById("worker-source");
+  const packed = document.getElementById("living");
+  const source = document.getElementById("worker-source");
   if (!packed || !source) return;
   app.living = new Living(app, JSON.parse(packed.textContent ?? ""), source.textContent ?? "");
-  for (const record of app.records) record.parameters = () => app.living.ready ? app.living.weights() : new Map();
-  app.panels.why = { title: "Why this word?", about: { title: "Why this word?", sentence: "Four answers: hide each source token and compute again; split the logit into what each part of the model added; ask what the layers would have said; and look at the word that came second." }, view: whyView };
-  app.panels.beam = { title: "Beam search", about: { title: "Beam search", sentence: "The search keeps several translations alive and extends each by its most probable tokens. A score is the sum of log-probabilities over a length penalty." }, view: treeView };
+  for (const record of app.records) record.parameters = () => (app.living.ready ? app.living.weights() : new Map());
+  app.panels.why = {
+    title: "Why this word?",
+    about: {
+      title: "Why this word?",
+      sentence:
+        "Four answers: hide each source token and compute again; split the logit into what each part of the model added; ask what the layers would have said; and look at the word that came second.",
+    },
+    view: whyView,
+  };
+  app.panels.beam = {
+    title: "Beam search",
+    about: {
+      title: "Beam search",
+      sentence:
+        "The search keeps several translations alive and extends each by its most probable tokens. A score is the sum of log-probabilities over a length penalty.",
+    },
+    view: treeView,
+  };
   app.living.start(asked);
-  window.addEventListener("keydown", (event) => { if (event.key === "b" && !/INPUT/.test(document.activeElement?.tagName ?? "")) showBefore(app, true); });
-  window.addEventListener("keyup", (event) => { if (event.key === "b") showBefore(app, false); });
+  window.addEventListener("keydown", (event) => {
+    if (event.key === "b" && !/INPUT/.test(document.activeElement?.tagName ?? "")) showBefore(app, true);
+  });
+  window.addEventListener("keyup", (event) => {
+    if (event.key === "b") showBefore(app, false);
+  });
 }
 
 /** @type {{record: any, edits: any[]} | null} */
@@ -261,9 +416,15 @@ async function start() {
   });
   let width = innerWidth;
   window.addEventListener("resize", () => {
-    if (Math.abs(innerWidth - width) > 8) { width = innerWidth; draw(app); }
+    if (Math.abs(innerWidth - width) > 8) {
+      width = innerWidth;
+      draw(app);
+    }
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { app.scaleCache = new WeakMap(); draw(app); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    app.scaleCache = new WeakMap();
+    draw(app);
+  });
   /** @type {any} */ (window).glassformer = Object.assign(app, { originOf });
 }
 

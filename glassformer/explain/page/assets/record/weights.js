@@ -10,7 +10,9 @@ function halfTable() {
   if (halves) return halves;
   halves = new Float32Array(65536);
   for (let bits = 0; bits < 65536; bits++) {
-    const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    const sign = bits >> 15 ? -1 : 1;
+    const exponent = (bits >> 10) & 31;
+    const fraction = bits & 1023;
     if (exponent === 31) halves[bits] = fraction ? NaN : sign * Infinity;
     else halves[bits] = sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24);
   }
@@ -21,7 +23,9 @@ function halfTable() {
 const READERS = {
   F32: (bytes) => new Float32Array(bytes),
   F16: (bytes) => {
-    const table = halfTable(), bits = new Uint16Array(bytes), numbers = new Float32Array(bits.length);
+    const table = halfTable();
+    const bits = new Uint16Array(bytes);
+    const numbers = new Float32Array(bits.length);
     for (let at = 0; at < bits.length; at++) numbers[at] = table[bits[at]];
     return numbers;
   },
@@ -33,26 +37,38 @@ const READERS = {
   I8: (bytes) => new Float32Array(new Int8Array(bytes)),
 };
 
-/** Every weight by its name, as float32. @param {Uint8Array} file @returns {Map<string, {shape: number[], data: Float32Array}>} */
+/** Every weight by its name, as float32.
+ * @param {Uint8Array} file @returns {Map<string, {shape: number[], data: Float32Array}>} */
 export function readWeights(file) {
   const length = Number(new DataView(file.buffer, file.byteOffset).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(file.subarray(8, 8 + length)));
   delete header.__metadata__;
   /** @type {Map<string, {shape: number[], data: Float32Array}>} */
   const found = new Map();
-  for (const [name, { dtype, shape, data_offsets: [start, stop] }] of Object.entries(header)) {
-    if (!READERS[dtype]) throw new Error(`${name}: holds ${dtype}, expected one of ${Object.keys(READERS).join(", ")}.`);
+  for (const [
+    name,
+    {
+      dtype,
+      shape,
+      data_offsets: [start, stop],
+    },
+  ] of Object.entries(header)) {
+    if (!READERS[dtype])
+      throw new Error(`${name}: holds ${dtype}, expected one of ${Object.keys(READERS).join(", ")}.`);
     found.set(name, { shape, data: READERS[dtype](file.slice(8 + length + start, 8 + length + stop).buffer) });
   }
   for (const key of [...found.keys()].filter((one) => one.startsWith(SCALE))) {
-    const { shape, data } = /** @type {any} */ (found.get(key.slice(SCALE.length))), scales = found.get(key)?.data ?? [];
-    for (let row = 0, at = 0; row < shape[0]; row++) for (let column = 0; column < shape[1]; column++, at++) data[at] *= scales[row];
+    const { shape, data } = /** @type {any} */ (found.get(key.slice(SCALE.length)));
+    const scales = found.get(key)?.data ?? [];
+    for (let row = 0, at = 0; row < shape[0]; row++)
+      for (let column = 0; column < shape[1]; column++, at++) data[at] *= scales[row];
     found.delete(key);
   }
   return found;
 }
 
-/** What `compress` of `explain/page/writer.py` wrote: gzip in base64. @param {string} text @returns {Promise<Uint8Array>} */
+/** What `compress` of `explain/page/writer.py` wrote: gzip in base64.
+ * @param {string} text @returns {Promise<Uint8Array>} */
 export async function unpack(text) {
   const packed = new Blob([/** @type {any} */ (fromBase64(text))]).stream();
   return new Uint8Array(await new Response(packed.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
@@ -62,7 +78,8 @@ export async function unpack(text) {
 export function fromBase64(text) {
   const decode = /** @type {any} */ (Uint8Array).fromBase64;
   if (decode) return decode.call(Uint8Array, text);
-  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
   for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
   return bytes;
 }

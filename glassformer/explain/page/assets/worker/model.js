@@ -3,13 +3,15 @@
  * The Transformer in JavaScript: `glassformer/model/` line for line, with its names, taps and addresses.
  *
  * Modules are classes of the same names, tensors are row-major Float32Arrays, sums are added in double precision. The
- * batch has one sentence: inside, tensors lack the batch axis, which `tap` puts in front. Knows nothing of text, search
+ * batch has one sentence: inside, tensors lack the batch axis, which `tap` puts in front. Knows nothing of text,
+ * search
  * and the page. A setting that stands nowhere here is refused by its name.
  */
 
 /** @typedef {{axes: string[], shape: number[], data: Float32Array}} Tap */
 /** @typedef {{taps: Map<string, Tap>}} Recording */
-/** @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number | ArrayLike<number>}} Edit */
+/** @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number |
+ *   ArrayLike<number>}} Edit */
 /** @typedef {Record<string, any>} Config */
 /** @typedef {{queries: number[], keys: number[]}} Positions */
 /** @typedef {{tensor: Tensor, mask: Tensor}} Memory */
@@ -27,9 +29,22 @@ export class Tensor {
 
 /** What this file knows of each setting that chooses; null: any value. `config.py` has the meanings. */
 export const SETTINGS = {
-  src_vocab: null, tgt_vocab: null, d_model: null, n_heads: null, d_k: null, d_v: null, d_ff: null,
-  n_encoder_layers: null, n_decoder_layers: null, max_length: null, relative_clip: null, norm_eps: null, dropout: null,
-  pad_id: null, bos_id: null, eos_id: null,
+  src_vocab: null,
+  tgt_vocab: null,
+  d_model: null,
+  n_heads: null,
+  d_k: null,
+  d_v: null,
+  d_ff: null,
+  n_encoder_layers: null,
+  n_decoder_layers: null,
+  max_length: null,
+  relative_clip: null,
+  norm_eps: null,
+  dropout: null,
+  pad_id: null,
+  bos_id: null,
+  eos_id: null,
   positions: ["sinusoidal", "learned", "relative", "rotary", "alibi"],
   norm: ["post", "pre"],
   activation: ["relu", "gelu", "swish"],
@@ -48,7 +63,9 @@ export function checkConfig(config) {
     }
     const choices = known[name];
     if (choices && !choices.includes(value)) {
-      throw new Error(`model.${name}: found ${JSON.stringify(value)}, expected one of ${choices.map((one) => JSON.stringify(one)).join(", ")}.`);
+      throw new Error(
+        `model.${name}: found ${JSON.stringify(value)}, expected one of ${choices.map((one) => JSON.stringify(one)).join(", ")}.`,
+      );
     }
   }
   for (const name of Object.keys(known)) {
@@ -59,8 +76,16 @@ export function checkConfig(config) {
 // ----------------------------------------------------------------------------------------------------- trace, edits
 
 /** Whether an address matches a glob with `*`. @param {string} pattern @param {string} address */
-const matches = (pattern, address) => pattern === address || (pattern.includes("*")
-  && new RegExp(`^${pattern.split("*").map((part) => part.replace(/[.?+^$()[\]{}|\\]/g, "\\$&")).join(".*")}$`, "s").test(address));
+const matches = (pattern, address) =>
+  pattern === address
+  || (pattern.includes("*")
+    && new RegExp(
+      `^${pattern
+        .split("*")
+        .map((part) => part.replace(/[.?+^$()[\]{}|\\]/g, "\\$&"))
+        .join(".*")}$`,
+      "s",
+    ).test(address));
 
 /** One pass through the model: what it records and which edits it applies. */
 class Pass {
@@ -78,10 +103,12 @@ class Pass {
     this.edited = new Map();
   }
 
-  /** Name a tensor and its axes; returns it, or what the edits make of it. @param {{path: string}} module @param {string} name @param {Tensor} x @param {string} axes @returns {Tensor} */
+  /** Name a tensor and its axes; returns it, or what the edits make of it.
+   * @param {{path: string}} module @param {string} name @param {Tensor} x @param {string} axes @returns {Tensor} */
   tap(module, name, x, axes) {
     if (this.idle) return x;
-    const address = join(module.path, name), words = axes.split(" ");
+    const address = join(module.path, name);
+    const words = axes.split(" ");
     const shape = words[0] === "batch" ? [1, ...x.shape] : x.shape;
     const found = this.edits.filter((edit) => matches(edit.address, address));
     if (found.length) x = new Tensor(x.shape, this.apply(address, found, words, shape, x.data));
@@ -89,7 +116,8 @@ class Pass {
     return x;
   }
 
-  /** Name a tensor from which nothing else is computed. @param {{path: string}} module @param {string} name @param {() => Tensor} compute @param {string} axes */
+  /** Name a tensor from which nothing else is computed.
+   * @param {{path: string}} module @param {string} name @param {() => Tensor} compute @param {string} axes */
   show(module, name, compute, axes) {
     if (this.idle) return;
     const address = join(module.path, name);
@@ -101,7 +129,8 @@ class Pass {
     this.record.taps.set(address, { axes: axes.split(" "), shape: [1, ...shape], data });
   }
 
-  /** A weight or table by its address, with its edits. Tied weights are edited together. @param {string} name @returns {Tensor} */
+  /** A weight or table by its address, with its edits. Tied weights are edited together.
+   * @param {string} name @returns {Tensor} */
   weight(name) {
     const first = this.model.tied.get(name) ?? name;
     const weight = this.model.weights.get(first);
@@ -112,12 +141,16 @@ class Pass {
     const names = [first, ...[...this.model.tied].filter(([, to]) => to === first).map(([from]) => from)];
     const found = this.edits.filter((edit) => names.some((one) => matches(edit.address, one)));
     const axes = weight.shape.length === 2 ? ["row", "column"] : ["row"];
-    const edited = found.length ? new Tensor(weight.shape, this.apply(name, found, axes, weight.shape, weight.data)) : weight;
+    const edited = found.length
+      ? new Tensor(weight.shape, this.apply(name, found, axes, weight.shape, weight.data))
+      : weight;
     this.edited.set(first, edited);
     return edited;
   }
 
-  /** A copy of `data` with the edits. @param {string} address @param {Edit[]} edits @param {string[]} axes @param {number[]} shape @param {Float32Array} data */
+  /** A copy of `data` with the edits.
+   * @param {string} address @param {Edit[]} edits @param {string[]} axes @param {number[]} shape
+   * @param {Float32Array} data */
   apply(address, edits, axes, shape, data) {
     const copy = data.slice();
     for (const edit of edits) {
@@ -136,25 +169,37 @@ class Pass {
     return copy;
   }
 
-  /** The places that an index selects. In a step with a cache it counts positions from the beginning, and null means that the step has none of them. @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
+  /** The places that an index selects. In a step with a cache it counts positions from the beginning, and null means
+   * that the step has none of them.
+   * @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
   cells(address, index, axes, shape) {
     if (this.start === null) return cellsOf(address, index, axes, shape);
-    const start = this.start, isOwn = /self_attention\.[kv](_projected|_split|_rotated)?$/.test(address);
-    const shifted = Object.fromEntries(Object.entries(index).map(([word, at]) =>
-      [word, ["query", "tgt", "position"].includes(word) || (word === "key" && isOwn) ? at - start : at]));
-    const isElsewhere = axes.some((word, axis) => ["query", "tgt", "position", "key"].includes(word) && (shifted[word] < 0 || shifted[word] >= shape[axis]));
+    const start = this.start;
+    const isOwn = /self_attention\.[kv](_projected|_split|_rotated)?$/.test(address);
+    const shifted = Object.fromEntries(
+      Object.entries(index).map(([word, at]) => [
+        word,
+        ["query", "tgt", "position"].includes(word) || (word === "key" && isOwn) ? at - start : at,
+      ]),
+    );
+    const isElsewhere = axes.some(
+      (word, axis) =>
+        ["query", "tgt", "position", "key"].includes(word) && (shifted[word] < 0 || shifted[word] >= shape[axis]),
+    );
     return isElsewhere ? null : cellsOf(address, shifted, axes, shape);
   }
 }
 
-/** The flat places that an index selects: `{heads: 2}` all of head 2. @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
+/** The flat places that an index selects: `{heads: 2}` all of head 2.
+ * @param {string} address @param {Record<string, number>} index @param {string[]} axes @param {number[]} shape */
 function cellsOf(address, index, axes, shape) {
   for (const word of Object.keys(index)) {
     if (!axes.includes(word)) throw new Error(`${address}: has no axis ${word}, only ${axes.join(", ")}.`);
   }
   let cells = [0];
   axes.forEach((word, axis) => {
-    const size = shape[axis], at = axes.indexOf(word) === axis ? index[word] : undefined;
+    const size = shape[axis];
+    const at = axes.indexOf(word) === axis ? index[word] : undefined;
     if (at !== undefined && !(Number.isInteger(at) && at >= 0 && at < size)) {
       throw new Error(`${address}: ${word} ${at} is not in the tensor, which has ${size}.`);
     }
@@ -169,44 +214,90 @@ const join = (path, name) => (path ? `${path}.${name}` : name);
 
 // ------------------------------------------------------------------------------------------------------- operations
 
-/** x Wᵀ + b for each row of x. @param {Tensor} x @param {Tensor} weight @param {Tensor | null} bias @returns {Tensor} */
+/** x Wᵀ + b for each row of x.
+ * @param {Tensor} x @param {Tensor} weight @param {Tensor | null} bias @returns {Tensor} */
 export function linear(x, weight, bias) {
-  const [out, into] = weight.shape, rows = x.data.length / into, y = new Float32Array(rows * out);
+  const [out, into] = weight.shape;
+  const rows = x.data.length / into;
+  const y = new Float32Array(rows * out);
   const rowOf = (/** @type {number} */ row) => Float64Array.from(x.data.subarray(row * into, (row + 1) * into));
   let row = 0;
-  for (; row + 1 < rows; row += 2) twoRows(weight, rowOf(row), rowOf(row + 1), y.subarray(row * out, (row + 2) * out));
+  for (; row + 1 < rows; row += 2)
+    twoRows(weight, rowOf(row), rowOf(row + 1), y.subarray(row * out, (row + 2) * out));
   if (row < rows) oneRow(weight, rowOf(row), y.subarray(row * out));
   if (bias) for (let i = 0; i < y.length; i++) y[i] += bias.data[i % out];
   return new Tensor([...x.shape.slice(0, -1), out], y);
 }
 
-/** W a into y: four outputs at a time share what they read of a. @param {Tensor} weight @param {Float64Array} a @param {Float32Array} y */
+/** W a into y: four outputs at a time share what they read of a.
+ * @param {Tensor} weight @param {Float64Array} a @param {Float32Array} y */
 function oneRow({ shape: [out, into], data: w }, a, y) {
   let o = 0;
   for (; o + 3 < out; o += 4) {
-    let at0 = o * into, at1 = at0 + into, at2 = at1 + into, at3 = at2 + into, s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    let at0 = o * into;
+    let at1 = at0 + into;
+    let at2 = at1 + into;
+    let at3 = at2 + into;
+    let s0 = 0;
+    let s1 = 0;
+    let s2 = 0;
+    let s3 = 0;
     for (let i = 0; i < into; i++) {
       const p = a[i];
-      s0 += p * w[at0++]; s1 += p * w[at1++]; s2 += p * w[at2++]; s3 += p * w[at3++];
+      s0 += p * w[at0++];
+      s1 += p * w[at1++];
+      s2 += p * w[at2++];
+      s3 += p * w[at3++];
     }
-    y[o] = s0; y[o + 1] = s1; y[o + 2] = s2; y[o + 3] = s3;
+    y[o] = s0;
+    y[o + 1] = s1;
+    y[o + 2] = s2;
+    y[o + 3] = s3;
   }
   for (; o < out; o++) y[o] = dotRow(w, o * into, a);
 }
 
-/** W a and W b into y, one after the other: what is read of W serves both, which is half as fast again. @param {Tensor} weight @param {Float64Array} a @param {Float64Array} b @param {Float32Array} y */
+/** W a and W b into y, one after the other: what is read of W serves both, which is half as fast again.
+ * @param {Tensor} weight @param {Float64Array} a @param {Float64Array} b @param {Float32Array} y */
 function twoRows({ shape: [out, into], data: w }, a, b, y) {
   let o = 0;
   for (; o + 3 < out; o += 4) {
-    let at0 = o * into, at1 = at0 + into, at2 = at1 + into, at3 = at2 + into;
-    let s0 = 0, s1 = 0, s2 = 0, s3 = 0, t0 = 0, t1 = 0, t2 = 0, t3 = 0;
+    let at0 = o * into;
+    let at1 = at0 + into;
+    let at2 = at1 + into;
+    let at3 = at2 + into;
+    let s0 = 0;
+    let s1 = 0;
+    let s2 = 0;
+    let s3 = 0;
+    let t0 = 0;
+    let t1 = 0;
+    let t2 = 0;
+    let t3 = 0;
     for (let i = 0; i < into; i++) {
-      const p = a[i], q = b[i], w0 = w[at0++], w1 = w[at1++], w2 = w[at2++], w3 = w[at3++];
-      s0 += p * w0; s1 += p * w1; s2 += p * w2; s3 += p * w3;
-      t0 += q * w0; t1 += q * w1; t2 += q * w2; t3 += q * w3;
+      const p = a[i];
+      const q = b[i];
+      const w0 = w[at0++];
+      const w1 = w[at1++];
+      const w2 = w[at2++];
+      const w3 = w[at3++];
+      s0 += p * w0;
+      s1 += p * w1;
+      s2 += p * w2;
+      s3 += p * w3;
+      t0 += q * w0;
+      t1 += q * w1;
+      t2 += q * w2;
+      t3 += q * w3;
     }
-    y[o] = s0; y[o + 1] = s1; y[o + 2] = s2; y[o + 3] = s3;
-    y[out + o] = t0; y[out + o + 1] = t1; y[out + o + 2] = t2; y[out + o + 3] = t3;
+    y[o] = s0;
+    y[o + 1] = s1;
+    y[o + 2] = s2;
+    y[o + 3] = s3;
+    y[out + o] = t0;
+    y[out + o + 1] = t1;
+    y[out + o + 2] = t2;
+    y[out + o + 3] = t3;
   }
   for (; o < out; o++) {
     y[o] = dotRow(w, o * into, a);
@@ -221,13 +312,18 @@ function dotRow(w, start, a) {
   return sum;
 }
 
-/** a bᵀ in each head: (heads n d), (heads m d) to (heads n m). @param {Tensor} a @param {Tensor} b @returns {Tensor} */
+/** a bᵀ in each head: (heads n d), (heads m d) to (heads n m).
+ * @param {Tensor} a @param {Tensor} b @returns {Tensor} */
 function productTransposed(a, b) {
-  const [heads, n, d] = a.shape, m = b.shape[1], result = new Tensor([heads, n, m]);
+  const [heads, n, d] = a.shape;
+  const m = b.shape[1];
+  const result = new Tensor([heads, n, m]);
   for (let h = 0, to = 0; h < heads; h++) {
     for (let i = 0; i < n; i++) {
       for (let j = 0; j < m; j++, to++) {
-        let sum = 0, left = (h * n + i) * d, right = (h * m + j) * d;
+        let sum = 0;
+        let left = (h * n + i) * d;
+        let right = (h * m + j) * d;
         for (let c = 0; c < d; c++) sum += a.data[left++] * b.data[right++];
         result.data[to] = sum;
       }
@@ -236,9 +332,13 @@ function productTransposed(a, b) {
   return result;
 }
 
-/** a b in each head: (heads n m), (heads m d) to (heads n d). @param {Tensor} a @param {Tensor} b @returns {Tensor} */
+/** a b in each head: (heads n m), (heads m d) to (heads n d).
+ * @param {Tensor} a @param {Tensor} b @returns {Tensor} */
 function product(a, b) {
-  const [heads, n, m] = a.shape, d = b.shape[2], result = new Tensor([heads, n, d]), sums = new Float64Array(d);
+  const [heads, n, m] = a.shape;
+  const d = b.shape[2];
+  const result = new Tensor([heads, n, d]);
+  const sums = new Float64Array(d);
   for (let h = 0; h < heads; h++) {
     for (let i = 0; i < n; i++) {
       sums.fill(0);
@@ -253,29 +353,40 @@ function product(a, b) {
 }
 
 /** @param {Tensor} a @param {Tensor} b @returns {Tensor} */
-const add = (a, b) => new Tensor(a.shape, a.data.map((value, i) => value + b.data[i]));
+const add = (a, b) =>
+  new Tensor(
+    a.shape,
+    a.data.map((value, i) => value + b.data[i]),
+  );
 
 /** (a b c) to (b a c). @param {Tensor} x @returns {Tensor} */
 function transpose(x) {
-  const [a, b, c] = x.shape, result = new Tensor([b, a, c]);
+  const [a, b, c] = x.shape;
+  const result = new Tensor([b, a, c]);
   for (let i = 0; i < a; i++) {
-    for (let j = 0; j < b; j++) result.data.set(x.data.subarray((i * b + j) * c, (i * b + j + 1) * c), (j * a + i) * c);
+    for (let j = 0; j < b; j++)
+      result.data.set(x.data.subarray((i * b + j) * c, (i * b + j + 1) * c), (j * a + i) * c);
   }
   return result;
 }
 
-/** Rows of a matrix, as `index_select` takes them. @param {Tensor} table @param {ArrayLike<number>} rows @returns {Tensor} */
+/** Rows of a matrix, as `index_select` takes them.
+ * @param {Tensor} table @param {ArrayLike<number>} rows @returns {Tensor} */
 function selectRows(table, rows) {
-  const width = table.shape[1], result = new Tensor([rows.length, width]);
-  for (let i = 0; i < rows.length; i++) result.data.set(table.data.subarray(rows[i] * width, (rows[i] + 1) * width), i * width);
+  const width = table.shape[1];
+  const result = new Tensor([rows.length, width]);
+  for (let i = 0; i < rows.length; i++)
+    result.data.set(table.data.subarray(rows[i] * width, (rows[i] + 1) * width), i * width);
   return result;
 }
 
 /** e^x / Σ e^x over the last axis. @param {Tensor} x @returns {Tensor} */
 export function softmaxRows(x) {
-  const width = x.shape[x.shape.length - 1], result = new Tensor(x.shape);
+  const width = x.shape[x.shape.length - 1];
+  const result = new Tensor(x.shape);
   for (let start = 0; start < x.data.length; start += width) {
-    let greatest = -Infinity, sum = 0;
+    let greatest = -Infinity;
+    let sum = 0;
     for (let i = start; i < start + width; i++) greatest = Math.max(greatest, x.data[i]);
     for (let i = start; i < start + width; i++) sum += Math.exp(x.data[i] - greatest);
     for (let i = start; i < start + width; i++) result.data[i] = Math.exp(x.data[i] - greatest) / sum;
@@ -283,11 +394,15 @@ export function softmaxRows(x) {
   return result;
 }
 
-/** The error function in double precision: its series of positive terms, and beyond 3 the continued fraction of 1 - erf. @param {number} x */
+/** The error function in double precision: its series of positive terms, and beyond 3 the continued fraction of 1 -
+ * erf.
+ * @param {number} x */
 export function erf(x) {
-  const z = Math.abs(x), scale = Math.exp(-z * z) / Math.sqrt(Math.PI);
+  const z = Math.abs(x);
+  const scale = Math.exp(-z * z) / Math.sqrt(Math.PI);
   if (z < 3) {
-    let term = z, sum = z;
+    let term = z;
+    let sum = z;
     for (let n = 1; term > 1e-17 * sum; n++) sum += term *= (2 * z * z) / (2 * n + 1);
     return Math.sign(x) * 2 * scale * sum;
   }
@@ -318,14 +433,19 @@ class Embedding {
     this.path = path;
     this.tokens = tokens;
     this.scale = config.scale_embedding ? Math.sqrt(config.d_model) : 1;
-    this.positions = ["sinusoidal", "learned"].includes(config.positions) ? new TablePositions(`${path}.positions`) : null;
+    this.positions = ["sinusoidal", "learned"].includes(config.positions)
+      ? new TablePositions(`${path}.positions`)
+      : null;
   }
 
   /** @param {Pass} pass @param {number[]} ids @param {number[]} positions @returns {Tensor} */
   forward(pass, ids, positions) {
     let x = selectRows(pass.weight(`${this.path}.tokens.weight`), ids);
     x = pass.tap(this, "embedded", x, "batch position d_model");
-    x = new Tensor(x.shape, x.data.map((value) => value * this.scale));
+    x = new Tensor(
+      x.shape,
+      x.data.map((value) => value * this.scale),
+    );
     x = pass.tap(this, "scaled", x, "batch position d_model");
     if (this.positions) {
       let vectors = this.positions.forward(pass, positions);
@@ -356,20 +476,25 @@ class OutputProjection {
 
 // ------------------------------------------------------------------------------------------------------ positions.py
 
-/** position / 10000^(2i / width), in radians. @param {number} nPositions @param {number} width @param {(angle: number) => number} turn @returns {Tensor} */
+/** position / 10000^(2i / width), in radians.
+ * @param {number} nPositions @param {number} width @param {(angle: number) => number} turn @returns {Tensor} */
 function angles(nPositions, width, turn) {
-  const half = Math.ceil(width / 2), result = new Tensor([nPositions, half]);
+  const half = Math.ceil(width / 2);
+  const result = new Tensor([nPositions, half]);
   for (let i = 0; i < half; i++) {
     const frequency = 10000 ** (-(2 * i) / width);
-    for (let position = 0; position < nPositions; position++) result.data[position * half + i] = turn(position * frequency);
+    for (let position = 0; position < nPositions; position++)
+      result.data[position * half + i] = turn(position * frequency);
   }
   return result;
 }
 
 /** The paper's table: sine and cosine, interleaved. @param {Config} config @returns {Tensor} */
 function sinusoidalTable(config) {
-  const { max_length: n, d_model: width } = config, table = new Tensor([n, width]);
-  const sin = angles(n, width, Math.sin).data, cos = angles(n, width, Math.cos).data;
+  const { max_length: n, d_model: width } = config;
+  const table = new Tensor([n, width]);
+  const sin = angles(n, width, Math.sin).data;
+  const cos = angles(n, width, Math.cos).data;
   for (let i = 0; i < sin.length; i++) {
     table.data[2 * i] = sin[i];
     table.data[2 * i + 1] = cos[i];
@@ -398,14 +523,19 @@ class RelativePositions {
     this.clip = config.relative_clip;
   }
 
-  /** The table's row for the distance from each query to each key. @param {Pass} pass @param {string} name @param {Positions} positions @returns {Tensor} */
+  /** The table's row for the distance from each query to each key.
+   * @param {Pass} pass @param {string} name @param {Positions} positions @returns {Tensor} */
   between(pass, name, positions) {
-    const table = pass.weight(`${this.path}.${name}`), { queries, keys } = positions;
-    const rows = queries.flatMap((query) => keys.map((key) => Math.max(-this.clip, Math.min(this.clip, key - query)) + this.clip));
+    const table = pass.weight(`${this.path}.${name}`);
+    const { queries, keys } = positions;
+    const rows = queries.flatMap((query) =>
+      keys.map((key) => Math.max(-this.clip, Math.min(this.clip, key - query)) + this.clip),
+    );
     return new Tensor([queries.length, keys.length, table.shape[1]], selectRows(table, rows).data);
   }
 
-  /** q · a_K for each query and key. @param {Pass} pass @param {Tensor} q @param {Positions} positions @returns {Tensor} */
+  /** q · a_K for each query and key.
+   * @param {Pass} pass @param {Tensor} q @param {Positions} positions @returns {Tensor} */
   products(pass, q, positions) {
     let vectors = this.between(pass, "key_table", positions);
     vectors = pass.tap(this, "relative_keys", vectors, "query key d_k");
@@ -413,7 +543,8 @@ class RelativePositions {
     return pass.tap(this, "relative_products", products, "batch heads query key");
   }
 
-  /** Σ weights · a_V over the keys. @param {Pass} pass @param {Tensor} weights @param {Positions} positions @returns {Tensor} */
+  /** Σ weights · a_V over the keys.
+   * @param {Pass} pass @param {Tensor} weights @param {Positions} positions @returns {Tensor} */
   heads(pass, weights, positions) {
     let vectors = this.between(pass, "value_table", positions);
     vectors = pass.tap(this, "relative_values", vectors, "query key d_v");
@@ -434,7 +565,8 @@ class AlibiPositions {
     const slopes = pass.weight(`${this.path}.slopes`).data;
     const biases = new Tensor([slopes.length, queries.length, keys.length]);
     let to = 0;
-    for (const slope of slopes) for (const query of queries) for (const key of keys) biases.data[to++] = -slope * Math.abs(key - query);
+    for (const slope of slopes)
+      for (const query of queries) for (const key of keys) biases.data[to++] = -slope * Math.abs(key - query);
     return pass.tap(this, "biases", biases, "heads query key");
   }
 }
@@ -448,12 +580,14 @@ class RotaryPositions {
 
   /** @param {Pass} pass @param {Tensor} x @param {number[]} positions @returns {Tensor} */
   forward(pass, x, positions) {
-    const [heads, n, width] = x.shape, result = new Tensor(x.shape);
+    const [heads, n, width] = x.shape;
+    const result = new Tensor(x.shape);
     const cos = selectRows(pass.weight(`${this.path}.cos`), positions).data;
     const sin = selectRows(pass.weight(`${this.path}.sin`), positions).data;
     for (let h = 0, at = 0; h < heads; h++) {
       for (let turn = 0; turn < (n * width) / 2; turn++, at += 2) {
-        const even = x.data[at], odd = x.data[at + 1];
+        const even = x.data[at];
+        const odd = x.data[at + 1];
         result.data[at] = even * cos[turn] - odd * sin[turn];
         result.data[at + 1] = even * sin[turn] + odd * cos[turn];
       }
@@ -464,29 +598,39 @@ class RotaryPositions {
 
 // -------------------------------------------------------------------------------------------------------- masks.py
 
-/** 1 where a position holds a token and is not hidden, else 0. @param {number[]} ids @param {number} padId @param {ArrayLike<boolean | number>} [srcMask] @returns {Tensor} */
+/** 1 where a position holds a token and is not hidden, else 0.
+ * @param {number[]} ids @param {number} padId @param {ArrayLike<boolean | number>} [srcMask] @returns {Tensor} */
 const paddingMask = (ids, padId, srcMask) =>
-  new Tensor([1, 1, ids.length], Float32Array.from(ids, (id, at) => Number(id !== padId && Boolean(srcMask ? srcMask[at] : true))));
+  new Tensor(
+    [1, 1, ids.length],
+    Float32Array.from(ids, (id, at) => Number(id !== padId && Boolean(srcMask ? srcMask[at] : true))),
+  );
 
 /** 1 where a query may look: at itself and before. @param {Positions} positions @returns {Tensor} */
 const causalMask = ({ queries, keys }) =>
-  new Tensor([1, queries.length, keys.length], Float32Array.from(queries.flatMap((query) => keys.map((key) => Number(key <= query)))));
+  new Tensor(
+    [1, queries.length, keys.length],
+    Float32Array.from(queries.flatMap((query) => keys.map((key) => Number(key <= query)))),
+  );
 
 // ---------------------------------------------------------------------------------------------------- attention.py
 
-/** Cut the last axis into `nHeads` pieces: (position heads·d) to (position heads d). @param {Tensor} x @param {number} nHeads */
+/** Cut the last axis into `nHeads` pieces: (position heads·d) to (position heads d).
+ * @param {Tensor} x @param {number} nHeads */
 const splitHeads = (x, nHeads) => new Tensor([x.shape[0], nHeads, x.shape[1] / nHeads], x.data);
 
 /** Lay the heads side by side again. @param {Tensor} x */
 const mergeHeads = (x) => new Tensor([x.shape[0], x.shape[1] * x.shape[2]], x.data);
 
-/** Whether query i may look at key j; a mask of one row is for all queries. @param {Tensor} mask @param {number} query @param {number} key */
+/** Whether query i may look at key j; a mask of one row is for all queries.
+ * @param {Tensor} mask @param {number} query @param {number} key */
 function isVisible(mask, query, key) {
   const [, rows, keys] = mask.shape;
   return mask.data[(rows === 1 ? 0 : query) * keys + key] !== 0;
 }
 
-/** Call `visit` for each row of scores: its start, and which keys it may see. @param {Tensor} scores @param {Tensor} mask @param {(start: number, visible: boolean[]) => void} visit */
+/** Call `visit` for each row of scores: its start, and which keys it may see.
+ * @param {Tensor} scores @param {Tensor} mask @param {(start: number, visible: boolean[]) => void} visit */
 function eachRow(scores, mask, visit) {
   const [heads, queries, keys] = scores.shape;
   for (let query = 0; query < queries; query++) {
@@ -495,20 +639,26 @@ function eachRow(scores, mask, visit) {
   }
 }
 
-/** -∞ where a query may not attend; 0 where it may attend to nothing at all. @param {Tensor} scores @param {Tensor} mask @returns {Tensor} */
+/** -∞ where a query may not attend; 0 where it may attend to nothing at all.
+ * @param {Tensor} scores @param {Tensor} mask @returns {Tensor} */
 function maskScores(scores, mask) {
   const result = new Tensor(scores.shape, scores.data.slice());
   eachRow(scores, mask, (start, visible) => {
     const hidden = visible.includes(true) ? -Infinity : 0;
-    visible.forEach((isSeen, key) => { if (!isSeen) result.data[start + key] = hidden; });
+    visible.forEach((isSeen, key) => {
+      if (!isSeen) result.data[start + key] = hidden;
+    });
   });
   return result;
 }
 
-/** Softmax over the keys; a query that may attend to none gets zeros. @param {Tensor} scores @param {Tensor} mask @returns {Tensor} */
+/** Softmax over the keys; a query that may attend to none gets zeros.
+ * @param {Tensor} scores @param {Tensor} mask @returns {Tensor} */
 function softmax(scores, mask) {
   const weights = softmaxRows(scores);
-  eachRow(scores, mask, (start, visible) => { if (!visible.includes(true)) weights.data.fill(0, start, start + visible.length); });
+  eachRow(scores, mask, (start, visible) => {
+    if (!visible.includes(true)) weights.data.fill(0, start, start + visible.length);
+  });
   return weights;
 }
 
@@ -530,7 +680,9 @@ class MultiHeadAttention {
     this.alibi = has("alibi") ? new AlibiPositions(`${path}.alibi`) : null;
   }
 
-  /** Let each query gather from the positions of `memory` that `mask` allows. @param {Pass} pass @param {Tensor} query @param {Tensor} memory @param {Tensor} mask @param {Positions | null} positions @param {AttentionCache | null} cache @returns {Tensor} */
+  /** Let each query gather from the positions of `memory` that `mask` allows.
+   * @param {Pass} pass @param {Tensor} query @param {Tensor} memory @param {Tensor} mask
+   * @param {Positions | null} positions @param {AttentionCache | null} cache @returns {Tensor} */
   forward(pass, query, memory, mask, positions, cache = null) {
     const q = this.queries(pass, query, positions);
     let k, v;
@@ -547,13 +699,18 @@ class MultiHeadAttention {
     return this.join(pass, heads);
   }
 
-  /** Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, equation 1. @param {Pass} pass @param {Tensor} q @param {Tensor} k @param {Tensor} v @param {Tensor} mask @param {Positions | null} positions @returns {Tensor} */
+  /** Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, equation 1.
+   * @param {Pass} pass @param {Tensor} q @param {Tensor} k @param {Tensor} v @param {Tensor} mask
+   * @param {Positions | null} positions @returns {Tensor} */
   attend(pass, q, k, v, mask, positions) {
     let products = productTransposed(q, k);
     products = pass.tap(this, "products", products, "batch heads query key");
     if (this.relative && positions) products = add(products, this.relative.products(pass, q, positions));
     const biases = this.alibi && positions ? this.alibi.forward(pass, positions) : null;
-    let scores = new Tensor(products.shape, products.data.map((one) => one / this.sqrtDk));
+    let scores = new Tensor(
+      products.shape,
+      products.data.map((one) => one / this.sqrtDk),
+    );
     if (biases) scores = add(scores, biases);
     scores = pass.tap(this, "scores", scores, "batch heads query key");
     scores = maskScores(scores, mask);
@@ -568,7 +725,8 @@ class MultiHeadAttention {
     return heads;
   }
 
-  /** query W_Q, cut into heads. @param {Pass} pass @param {Tensor} query @param {Positions | null} positions @returns {Tensor} */
+  /** query W_Q, cut into heads.
+   * @param {Pass} pass @param {Tensor} query @param {Positions | null} positions @returns {Tensor} */
   queries(pass, query, positions) {
     let q = this.w_q.forward(pass, query);
     q = pass.tap(this, "q_projected", q, "batch query heads_d_k");
@@ -583,7 +741,8 @@ class MultiHeadAttention {
     return q;
   }
 
-  /** memory W_K, cut into heads. @param {Pass} pass @param {Tensor} memory @param {Positions | null} positions @returns {Tensor} */
+  /** memory W_K, cut into heads.
+   * @param {Pass} pass @param {Tensor} memory @param {Positions | null} positions @returns {Tensor} */
   keys(pass, memory, positions) {
     let k = this.w_k.forward(pass, memory);
     k = pass.tap(this, "k_projected", k, "batch key heads_d_k");
@@ -631,11 +790,17 @@ class LayerNorm {
 
   /** @param {Pass} pass @param {Tensor} x @returns {Tensor} */
   forward(pass, x) {
-    const [n, width] = x.shape, gain = pass.weight(`${this.path}.gain`).data, bias = pass.weight(`${this.path}.bias`).data;
-    const mean = new Tensor([n]), variance = new Tensor([n]), normalised = new Tensor(x.shape), output = new Tensor(x.shape);
+    const [n, width] = x.shape;
+    const gain = pass.weight(`${this.path}.gain`).data;
+    const bias = pass.weight(`${this.path}.bias`).data;
+    const mean = new Tensor([n]);
+    const variance = new Tensor([n]);
+    const normalised = new Tensor(x.shape);
+    const output = new Tensor(x.shape);
     for (let row = 0; row < n; row++) {
       const start = row * width;
-      let sum = 0, squares = 0;
+      let sum = 0;
+      let squares = 0;
       for (let i = 0; i < width; i++) sum += x.data[start + i];
       const middle = sum / width;
       for (let i = 0; i < width; i++) squares += (x.data[start + i] - middle) ** 2;
@@ -669,7 +834,8 @@ class AddAndNorm {
     return this.pre ? this.norm.forward(pass, x) : x;
   }
 
-  /** The sum of the way round the sublayer and its output. @param {Pass} pass @param {Tensor} x @param {Tensor} sublayer @returns {Tensor} */
+  /** The sum of the way round the sublayer and its output.
+   * @param {Pass} pass @param {Tensor} x @param {Tensor} sublayer @returns {Tensor} */
   after(pass, x, sublayer) {
     let residual = add(x, sublayer);
     residual = pass.tap(this, "residual", residual, "batch position d_model");
@@ -741,7 +907,8 @@ class DecoderLayer {
     this.feedForwardAddNorm = new AddAndNorm(`${path}.feed_forward_add_norm`, config);
   }
 
-  /** @param {Pass} pass @param {Tensor} x @param {Tensor} memory @param {Tensor} mask @param {Tensor} memoryMask @param {Positions} positions @param {LayerCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {Tensor} x @param {Tensor} memory @param {Tensor} mask @param {Tensor} memoryMask
+   * @param {Positions} positions @param {LayerCache | null} cache @returns {Tensor} */
   forward(pass, x, memory, mask, memoryMask, positions, cache) {
     let query = this.selfAttentionAddNorm.before(pass, x);
     let attended = this.selfAttention.forward(pass, query, query, mask, positions, cache && cache.selfAttention);
@@ -757,7 +924,8 @@ class DecoderLayer {
 
 // ---------------------------------------------------------------------------------------------------------- cache.py
 
-/** Keys (heads key d_k) and values (heads key d_v) of one attention; one that does not grow is complete after a step. */
+/** Keys (heads key d_k) and values (heads key d_v) of one attention; one that does not grow is complete after a
+ * step. */
 class AttentionCache {
   /** @param {{grows: boolean}} options */
   constructor({ grows }) {
@@ -785,7 +953,9 @@ class AttentionCache {
 /** @param {Tensor} before @param {Tensor} after @returns {Tensor} */
 function joinPositions(before, after) {
   if (before.shape[0] === 0) return after;
-  const [heads, old, d] = before.shape, fresh = after.shape[1], result = new Tensor([heads, old + fresh, d]);
+  const [heads, old, d] = before.shape;
+  const fresh = after.shape[1];
+  const result = new Tensor([heads, old + fresh, d]);
   for (let h = 0; h < heads; h++) {
     result.data.set(before.data.subarray(h * old * d, (h + 1) * old * d), h * (old + fresh) * d);
     result.data.set(after.data.subarray(h * fresh * d, (h + 1) * fresh * d), (h * (old + fresh) + old) * d);
@@ -805,14 +975,20 @@ export class DecoderCache {
 
   /** @param {number} nLayers */
   static empty(nLayers) {
-    return new DecoderCache(Array.from({ length: nLayers }, () => ({
-      selfAttention: new AttentionCache({ grows: true }), crossAttention: new AttentionCache({ grows: false }),
-    })));
+    return new DecoderCache(
+      Array.from({ length: nLayers }, () => ({
+        selfAttention: new AttentionCache({ grows: true }),
+        crossAttention: new AttentionCache({ grows: false }),
+      })),
+    );
   }
 
   /** Another cache with the same positions, for another hypothesis. Nothing is copied. @returns {DecoderCache} */
   clone() {
-    const layers = this.layers.map((layer) => ({ selfAttention: layer.selfAttention.clone(), crossAttention: layer.crossAttention.clone() }));
+    const layers = this.layers.map((layer) => ({
+      selfAttention: layer.selfAttention.clone(),
+      crossAttention: layer.crossAttention.clone(),
+    }));
     return Object.assign(new DecoderCache(layers), { length: this.length });
   }
 }
@@ -824,7 +1000,10 @@ class Encoder {
   /** @param {string} path @param {Config} config */
   constructor(path, config) {
     this.path = path;
-    this.layers = Array.from({ length: config.n_encoder_layers }, (_, at) => new EncoderLayer(`${path}.layers.${at}`, config));
+    this.layers = Array.from(
+      { length: config.n_encoder_layers },
+      (_, at) => new EncoderLayer(`${path}.layers.${at}`, config),
+    );
     this.finalNorm = config.norm === "pre" ? new LayerNorm(`${path}.final_norm`, config) : null;
   }
 
@@ -841,11 +1020,15 @@ class Decoder {
   /** @param {string} path @param {Config} config */
   constructor(path, config) {
     this.path = path;
-    this.layers = Array.from({ length: config.n_decoder_layers }, (_, at) => new DecoderLayer(`${path}.layers.${at}`, config));
+    this.layers = Array.from(
+      { length: config.n_decoder_layers },
+      (_, at) => new DecoderLayer(`${path}.layers.${at}`, config),
+    );
     this.finalNorm = config.norm === "pre" ? new LayerNorm(`${path}.final_norm`, config) : null;
   }
 
-  /** @param {Pass} pass @param {Tensor} x @param {Memory} memory @param {Tensor} mask @param {Positions} positions @param {DecoderCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {Tensor} x @param {Memory} memory @param {Tensor} mask @param {Positions} positions
+   * @param {DecoderCache | null} cache @returns {Tensor} */
   forward(pass, x, memory, mask, positions, cache) {
     this.layers.forEach((layer, at) => {
       x = layer.forward(pass, x, memory.tensor, mask, memory.mask, positions, cache && cache.layers[at]);
@@ -871,25 +1054,34 @@ export class Transformer {
     this.outputProjection = new OutputProjection("output_projection", config);
   }
 
-  /** The memory of each source position; where `srcMask` is false a source position is hidden. @param {number[]} srcIds @param {PassOptions & {srcMask?: ArrayLike<boolean | number>}} [options] @returns {Memory} */
+  /** The memory of each source position; where `srcMask` is false a source position is hidden.
+   * @param {number[]} srcIds @param {PassOptions & {srcMask?: ArrayLike<boolean | number>}} [options]
+   * @returns {Memory} */
   encode(srcIds, options = {}) {
     return this._encode(new Pass(this, options), srcIds, options.srcMask);
   }
 
-  /** The logits (tgt vocab) of the target positions; with a cache they follow those of the calls before. @param {number[]} tgtInIds @param {Memory} memory @param {PassOptions & {cache?: DecoderCache | null}} [options] @returns {Tensor} */
+  /** The logits (tgt vocab) of the target positions; with a cache they follow those of the calls before.
+   * @param {number[]} tgtInIds @param {Memory} memory @param {PassOptions & {cache?: DecoderCache | null}} [options]
+   * @returns {Tensor} */
   decode(tgtInIds, memory, options = {}) {
     const pass = new Pass(this, options);
     return this.outputProjection.forward(pass, this._decode(pass, tgtInIds, memory, options.cache ?? null));
   }
 
-  /** The logits of the last target position alone, of which nothing is recorded. @param {number[]} tgtInIds @param {Memory} memory @param {Edit[]} [edits] @returns {Float32Array} */
+  /** The logits of the last target position alone, of which nothing is recorded.
+   * @param {number[]} tgtInIds @param {Memory} memory @param {Edit[]} [edits] @returns {Float32Array} */
   next(tgtInIds, memory, edits = []) {
-    const pass = new Pass(this, { edits }), hidden = this._decode(pass, tgtInIds, memory, null);
+    const pass = new Pass(this, { edits });
+    const hidden = this._decode(pass, tgtInIds, memory, null);
     const last = selectRows(hidden, [hidden.shape[0] - 1]);
     return this.outputProjection.forward(pass, pass.edits.length ? hidden : last).data.slice(-this.config.tgt_vocab);
   }
 
-  /** `encode` and `decode` as one pass, which refuses an edit that meets no tap and no weight. @param {number[]} srcIds @param {number[]} tgtInIds @param {PassOptions & {srcMask?: ArrayLike<boolean | number>}} [options] @returns {{memory: Memory, logits: Tensor}} */
+  /** `encode` and `decode` as one pass, which refuses an edit that meets no tap and no weight.
+   * @param {number[]} srcIds @param {number[]} tgtInIds
+   * @param {PassOptions & {srcMask?: ArrayLike<boolean | number>}} [options]
+   * @returns {{memory: Memory, logits: Tensor}} */
   forward(srcIds, tgtInIds, options = {}) {
     const pass = new Pass(this, options);
     const memory = this._encode(pass, srcIds, options.srcMask);
@@ -899,14 +1091,17 @@ export class Transformer {
     return { memory, logits };
   }
 
-  /** A weight or table by its address, with the edits of it. @param {string} name @param {Edit[]} [edits] @returns {Tensor} */
+  /** A weight or table by its address, with the edits of it.
+   * @param {string} name @param {Edit[]} [edits] @returns {Tensor} */
   weight(name, edits = []) {
     return new Pass(this, { edits }).weight(name);
   }
 
-  /** The logits that the output projection makes of one vector; with `norm = "pre"` through the final norm. @param {Float32Array} vector @param {Edit[]} [edits] @returns {Float32Array} */
+  /** The logits that the output projection makes of one vector; with `norm = "pre"` through the final norm.
+   * @param {Float32Array} vector @param {Edit[]} [edits] @returns {Float32Array} */
   project(vector, edits = []) {
-    const pass = new Pass(this, {}), x = new Tensor([1, vector.length], vector);
+    const pass = new Pass(this, {});
+    const x = new Tensor([1, vector.length], vector);
     const norm = this.decoder.finalNorm;
     pass.edits = edits.filter((edit) => !norm || !matches(edit.address, `${norm.path}.output`));
     return this.outputProjection.linear.forward(pass, norm ? norm.forward(pass, x) : x).data;
@@ -927,12 +1122,14 @@ export class Transformer {
   _encode(pass, srcIds, srcMask) {
     this._check("src_ids", srcIds, this.srcEmbedding.tokens, 0);
     const mask = pass.tap(this, "src_mask", paddingMask(srcIds, this.config.pad_id, srcMask), "batch one one src");
-    const queries = srcIds.map((_, at) => at), positions = { queries, keys: queries };
+    const queries = srcIds.map((_, at) => at);
+    const positions = { queries, keys: queries };
     const x = this.srcEmbedding.forward(pass, srcIds, queries);
     return { tensor: this.encoder.forward(pass, x, mask, positions), mask };
   }
 
-  /** @param {Pass} pass @param {number[]} tgtInIds @param {Memory} memory @param {DecoderCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {number[]} tgtInIds @param {Memory} memory @param {DecoderCache | null} cache
+   * @returns {Tensor} */
   _decode(pass, tgtInIds, memory, cache) {
     const start = cache ? cache.length : 0;
     pass.start = cache ? start : null;
@@ -952,27 +1149,35 @@ export class Transformer {
     if (wrong !== undefined) throw new Error(`${name}: found ${wrong}, expected ids from 0 to ${vocab - 1}.`);
     if (ids.length === 0) throw new Error(`${name}: found no ids, expected at least one.`);
     const most = this.config.max_length;
-    if (start + ids.length > most) throw new Error(`${name}: found ${start + ids.length} positions, expected at most max_length = ${most}.`);
+    if (start + ids.length > most)
+      throw new Error(`${name}: found ${start + ids.length} positions, expected at most max_length = ${most}.`);
   }
 }
 
 /** @param {Tensor} x */
 const withOneAxis = (x) => new Tensor([1, ...x.shape], x.data);
 
-/** The tables that are computed, not learned, by their addresses. @param {Config} config @returns {Map<string, Tensor>} */
+/** The tables that are computed, not learned, by their addresses.
+ * @param {Config} config @returns {Map<string, Tensor>} */
 function buffers(config) {
   /** @type {Map<string, Tensor>} */
   const found = new Map();
   const attentions = ["encoder", "decoder"].flatMap((stack) =>
-    Array.from({ length: config[`n_${stack}_layers`] }, (_, at) => `${stack}.layers.${at}.self_attention`));
+    Array.from({ length: config[`n_${stack}_layers`] }, (_, at) => `${stack}.layers.${at}.self_attention`),
+  );
   if (config.positions === "sinusoidal") {
     const table = sinusoidalTable(config);
     for (const side of ["src", "tgt"]) found.set(`${side}_embedding.positions.table`, table);
   } else if (config.positions === "rotary") {
-    const cos = angles(config.max_length, config.d_k, Math.cos), sin = angles(config.max_length, config.d_k, Math.sin);
+    const cos = angles(config.max_length, config.d_k, Math.cos);
+    const sin = angles(config.max_length, config.d_k, Math.sin);
     for (const path of attentions) found.set(`${path}.rotary.cos`, cos).set(`${path}.rotary.sin`, sin);
   } else if (config.positions === "alibi") {
-    const n = config.n_heads, slopes = new Tensor([n], Float32Array.from({ length: n }, (_, at) => 2 ** ((-8 * (at + 1)) / n)));
+    const n = config.n_heads;
+    const slopes = new Tensor(
+      [n],
+      Float32Array.from({ length: n }, (_, at) => 2 ** ((-8 * (at + 1)) / n)),
+    );
     for (const path of attentions) found.set(`${path}.alibi.slopes`, slopes);
   }
   return found;
@@ -980,12 +1185,22 @@ function buffers(config) {
 
 /** Which weight is another one, section 3.4. @param {Config} config @returns {Map<string, string>} */
 function tie(config) {
-  const [src, tgt, output] = ["src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"];
-  if (config.tie_embeddings === "all") return new Map([[tgt, src], [output, src]]);
+  const [src, tgt, output] = [
+    "src_embedding.tokens.weight",
+    "tgt_embedding.tokens.weight",
+    "output_projection.linear.weight",
+  ];
+  if (config.tie_embeddings === "all")
+    return new Map([
+      [tgt, src],
+      [output, src],
+    ]);
   return new Map(config.tie_embeddings === "target" ? [[output, tgt]] : []);
 }
 
-/** The model of a configuration; raises an error that names a setting which it does not know. @param {Config} config @param {Map<string, {shape: number[], data: Float32Array}>} weights @returns {Transformer} */
+/** The model of a configuration; raises an error that names a setting which it does not know.
+ * @param {Config} config @param {Map<string, {shape: number[], data: Float32Array}>} weights @returns
+ * {Transformer} */
 export function createModel(config, weights) {
   checkConfig(config);
   return new Transformer(config, weights);

@@ -5,7 +5,7 @@ import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
 import { createModel } from "./model.js";
 import { beam, greedy, ignoredSettings } from "./search.js";
 import { createTokenizer } from "./tokenizer.js";
-import { fromBase64, readWeights } from "./weights.js";
+import { fromBase64, readWeights } from "../record/weights.js";
 
 /** @typedef {import("./model.js").Recording} PassRecord */
 /** @typedef {{config: any, weights: string | Uint8Array, tokenizers: {src: any, tgt: any}, decode?: any}} Living */
@@ -26,7 +26,9 @@ export class PageWorker {
     return this.loaded;
   }
 
-  /** What `page/weights.py` packs. Answers with the number of parameters, and with the decode settings that the searches leave out. @param {Living} living */
+  /** What `page/weights.py` packs. Answers with the number of parameters, and with the decode settings that the
+   * searches leave out.
+   * @param {Living} living */
   load({ config, weights, tokenizers, decode = {} }) {
     this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
     const src = createTokenizer(tokenizers.src);
@@ -50,7 +52,9 @@ export class PageWorker {
     return { text: this.tokenizer(side).decode(ids), tokens: ids.map((id) => this.tokenizer(side).label(id)) };
   }
 
-  /** One pass with teacher forcing: its record, which the attributions then use. @param {number[]} srcIds @param {number[]} tgtInIds @param {{edits?: any[], srcMask?: any}} [options] @returns {PassRecord} */
+  /** One pass with teacher forcing: its record, which the attributions then use.
+   * @param {number[]} srcIds @param {number[]} tgtInIds @param {{edits?: any[], srcMask?: any}} [options]
+   * @returns {PassRecord} */
   pass(srcIds, tgtInIds, options = {}) {
     this.last = { taps: new Map() };
     this.model.forward(srcIds, tgtInIds, { ...options, record: this.last });
@@ -67,12 +71,14 @@ export class PageWorker {
     return beam(this.model, srcIds, options);
   }
 
-  /** @param {number[]} srcIds @param {number[]} tgtInIds @param {number} id @param {{edits?: any[], srcMask?: any}} [options] */
+  /** @param {number[]} srcIds @param {number[]} tgtInIds @param {number} id
+   * @param {{edits?: any[], srcMask?: any}} [options] */
   occlusion(srcIds, tgtInIds, id, options) {
     return occlusion(this.model, srcIds, tgtInIds, id, options);
   }
 
-  /** Of the last `pass`, like the two that follow. @param {number} position @param {number} id @param {any[]} [edits] */
+  /** Of the last `pass`, like the two that follow.
+   * @param {number} position @param {number} id @param {any[]} [edits] */
   directLogits(position, id, edits) {
     return directLogits(this.model, this.record, position, id, edits);
   }
@@ -92,7 +98,9 @@ export class PageWorker {
     return this.last;
   }
 
-  /** The answer to one message. @param {{id: unknown, call: string, args?: unknown[]}} message @returns {{id: unknown, result?: unknown, error?: string}} */
+  /** The answer to one message.
+   * @param {{id: unknown, call: string, args?: unknown[]}} message
+   * @returns {{id: unknown, result?: unknown, error?: string}} */
   answer({ id, call, args = [] }) {
     const method = CALLS.has(call) ? /** @type {any} */ (this)[call] : null;
     if (!method) return { id, error: `call: found ${call}, expected one of ${[...CALLS].join(", ")}.` };
@@ -104,7 +112,18 @@ export class PageWorker {
   }
 }
 
-const CALLS = new Set(["load", "encodeText", "decodeIds", "pass", "greedy", "beam", "occlusion", "directLogits", "runnerUp", "logitLens"]);
+const CALLS = new Set([
+  "load",
+  "encodeText",
+  "decodeIds",
+  "pass",
+  "greedy",
+  "beam",
+  "occlusion",
+  "directLogits",
+  "runnerUp",
+  "logitLens",
+]);
 
 const WorkerScope = /** @type {any} */ (globalThis).WorkerGlobalScope; // absent in a document and in Node
 if (WorkerScope && self instanceof WorkerScope) {

@@ -32,7 +32,10 @@ export function layerOf(address) {
 
 /** @param {string} address the sublayer's address, such as `decoder.layers.0.cross_attention`, or null outside one */
 export function sublayerOf(address) {
-  const found = /^((?:encoder|decoder)\.layers\.\d+\.(self_attention|cross_attention|feed_forward))(?:_add_norm)?(?:\.|$)/.exec(address);
+  const found =
+    /^((?:encoder|decoder)\.layers\.\d+\.(self_attention|cross_attention|feed_forward))(?:_add_norm)?(?:\.|$)/.exec(
+      address,
+    );
   return found ? { address: found[1], name: found[2] } : null;
 }
 
@@ -42,7 +45,8 @@ export const nameOf = (address) => address.slice(address.lastIndexOf(".") + 1);
 /** All but the last part. @param {string} address */
 export const moduleOf = (address) => address.slice(0, Math.max(0, address.lastIndexOf(".")));
 
-/** Which side an axis of a tap belongs to. @param {string} address @param {string} axis @returns {"src" | "tgt" | null} */
+/** Which side an axis of a tap belongs to.
+ * @param {string} address @param {string} axis @returns {"src" | "tgt" | null} */
 export function sideOf(address, axis) {
   if (axis === "src" || axis === "tgt") return axis;
   if (!["position", "query", "key"].includes(axis)) return null;
@@ -60,18 +64,34 @@ export function hueOf(address) {
 
 /** @type {Record<string, string>} */
 const WORDS = {
-  "": "Architecture", encoder: "Encoder", decoder: "Decoder", src_embedding: "Source embedding",
-  tgt_embedding: "Target embedding", self_attention: "self-attention", cross_attention: "cross-attention",
-  feed_forward: "feed-forward", self_attention_add_norm: "add & norm of self-attention",
-  cross_attention_add_norm: "add & norm of cross-attention", feed_forward_add_norm: "add & norm of feed-forward",
-  output_projection: "Output", final_norm: "final norm", choice: "Choice", text: "Text", attention: "All heads",
-  next: "Next token", why: "Why this word?", beam: "Beam search", src_mask: "Source mask", causal_mask: "Causal mask",
+  "": "Architecture",
+  encoder: "Encoder",
+  decoder: "Decoder",
+  src_embedding: "Source embedding",
+  tgt_embedding: "Target embedding",
+  self_attention: "self-attention",
+  cross_attention: "cross-attention",
+  feed_forward: "feed-forward",
+  self_attention_add_norm: "add & norm of self-attention",
+  cross_attention_add_norm: "add & norm of cross-attention",
+  feed_forward_add_norm: "add & norm of feed-forward",
+  output_projection: "Output",
+  final_norm: "final norm",
+  choice: "Choice",
+  text: "Text",
+  attention: "All heads",
+  next: "Next token",
+  why: "Why this word?",
+  beam: "Beam search",
+  src_mask: "Source mask",
+  causal_mask: "Causal mask",
 };
 
 /** One part of an address in words. @param {string} part */
 export const inWords = (part) => WORDS[part] ?? part.replaceAll("_", " ");
 
-/** The way from the architecture down to an address. @param {string} address @returns {{label: string, address: string}[]} */
+/** The way from the architecture down to an address.
+ * @param {string} address @returns {{label: string, address: string}[]} */
 export function crumbs(address) {
   const way = [{ label: WORDS[""], address: "" }];
   const parts = address ? address.split(".") : [];

@@ -3,7 +3,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** @typedef {Node | string | number | null | undefined | false | Array<Node | string | number | null | undefined | false>} Child */
+/** @typedef {Node | string | number | null | undefined | false | Array<Node | string | number | null | undefined |
+ *   false>} Child */
 
 /**
  * @param {Element} made
@@ -32,7 +33,8 @@ function fill(made, attributes, children) {
  * @returns {HTMLElement}
  */
 export function element(tag, attributes = {}, ...children) {
-  const [start, ...classes] = tag.split("."), [name, id] = start.split("#");
+  const [start, ...classes] = tag.split(".");
+  const [name, id] = start.split("#");
   const made = document.createElement(name);
   if (id) made.id = id;
   if (classes.length) made.className = classes.join(" ");

@@ -1,43 +1,69 @@
 // @ts-check
 /**
- * The five kinds of tokenizer of `glassformer/text/tokenizer_kinds.py`, from the JSON of the `tokenizers` library: text
+ * The five kinds of tokenizer of `glassformer/text/tokenizer_kinds.py`, from the JSON of the `tokenizers` library:
+ * text
  * to ids with every step, and back. A part or an option that stands nowhere here is refused by its name.
  *
  * Which characters are letters and what their normal forms are is the browser's Unicode.
  */
 
-/** @typedef {{step: "merge", left: string, right: string, result: string, rank: number, start: number, middle: number, end: number}} Merge */
+/** @typedef {{step: "merge", left: string, right: string, result: string, rank: number, start: number, middle:
+ *   number, end: number}} Merge */
 /** @typedef {{step: "match", rest: string, piece: string, tries: number}} Match */
-/** @typedef {{step: "segmentation", pieces: string[], log_probs: number[], total: number, best: boolean}} Segmentation */
+/** @typedef {{step: "segmentation", pieces: string[], log_probs: number[], total: number, best: boolean}}
+ *   Segmentation */
 /** @typedef {{step: "lookup", piece: string, result: string, reason: string}} Lookup */
 /** @typedef {Merge | Match | Segmentation | Lookup} Step */
 /** @typedef {{text: string, symbols: string[], steps: Step[], tokens: string[], ids: number[]}} PreToken */
 /** @typedef {{steps: Step[], tokens: string[]}} Tokens */
 /** @typedef {(entry: string) => string} Show */
 
-const UNKNOWN = "<unk>", CONTROL_TOKENS = ["<pad>", "<s>", "</s>", UNKNOWN], SPACE_MARK = "▁";
+const UNKNOWN = "<unk>";
+const CONTROL_TOKENS = ["<pad>", "<s>", "</s>", UNKNOWN];
+const SPACE_MARK = "▁";
 const UNKNOWN_PENALTY = 10; // how far an unknown character is below the worst entry of a unigram vocabulary
 
 // ------------------------------------------------------------------------------------------- what a file may contain
 
-const LOWERCASE = { type: "Lowercase" }, NFC = { type: "NFC" };
+const LOWERCASE = { type: "Lowercase" };
+const NFC = { type: "NFC" };
 const BYTE_LEVEL = { type: "ByteLevel", add_prefix_space: [false, true], trim_offsets: [true], use_regex: [true] };
 const METASPACE = { type: "Metaspace", replacement: [SPACE_MARK], prepend_scheme: ["never"], split: [true] };
 /** @param {string} pattern */
-const isolate = (pattern) => ({ type: "Split", pattern: { String: [pattern] }, behavior: ["Isolated"], invert: [false] });
+const isolate = (pattern) => ({
+  type: "Split",
+  pattern: { String: [pattern] },
+  behavior: ["Isolated"],
+  invert: [false],
+});
 
-/** The parts of each kind: for each option the values that are known; `null`: any. @type {Record<string, {model: any, pre_tokenizer: any, decoder: any}>} */
+/** The parts of each kind: for each option the values that are known; `null`: any.
+ * @type {Record<string, {model: any, pre_tokenizer: any, decoder: any}>} */
 const PARTS = {
   bpe: {
     model: {
-      type: "BPE", dropout: [null], unk_token: [null], continuing_subword_prefix: [null], end_of_word_suffix: [null],
-      fuse_unk: [false], byte_fallback: [false, true], ignore_merges: [false, true], vocab: null, merges: null,
+      type: "BPE",
+      dropout: [null],
+      unk_token: [null],
+      continuing_subword_prefix: [null],
+      end_of_word_suffix: [null],
+      fuse_unk: [false],
+      byte_fallback: [false, true],
+      ignore_merges: [false, true],
+      vocab: null,
+      merges: null,
     },
     pre_tokenizer: BYTE_LEVEL,
     decoder: BYTE_LEVEL,
   },
   wordpiece: {
-    model: { type: "WordPiece", unk_token: [UNKNOWN], continuing_subword_prefix: ["##"], max_input_chars_per_word: null, vocab: null },
+    model: {
+      type: "WordPiece",
+      unk_token: [UNKNOWN],
+      continuing_subword_prefix: ["##"],
+      max_input_chars_per_word: null,
+      vocab: null,
+    },
     pre_tokenizer: { type: "BertPreTokenizer" },
     decoder: { type: "WordPiece", prefix: ["##"], cleanup: [true] },
   },
@@ -46,14 +72,24 @@ const PARTS = {
     pre_tokenizer: { type: "Sequence", pretokenizers: [METASPACE, isolate("<")] },
     decoder: METASPACE,
   },
-  words: { model: { type: "WordLevel", unk_token: [UNKNOWN], vocab: null }, pre_tokenizer: { type: "Whitespace" }, decoder: null },
-  characters: { model: { type: "WordLevel", unk_token: [UNKNOWN], vocab: null }, pre_tokenizer: isolate(""), decoder: { type: "Fuse" } },
+  words: {
+    model: { type: "WordLevel", unk_token: [UNKNOWN], vocab: null },
+    pre_tokenizer: { type: "Whitespace" },
+    decoder: null,
+  },
+  characters: {
+    model: { type: "WordLevel", unk_token: [UNKNOWN], vocab: null },
+    pre_tokenizer: isolate(""),
+    decoder: { type: "Fuse" },
+  },
 };
 
 /** Refuse, by its place, what is not known. @param {any} found @param {any} known @param {string} where */
 function checkPart(found, known, where) {
   if (known === null && where !== "decoder") return;
-  const refuse = () => { throw new Error(`tokenizer ${where}: found ${JSON.stringify(found)?.slice(0, 80)}, which is not known here.`); };
+  const refuse = () => {
+    throw new Error(`tokenizer ${where}: found ${JSON.stringify(found)?.slice(0, 80)}, which is not known here.`);
+  };
   if (Array.isArray(known) && !known.some((one) => one !== null && typeof one === "object")) {
     if (!known.includes(found)) refuse();
   } else if (Array.isArray(known)) {
@@ -75,10 +111,12 @@ function checkPart(found, known, where) {
 function checkKind(json) {
   const types = (/** @type {any} */ parts) => `${parts.model?.type} ${parts.pre_tokenizer?.type}`;
   const kind = Object.keys(PARTS).find((one) => types(PARTS[one]) === types(json));
-  if (!kind) throw new Error(`tokenizer model: found ${types(json)}, expected one of ${Object.keys(PARTS).join(", ")}.`);
+  if (!kind)
+    throw new Error(`tokenizer model: found ${types(json)}, expected one of ${Object.keys(PARTS).join(", ")}.`);
   const normalizers = json.normalizer?.normalizers?.[0]?.type === "Lowercase" ? [LOWERCASE, NFC] : [NFC];
   checkPart(json.normalizer, { type: "Sequence", normalizers }, "normalizer");
-  for (const part of /** @type {("model" | "pre_tokenizer" | "decoder")[]} */ (["model", "pre_tokenizer", "decoder"])) checkPart(json[part], PARTS[kind][part], part);
+  for (const part of /** @type {("model" | "pre_tokenizer" | "decoder")[]} */ (["model", "pre_tokenizer", "decoder"]))
+    checkPart(json[part], PARTS[kind][part], part);
   for (const part of ["truncation", "padding", "post_processor"]) checkPart(json[part] ?? null, [null], part);
   return kind;
 }
@@ -86,10 +124,12 @@ function checkKind(json) {
 // ------------------------------------------------------------------------------------------------------------ labels
 
 const BYTES = (() => {
-  const printable = (/** @type {number} */ value) => (value > 0x20 && value < 0x7f) || (value > 0xa0 && value !== 0xad);
+  const printable = (/** @type {number} */ value) =>
+    (value > 0x20 && value < 0x7f) || (value > 0xa0 && value !== 0xad);
   /** @type {string[]} */
   const letters = [];
-  for (let value = 0, rank = 0; value < 256; value++) letters.push(String.fromCharCode(printable(value) ? value : 256 + rank++));
+  for (let value = 0, rank = 0; value < 256; value++)
+    letters.push(String.fromCharCode(printable(value) ? value : 256 + rank++));
   return { letters, values: new Map(letters.map((letter, value) => [letter, value])) };
 })();
 
@@ -97,20 +137,23 @@ const BYTES = (() => {
 const bytesOf = (entry) => Uint8Array.from(entry, (letter) => BYTES.values.get(letter) ?? 0);
 
 /** A readable text: ▁ for a space, ⟨U+200D⟩ for an invisible character. @param {string} entry */
-const label = (entry) => Array.from(entry, (one) => {
-  if (one === " ") return SPACE_MARK;
-  return /[\p{C}\p{Z}]/u.test(one) ? `⟨U+${hex(/** @type {number} */ (one.codePointAt(0)), 4)}⟩` : one;
-}).join("");
+const label = (entry) =>
+  Array.from(entry, (one) => {
+    if (one === " ") return SPACE_MARK;
+    return /[\p{C}\p{Z}]/u.test(one) ? `⟨U+${hex(/** @type {number} */ (one.codePointAt(0)), 4)}⟩` : one;
+  }).join("");
 
 /** @param {number} number @param {number} width */
 const hex = (number, width) => number.toString(16).toUpperCase().padStart(width, "0");
 
 /** The label of a byte-level entry; ⟨E3⟩ for a byte that is only a part of a character. @param {string} entry */
 function byteLabel(entry) {
-  const bytes = bytesOf(entry), strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  const bytes = bytesOf(entry);
+  const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let text = "";
   for (let at = 0; at < bytes.length;) {
-    const lead = bytes[at], length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    const lead = bytes[at];
+    const length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
     try {
       text += label(strict.decode(bytes.subarray(at, at + length)));
       at += length;
@@ -121,16 +164,20 @@ function byteLabel(entry) {
   return text;
 }
 
-// --------------------------------------------------------------------------------------------- normal form, pre-tokens
+// ------------------------------------------------------------------------------------------- normal form, pre-tokens
 
 // The library's classes by their Unicode names: JavaScript's \s and \w have other members.
-const BYTE_LEVEL_PATTERN = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
-const WORD_PATTERN = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\p{White_Space}]+/gu;
+const BYTE_LEVEL_PATTERN =
+  /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
+const WORD_PATTERN =
+  /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\p{White_Space}]+/gu;
 const BERT_PATTERN = /[\p{P}$+<=>^`|~]|[^\p{White_Space}\p{P}$+<=>^`|~]+/gu;
 
 /** @param {string} text @param {boolean} prefixSpace */
-const splitBytes = (text, prefixSpace) => ((prefixSpace && !text.startsWith(" ") ? " " : "") + text).match(BYTE_LEVEL_PATTERN)
-  ?.map((piece) => Array.from(new TextEncoder().encode(piece), (value) => BYTES.letters[value]).join("")) ?? [];
+const splitBytes = (text, prefixSpace) =>
+  ((prefixSpace && !text.startsWith(" ") ? " " : "") + text)
+    .match(BYTE_LEVEL_PATTERN)
+    ?.map((piece) => Array.from(new TextEncoder().encode(piece), (value) => BYTES.letters[value]).join("")) ?? [];
 
 /** @type {Record<string, (text: string, json: any) => string[]>} */
 const PRE_TOKENIZERS = {
@@ -159,7 +206,8 @@ class Queue {
   /** @param {[number, number]} item */
   push(item) {
     let at = this.items.push(item) - 1;
-    for (let parent = (at - 1) >> 1; at > 0 && this.before(at, parent); at = parent, parent = (at - 1) >> 1) this.swap(at, parent);
+    for (let parent = (at - 1) >> 1; at > 0 && this.before(at, parent); at = parent, parent = (at - 1) >> 1)
+      this.swap(at, parent);
   }
 
   /** @returns {[number, number] | undefined} */
@@ -187,7 +235,9 @@ class Bpe {
   constructor(model, show) {
     this.show = show;
     /** @type {Map<string, number>} */
-    this.ranks = new Map(model.merges.map((/** @type {string[]} */ pair, /** @type {number} */ rank) => [pair.join(" "), rank]));
+    this.ranks = new Map(
+      model.merges.map((/** @type {string[]} */ pair, /** @type {number} */ rank) => [pair.join(" "), rank]),
+    );
     this.whole = new Set(model.ignore_merges ? Object.keys(model.vocab) : []);
   }
 
@@ -195,7 +245,10 @@ class Bpe {
   tokenize(word) {
     if (this.whole.has(word)) {
       const piece = this.show(word);
-      return { steps: [{ step: "lookup", piece, result: piece, reason: "in the vocabulary, so nothing is merged" }], tokens: [word] };
+      return {
+        steps: [{ step: "lookup", piece, result: piece, reason: "in the vocabulary, so nothing is merged" }],
+        tokens: [word],
+      };
     }
     /** @type {Map<number, string>} */
     const symbols = new Map(Array.from(word).entries());
@@ -203,9 +256,13 @@ class Bpe {
     return { steps, tokens: [...symbols.values()] };
   }
 
-  /** Merge `symbols`, by the position where each starts, until no two neighbours have a rank. @param {Map<number, string>} symbols @returns {Merge[]} */
+  /** Merge `symbols`, by the position where each starts, until no two neighbours have a rank.
+   * @param {Map<number, string>} symbols @returns {Merge[]} */
   merges(symbols) {
-    const n = symbols.size, ends = Array.from({ length: n }, (_, at) => at + 1), before = ends.map((end) => end - 2), queue = new Queue();
+    const n = symbols.size;
+    const ends = Array.from({ length: n }, (_, at) => at + 1);
+    const before = ends.map((end) => end - 2);
+    const queue = new Queue();
     /** @type {Merge[]} */
     const steps = [];
     const offer = (/** @type {number} */ at) => {
@@ -214,14 +271,26 @@ class Bpe {
     };
     for (let at = 0; at < n; at++) offer(at);
     for (let next = queue.pop(); next; next = queue.pop()) {
-      const [rank, start] = next, middle = ends[start], left = symbols.get(start), right = symbols.get(middle);
+      const [rank, start] = next;
+      const middle = ends[start];
+      const left = symbols.get(start);
+      const right = symbols.get(middle);
       if (left === undefined || right === undefined || this.ranks.get(`${left} ${right}`) !== rank) continue; // one is now a part of a longer symbol
       const end = ends[middle];
       symbols.set(start, left + right);
       symbols.delete(middle);
       ends[start] = end;
       if (end < n) before[end] = start;
-      steps.push({ step: "merge", left: this.show(left), right: this.show(right), result: this.show(left + right), rank, start, middle, end });
+      steps.push({
+        step: "merge",
+        left: this.show(left),
+        right: this.show(right),
+        result: this.show(left + right),
+        rank,
+        start,
+        middle,
+        end,
+      });
       offer(before[start]);
       offer(start);
     }
@@ -240,19 +309,29 @@ class WordPiece {
 
   /** @param {string} word @returns {Tokens} */
   tokenize(word) {
-    const characters = Array.from(word), tokens = [];
+    const characters = Array.from(word);
+    const tokens = [];
     /** @type {Step[]} */
     const steps = [];
-    const unknown = (/** @type {string} */ rest, /** @type {string} */ reason) =>
-      ({ steps: [...steps, /** @type {Lookup} */ ({ step: "lookup", piece: this.show(rest), result: UNKNOWN, reason })], tokens: [UNKNOWN] });
-    if (characters.length > this.most) return unknown(word, `${characters.length} characters, more than ${this.most}`);
+    const unknown = (/** @type {string} */ rest, /** @type {string} */ reason) => ({
+      steps: [...steps, /** @type {Lookup} */ ({ step: "lookup", piece: this.show(rest), result: UNKNOWN, reason })],
+      tokens: [UNKNOWN],
+    });
+    if (characters.length > this.most)
+      return unknown(word, `${characters.length} characters, more than ${this.most}`);
     for (let start = 0; start < characters.length;) {
-      const mark = start ? this.mark : "", rest = mark + characters.slice(start).join("");
+      const mark = start ? this.mark : "";
+      const rest = mark + characters.slice(start).join("");
       let end = characters.length;
       while (end > start && !this.vocab.has(mark + characters.slice(start, end).join(""))) end--;
       if (end === start) return unknown(rest, "no prefix is in the vocabulary, so the whole word is unknown");
       const piece = mark + characters.slice(start, end).join("");
-      steps.push({ step: "match", rest: this.show(rest), piece: this.show(piece), tries: characters.length - end + 1 });
+      steps.push({
+        step: "match",
+        rest: this.show(rest),
+        piece: this.show(piece),
+        tries: characters.length - end + 1,
+      });
       tokens.push(piece);
       start = end;
     }
@@ -279,17 +358,23 @@ class Unigram {
 
   /** @param {string} word @returns {Tokens} */
   tokenize(word) {
-    const characters = Array.from(word), paths = this.twoBest(characters), last = paths[characters.length];
+    const characters = Array.from(word);
+    const paths = this.twoBest(characters);
+    const last = paths[characters.length];
     const cuts = last.map((_, rank) => this.joinUnknown(piecesOf(characters, paths, rank)));
     /** @type {Step[]} */
     const steps = cuts.map((cut, rank) => ({
-      step: "segmentation", pieces: cut.map(([piece]) => this.show(piece)), log_probs: cut.map(([, score]) => score),
-      total: last[rank].total, best: rank === 0,
+      step: "segmentation",
+      pieces: cut.map(([piece]) => this.show(piece)),
+      log_probs: cut.map(([, score]) => score),
+      total: last[rank].total,
+      best: rank === 0,
     }));
     return { steps, tokens: cuts[0].map(([piece]) => (this.scores.has(piece) ? piece : UNKNOWN)) };
   }
 
-  /** Viterbi's algorithm for the two best segmentations up to each position; of equal sums the longer last piece. @param {string[]} characters @returns {Path[][]} */
+  /** Viterbi's algorithm for the two best segmentations up to each position; of equal sums the longer last piece.
+   * @param {string[]} characters @returns {Path[][]} */
   twoBest(characters) {
     /** @type {Path[][]} */
     const paths = [[{ total: 0, start: 0, rank: 0, logProb: 0 }], ...characters.map(() => [])];
@@ -300,7 +385,8 @@ class Unigram {
         const score = this.scores.get(piece) ?? (end === start + 1 ? this.unknownScore : undefined);
         if (score === undefined) continue;
         paths[start].forEach((path, rank) => {
-          const found = { total: path.total + score, start, rank, logProb: score }, best = paths[end];
+          const found = { total: path.total + score, start, rank, logProb: score };
+          const best = paths[end];
           best.splice(best.filter((other) => found.total <= other.total).length, 0, found);
           best.length = Math.min(best.length, 2);
         });
@@ -309,13 +395,15 @@ class Unigram {
     return paths;
   }
 
-  /** The pieces, with neighbouring unknown characters as one piece. @param {[string, number][]} pieces @returns {[string, number][]} */
+  /** The pieces, with neighbouring unknown characters as one piece.
+   * @param {[string, number][]} pieces @returns {[string, number][]} */
   joinUnknown(pieces) {
     /** @type {[string, number][]} */
     const found = [];
     let wasKnown = true;
     for (const [piece, score] of pieces) {
-      const known = this.scores.has(piece), last = found[found.length - 1];
+      const known = this.scores.has(piece);
+      const last = found[found.length - 1];
       if (known || wasKnown) found.push([piece, score]);
       else found[found.length - 1] = [last[0] + piece, last[1] + score];
       wasKnown = known;
@@ -324,7 +412,8 @@ class Unigram {
   }
 }
 
-/** The pieces of a segmentation of the whole word, read from its end. @param {string[]} characters @param {Path[][]} paths @param {number} rank @returns {[string, number][]} */
+/** The pieces of a segmentation of the whole word, read from its end.
+ * @param {string[]} characters @param {Path[][]} paths @param {number} rank @returns {[string, number][]} */
 function piecesOf(characters, paths, rank) {
   /** @type {[string, number][]} */
   const pieces = [];
@@ -345,7 +434,8 @@ class WordLevel {
 
   /** @param {string} word @returns {Tokens} */
   tokenize(word) {
-    const known = this.vocab.has(word), token = known ? word : UNKNOWN;
+    const known = this.vocab.has(word);
+    const token = known ? word : UNKNOWN;
     const reason = known ? "in the vocabulary" : "not in the vocabulary";
     return { steps: [{ step: "lookup", piece: this.show(word), result: this.show(token), reason }], tokens: [token] };
   }
@@ -356,17 +446,32 @@ const KINDS = { bpe: Bpe, wordpiece: WordPiece, unigram: Unigram, words: WordLev
 // ---------------------------------------------------------------------------------------------------------- decoders
 
 const CLEAN = [
-  [" .", "."], [" ?", "?"], [" !", "!"], [" ,", ","], [" ' ", "'"], [" n't", "n't"], [" 'm", "'m"], [" do not", " don't"],
-  [" 's", "'s"], [" 've", "'ve"], [" 're", "'re"],
+  [" .", "."],
+  [" ?", "?"],
+  [" !", "!"],
+  [" ,", ","],
+  [" ' ", "'"],
+  [" n't", "n't"],
+  [" 'm", "'m"],
+  [" do not", " don't"],
+  [" 's", "'s"],
+  [" 've", "'ve"],
+  [" 're", "'re"],
 ];
 
 /** @type {Record<string, (entries: string[]) => string>} */
 const DECODERS = {
-  bpe: (entries) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(entries.flatMap((entry) => [...bytesOf(entry)]))),
-  wordpiece: (entries) => entries.map((entry, at) => {
-    const spaced = at === 0 ? entry : entry.startsWith("##") ? entry.slice(2) : ` ${entry}`;
-    return CLEAN.reduce((text, [from, to]) => text.replaceAll(from, to), spaced);
-  }).join(""),
+  bpe: (entries) =>
+    new TextDecoder("utf-8", { ignoreBOM: true }).decode(
+      Uint8Array.from(entries.flatMap((entry) => [...bytesOf(entry)])),
+    ),
+  wordpiece: (entries) =>
+    entries
+      .map((entry, at) => {
+        const spaced = at === 0 ? entry : entry.startsWith("##") ? entry.slice(2) : ` ${entry}`;
+        return CLEAN.reduce((text, [from, to]) => text.replaceAll(from, to), spaced);
+      })
+      .join(""),
   unigram: (entries) => entries.join("").replaceAll(SPACE_MARK, " "),
   words: (entries) => entries.join(" "),
   characters: (entries) => entries.join(""),
@@ -394,7 +499,8 @@ export class Tokenizer {
     return this.entries.length;
   }
 
-  /** The ids of a text, without <s> and </s>, and how they come about; a lone surrogate counts as U+FFFD. @param {string} text @returns {{ids: number[], tokens: string[], normalised: string, steps: PreToken[]}} */
+  /** The ids of a text, without <s> and </s>, and how they come about; a lone surrogate counts as U+FFFD.
+   * @param {string} text @returns {{ids: number[], tokens: string[], normalised: string, steps: PreToken[]}} */
   encode(text) {
     const normalised = this.normalise(text.replace(/\p{Surrogate}/gu, "\ufffd"));
     /** @type {Map<string, PreToken>} */
@@ -418,7 +524,13 @@ export class Tokenizer {
   preToken(word) {
     const { steps, tokens } = this.model.tokenize(word);
     const ids = tokens.map((token) => this.idOf.get(token) ?? CONTROL_TOKENS.indexOf(UNKNOWN));
-    return { text: this.show(word), symbols: Array.from(word, this.show), steps, tokens: tokens.map((token, at) => this.label(ids[at])), ids };
+    return {
+      text: this.show(word),
+      symbols: Array.from(word, this.show),
+      steps,
+      tokens: tokens.map((token, at) => this.label(ids[at])),
+      ids,
+    };
   }
 
   /** The readable label of an id. @param {number} id */

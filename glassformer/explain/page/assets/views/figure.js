@@ -1,0 +1,368 @@
+// @ts-check
+/** Figure 1 of the paper, drawn for this model: its boxes lead to the steps, its arrows carry live shapes and
+ * tokens. */
+import { hueOf } from "../record/addresses.js";
+import { element, printable, svg } from "../drawing/element.js";
+
+/** @typedef {{label: string, address: string, hue: string}} Box */
+
+const WIDTH = 362;
+const BOX = 128;
+const HEIGHT = 20;
+const GAP = 10.5;
+const LEFT = 38;
+const RIGHT = 196;
+
+/** The boxes of one layer from below, in this model's order of norms.
+ * @param {string} layer @param {boolean} pre @param {boolean} decoder */
+function layerBoxes(layer, pre, decoder) {
+  const sublayers = decoder
+    ? ["self_attention", "cross_attention", "feed_forward"]
+    : ["self_attention", "feed_forward"];
+  /** @type {Record<string, string>} */
+  const words = {
+    self_attention: decoder ? "Masked self-attention" : "Self-attention",
+    cross_attention: "Cross-attention",
+    feed_forward: "Feed-forward",
+  };
+  return sublayers.flatMap((name) => {
+    const core = { label: words[name], address: `${layer}.${name}`, kind: "core", name };
+    const add = `${layer}.${name}_add_norm`;
+    return pre
+      ? [
+          { label: "Norm", address: `${add}.norm`, kind: "norm", name },
+          core,
+          { label: "Add", address: `${add}.residual`, kind: "add", name },
+        ]
+      : [core, { label: "Add & Norm", address: add, kind: "add", name }];
+  });
+}
+
+/**
+ * @param {{config: any, record: import("../record/record.js").PassRecord, layers: {encoder: number, decoder:
+ *   number}, place: string, step: number,
+ *   go: (address: string) => void, onlayer: (stack: "encoder" | "decoder", layer: number) => void}} options
+ */
+export function figureOne({ config, record, layers, place, step, go, onlayer }) {
+  const pre = config.norm === "pre";
+  const left = layerBoxes(`encoder.layers.${layers.encoder}`, pre, false);
+  const right = layerBoxes(`decoder.layers.${layers.decoder}`, pre, true);
+  const height = (/** @type {any[]} */ boxes) => boxes.reduce((sum, box) => sum + tall(box) + GAP, GAP);
+  const stackHeight = height(right);
+  const base = 98 + stackHeight + (pre ? 30 : 0) + 118;
+  const picture = svg("svg.figure", {
+    viewBox: `0 0 ${WIDTH} ${base}`,
+    role: "group",
+    "aria-label": "Figure 1 of the paper, with the shapes of this model",
+  });
+  const open = (/** @type {string} */ address) => () => go(address);
+  const state = { picture, place, open };
+  const src = record.sentence.src_tokens.length;
+  const tgt = record.sentence.tgt_in_tokens.length;
+  const ground = base - 22;
+  drawFoot(state, LEFT, ground, "Inputs", "src_embedding", `${src} ids`, config, src);
+  drawFoot(state, RIGHT, ground, "Outputs, shifted right", "tgt_embedding", `${tgt} ids`, config, tgt);
+  const floor = ground - 88;
+  const encoderTop = drawStack(
+    state,
+    left,
+    LEFT,
+    floor,
+    "encoder",
+    config.n_encoder_layers,
+    layers.encoder,
+    `${src} × ${config.d_model}`,
+    onlayer,
+  );
+  const decoderTop = drawStack(
+    state,
+    right,
+    RIGHT,
+    floor,
+    "decoder",
+    config.n_decoder_layers,
+    layers.decoder,
+    `${tgt} × ${config.d_model}`,
+    onlayer,
+  );
+  let tops = [encoderTop, decoderTop];
+  if (pre) {
+    tops = [
+      drawBox(state, LEFT, encoderTop - 30, { label: "Final norm", address: "encoder.final_norm", hue: "norm" }),
+      drawBox(state, RIGHT, decoderTop - 30, { label: "Final norm", address: "decoder.final_norm", hue: "norm" }),
+    ];
+    picture.append(
+      arrow(LEFT + BOX / 2, encoderTop, encoderTop - 30 + HEIGHT),
+      arrow(RIGHT + BOX / 2, decoderTop, decoderTop - 30 + HEIGHT),
+    );
+  }
+  const cross = right.find((box) => box.name === "cross_attention" && box.kind === "core");
+  drawMemory(state, tops[0], /** @type {any} */ (cross).y, `${src} × ${config.d_model}`);
+  drawHead(state, tops[1], config, tgt, record, step);
+  return picture;
+}
+
+/** @param {{kind: string}} box */
+const tall = (box) => (box.kind === "core" ? 27 : 18);
+
+/** @param {number} x @param {number} from @param {number} to */
+const arrow = (x, from, to) => svg("line.arrow", { x1: x, y1: from, x2: x, y2: to + 1 });
+
+/** One box, which is a link.
+ * @param {any} state @param {number} x @param {number} y @param {any} box @param {number} [height]
+ * @returns {number} its top */
+function drawBox(state, x, y, box, height = HEIGHT) {
+  const lit = state.place === box.address || state.place.startsWith(`${box.address}.`);
+  state.picture.append(
+    svg(
+      "a",
+      {
+        class: `box ${box.hue ?? hueOf(box.address)}${lit ? " lit" : ""}`,
+        href: `#${box.address}`,
+        "aria-current": lit ? "true" : null,
+        "aria-label": box.says ?? box.label,
+        onclick: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          state.open(box.address)();
+        },
+      },
+      svg("rect", { x, y, width: BOX, height, rx: 5 }),
+      svg(
+        "text",
+        {
+          x: x + BOX / 2,
+          y: y + height / 2 + 4,
+          "text-anchor": "middle",
+          style: box.label.length > 18 ? { "font-size": "11px" } : null,
+        },
+        box.label,
+      ),
+    ),
+  );
+  return y;
+}
+
+/** Embedding and positions.
+ * @param {any} state @param {number} x @param {number} ground @param {string} words @param {string} address
+ * @param {string} ids @param {any} config @param {number} n */
+function drawFoot(state, x, ground, words, address, ids, config, n) {
+  const { picture } = state;
+  const middle = x + BOX / 2;
+  picture.append(
+    svg(
+      "a",
+      {
+        class: "foot",
+        href: "#text",
+        onclick: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          state.open("text")();
+        },
+      },
+      svg("text", { x: middle, y: ground + 15, "text-anchor": "middle" }, words),
+    ),
+  );
+  picture.append(arrow(middle, ground, ground - 15), shape(middle + 6, ground - 3, ids));
+  drawBox(state, x, ground - 37, { label: "Embedding", address }, 22);
+  const added = ["sinusoidal", "learned"].includes(config.positions);
+  picture.append(arrow(middle, ground - 37, ground - 52), flow(middle, ground - 37, ground - 88));
+  if (added) {
+    const vectors = `${address}.position_vectors`;
+    picture.append(
+      svg(
+        "a",
+        {
+          class: `plus ${state.place === vectors ? "lit" : ""}`,
+          href: `#${vectors}`,
+          "aria-label": `Position encoding, ${config.positions}`,
+          onclick: (/** @type {Event} */ event) => {
+            event.preventDefault();
+            state.open(vectors)();
+          },
+        },
+        svg("circle", { cx: middle, cy: ground - 61, r: 9 }),
+        svg("text", { x: middle, y: ground - 57, "text-anchor": "middle" }, "+"),
+        svg("circle", { cx: middle - 42, cy: ground - 61, r: 9 }),
+        svg("path.wave", { d: `M ${middle - 49} ${ground - 61} q 3.5 -9 7 0 t 7 0` }),
+        svg("line", { x1: middle - 33, x2: middle - 9, y1: ground - 61, y2: ground - 61 }),
+      ),
+    );
+    picture.append(arrow(middle, ground - 70, ground - 88));
+  } else picture.append(arrow(middle, ground - 52, ground - 88));
+  picture.append(shape(middle + 14, ground - 75, `${n} × ${config.d_model}`));
+}
+
+/** @param {any} state @param {any[]} boxes @param {number} x @param {number} floor
+ * @param {"encoder" | "decoder"} stack @param {number} count @param {number} chosen @param {string} size
+ * @param {any} onlayer */
+function drawStack(state, boxes, x, floor, stack, count, chosen, size, onlayer) {
+  const { picture } = state;
+  const middle = x + BOX / 2;
+  const total = boxes.reduce((sum, box) => sum + tall(box) + GAP, GAP);
+  const top = floor - total;
+  const outer = x - 11;
+  picture.append(svg("rect", { class: `stack ${stack}`, x: outer, y: top, width: BOX + 22, height: total, rx: 9 }));
+  let y = floor;
+  let from = floor;
+  for (const box of boxes) {
+    y -= GAP + tall(box);
+    box.y = y + tall(box) / 2;
+    picture.append(arrow(middle, from, y + tall(box)));
+    const hue = box.kind === "core" ? hueOf(box.address) : "norm";
+    drawBox(state, x, y, { ...box, hue, says: `${box.label}, ${stack} layer ${chosen + 1}` }, tall(box));
+    if (box.kind === "core" || box.kind === "norm") box.below = from;
+    from = y;
+  }
+  picture.append(arrow(middle, from, top), flow(middle, floor, top), shape(middle + 6, from - 4, size));
+  residuals(picture, boxes, x, floor);
+  layerPicker(picture, stack, count, chosen, stack === "encoder" ? 12 : WIDTH - 13, top, total, onlayer);
+  return top;
+}
+
+/** The ways round the sublayers.
+ * @param {SVGElement} picture @param {any[]} boxes @param {number} x @param {number} floor */
+function residuals(picture, boxes, x, floor) {
+  let start = floor - 6;
+  for (const box of boxes) {
+    if (box.kind !== "add") continue;
+    picture.append(svg("path.residual", { d: `M ${x + BOX / 2} ${start} H ${x - 5.5} V ${box.y} H ${x - 0.5}` }));
+    start = box.y - tall(box) / 2 - 5;
+  }
+}
+
+/** One dot a layer.
+ * @param {SVGElement} picture @param {"encoder" | "decoder"} stack @param {number} count @param {number} chosen
+ * @param {number} x @param {number} top @param {number} total @param {any} onlayer */
+function layerPicker(picture, stack, count, chosen, x, top, total, onlayer) {
+  const room = Math.min(24, (total - 30) / count);
+  const start = top + total / 2 + ((count - 1) * room) / 2 + 8;
+  picture.append(svg("text.count", { x, y: start - count * room - 2, "text-anchor": "middle" }, `${count}×`));
+  for (let layer = 0; layer < count; layer += 1) {
+    const y = start - layer * room;
+    picture.append(
+      svg(
+        "a",
+        {
+          class: `layer ${stack}${layer === chosen ? " lit" : ""}`,
+          href: `#${stack}.layers.${layer}`,
+          "aria-label": `${stack} layer ${layer + 1}`,
+          "aria-current": layer === chosen ? "true" : null,
+          onclick: (/** @type {Event} */ event) => {
+            event.preventDefault();
+            onlayer(stack, layer);
+          },
+        },
+        svg("circle", { cx: x, cy: y, r: Math.min(9.5, room / 2 - 0.5) }),
+        room > 14 ? svg("text", { x, y: y + 4, "text-anchor": "middle" }, layer + 1) : null,
+      ),
+    );
+  }
+}
+
+/** The way of the memory from the encoder into cross-attention.
+ * @param {any} state @param {number} top @param {number} to @param {string} size */
+function drawMemory(state, top, to, size) {
+  const x = LEFT + BOX / 2;
+  const turn = (LEFT + BOX + RIGHT) / 2;
+  const roof = top - 16;
+  const lit = state.place === "encoder.memory";
+  state.picture.append(
+    svg(
+      "a",
+      {
+        class: `memory${lit ? " lit" : ""}`,
+        href: "#encoder.memory",
+        "aria-label": "The encoder's memory",
+        onclick: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          state.open("encoder.memory")();
+        },
+      },
+      svg("path", { d: `M ${x} ${top} V ${roof} H ${turn} V ${to} H ${RIGHT - 1}` }),
+      svg("text", { x: x - 4, y: roof - 6, "text-anchor": "middle" }, "memory M"),
+    ),
+    shape(LEFT - 4, roof + 12, size),
+  );
+}
+
+/** Linear, softmax and the next token.
+ * @param {any} state @param {number} top @param {any} config @param {number} tgt @param {any} record
+ * @param {number} step */
+function drawHead(state, top, config, tgt, record, step) {
+  const middle = RIGHT + BOX / 2;
+  const { picture } = state;
+  drawBox(state, RIGHT, top - 32, { label: "Linear", address: "output_projection.logits", hue: "neutral" }, 20);
+  drawBox(
+    state,
+    RIGHT,
+    top - 62,
+    { label: "Softmax", address: "output_projection.probabilities", hue: "neutral" },
+    20,
+  );
+  picture.append(
+    arrow(middle, top, top - 12),
+    arrow(middle, top - 32, top - 42),
+    arrow(middle, top - 62, top - 76),
+    flow(middle, top, top - 76),
+    shape(middle + 6, top - 66, `${tgt} × ${config.tgt_vocab.toLocaleString("en")}`),
+  );
+  picture.append(
+    svg(
+      "a",
+      {
+        class: "foot next",
+        href: "#next",
+        onclick: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          state.open("next")();
+        },
+      },
+      svg(
+        "text",
+        { x: middle, y: top - 82, "text-anchor": "middle" },
+        `next: ${printable(record.sentence.tgt_out_tokens[step] ?? "")}`,
+      ),
+    ),
+  );
+}
+
+/** @param {number} x @param {number} y @param {string} text */
+const shape = (x, y, text) => svg("text.shape", { x, y }, text);
+
+/** Tokens on their way up: dots that run once when something changed.
+ * @param {number} x @param {number} from @param {number} to */
+const flow = (x, from, to) => svg("circle.flow", { cx: x, cy: from, r: 3.2, style: { "--way": `${to - from}px` } });
+
+/** Figure 1 as a row of chips, for narrow screens.
+ * @param {string} place @param {any} layers @param {(address: string) => void} go */
+export function figureChips(place, layers, go) {
+  const encoder = `encoder.layers.${layers.encoder}`;
+  const decoder = `decoder.layers.${layers.decoder}`;
+  const chips = [
+    ["text", "Text"],
+    ["src_embedding", "Embedding"],
+    [encoder, `Encoder ${layers.encoder + 1}`],
+    ["encoder.memory", "Memory"],
+    [decoder, `Decoder ${layers.decoder + 1}`],
+    [`${decoder}.cross_attention`, "Cross-attention"],
+    ["next", "Next word"],
+  ];
+  return element(
+    "nav.chips",
+    { "aria-label": "The model" },
+    chips.map(([address, label]) =>
+      element(
+        "a.chip",
+        {
+          href: `#${address}`,
+          class: `chip ${hueOf(address)}${place === address ? " lit" : ""}`,
+          onclick: (/** @type {Event} */ event) => {
+            event.preventDefault();
+            go(address);
+          },
+        },
+        label,
+      ),
+    ),
+  );
+}
