@@ -43,32 +43,29 @@ def evaluate(
     [bold]glassformer evaluate --src test.en.gz --ref test.de.gz --run runs/first --beam 5[/bold]
     [bold]glassformer evaluate memory.tmx --run runs/first[/bold]
     """
-    places = opt.runs_or_bundled(run)
+    opt.require_one_process("evaluate", "--workers shares the texts among processes of its own")
     if (pairs is None) == (src is None) or (src is None) != (ref is None):
         raise ConfigError("evaluate: expected either a file of pairs, or --src and --ref. Name one or the other.")
     from glassformer.decoding.translator import Translator
     from glassformer.text.corpus import describe_pairs, read_pairs
     from glassformer.training.evaluation import tokenised_warning, translate_and_score
-    from glassformer.world import join_world
 
-    with join_world() as world:
-        place = pairs or src
-        assert place is not None
-        test = [pair for pair in read_pairs(place, ref) if src is not None or not pair.blank]
-        if not test:
-            raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
-        at = world.device(device)
-        with Translator.load(
-            places, device=at, engine=engine, precision=precision, workers=workers, shortlist=shortlist
-        ) as translator:
-            options = replace(translator.config, n_best=1).with_changes(decode)
-            scores, outputs = translate_and_score(translator, test, options, world)
-    if world.is_first:
-        if ref is None and (taken := describe_pairs(place)) is not None:
-            typer.echo(taken, err=True)
-        if remark := tokenised_warning(pair.tgt for pair in test):
-            typer.echo(remark, err=True)
-        _print_evaluation(scores, outputs, out, as_json=as_json)
+    place = pairs or src
+    assert place is not None
+    test = [pair for pair in read_pairs(place, ref) if src is not None or not pair.blank]
+    if not test:
+        raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
+    with Translator.load(
+        opt.runs_or_bundled(run), device=device, engine=engine, precision=precision, workers=workers,
+        shortlist=shortlist,
+    ) as translator:  # fmt: skip
+        options = replace(translator.config, n_best=1).with_changes(decode)
+        scores, outputs = translate_and_score(translator, test, options)
+    if ref is None and (taken := describe_pairs(place)) is not None:
+        typer.echo(taken, err=True)
+    if remark := tokenised_warning(pair.tgt for pair in test):
+        typer.echo(remark, err=True)
+    _print_evaluation(scores, outputs, out, as_json=as_json)
 
 
 def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *, as_json: bool) -> None:

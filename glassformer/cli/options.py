@@ -1,6 +1,7 @@
 """The options that several commands share. Those of ``DecodeConfig`` are made from its fields."""
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from functools import wraps
@@ -159,6 +160,15 @@ def require_run(run: Path | None) -> Path:
             "Make one with `glassformer demo`, then use --run runs/demo."
         )
     return run
+
+
+def require_one_process(command: str, instead: str) -> None:
+    """Raise ``ConfigError`` in one of several processes of torchrun, which only a training divides among them."""
+    processes = os.environ.get("WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else "1"
+    if processes != "1":
+        raise ConfigError(
+            f"{command}: found {processes} processes of torchrun, expected one. Start it without torchrun; {instead}."
+        )
 
 
 def exit_after_stop(reason: str) -> typer.Exit:

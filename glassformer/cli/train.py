@@ -131,22 +131,16 @@ def diversify(
     from glassformer.training.diversify import SOURCE_SIDE
     from glassformer.training.diversify import diversify as diversify_text
     from glassformer.training.train import Outcome
-    from glassformer.world import join_world
 
+    opt.require_one_process("diversify", "several may learn what it writes")
     overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
     data = _paths(pairs, src, tgt, valid, valid_src, valid_tgt)
-    with join_world() as world:
-        if world.size > 1:
-            raise ConfigError(
-                f"diversify: found {world.size} processes, expected one. Start it without torchrun; several may "
-                "learn what it writes."
-            )
-        request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
-        if not isinstance(request.source, FileSource):
-            raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
-        with open_display(Console()) as display:
-            teachers = dict.fromkeys(SOURCE_SIDE, request.config)
-            found = diversify_text(request.run, request.source, teachers, display)
+    request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
+    if not isinstance(request.source, FileSource):
+        raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
+    with open_display(Console()) as display:
+        teachers = dict.fromkeys(SOURCE_SIDE, request.config)
+        found = diversify_text(request.run, request.source, teachers, display)
     if isinstance(found, Outcome):
         raise opt.exit_after_stop(found.reason)
     settings = [("--config", config), ("--model", model), *(("--set", one) for one in set_ or ())]

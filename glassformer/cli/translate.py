@@ -1,13 +1,11 @@
 """The command ``translate``."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -144,7 +142,9 @@ def translate(
     [bold]glassformer translate --input app.po --out app.de.po --run runs/first --memory old.tmx[/bold]
     [bold]glassformer translate --input 'shards/*.txt' --out translated --engine ctranslate2 --run runs/first[/bold]
     """
-    places = opt.runs_or_bundled(run)
+    opt.require_one_process(
+        "translate", "--workers shares the texts of one process, and --input 'shards/*.txt' files among any number"
+    )
     _check_output_options(
         stream=stream, attention=attention, align=align, as_json=as_json, n_best=decode.get("n_best", 1),
         workers=workers or 1, parts=(layer, head), engine=engine,
@@ -161,20 +161,17 @@ def translate(
         of_documents=[name for name, value in given.items() if value is not None], engine=engine,
         of_lines=[name for name, value in of_lines.items() if value],
     )  # fmt: skip
-    from glassformer.decoding import Request
+    from glassformer.decoding import Request, Translator
 
     constraints = Request("", prefix or "", tuple(must or ()), tuple(ban or ()))
     lines = [from_shell(text) for text in texts] if texts else read_stdin()
     show = partial(_line, attention=attention, align=align, as_json=as_json, parts=(layer, head))
-    opened = _open_translator(places, engine, device, precision, workers, shortlist=shortlist)
-    with opened as (translator, translate_all, world):
+    with Translator.load(
+        opt.runs_or_bundled(run), device=device, engine=engine, precision=precision, workers=workers,
+        shortlist=shortlist,
+    ) as translator:  # fmt: skip
         options = translator.config.with_changes(decode)
-        if world.size > 1 and (stream or is_pattern(input_)):
-            raise ConfigError(
-                f"{'--stream' if stream else '--input'}: found with {world.size} processes, expected one. "
-                "Start each on its own: those that translate shards share them."
-            )
-        asked = partial(translate_all, options=options, attention=attention or align)
+        asked = partial(translator.translate_stream, options=options, attention=attention or align)
         if input_ is not None and out is not None and is_pattern(input_):
             whole = partial(asked, chunk=_CHUNK)
             write = partial(_shard_lines, whole, constraints, show, None if as_json else translator)
@@ -190,61 +187,13 @@ def translate(
         else:
             chunk = 1 if input_ is None and sys.stdin.isatty() else _CHUNK
             translations = asked(read_requests(input_ or lines, constraints), chunk=chunk)
-            file = input_ if world.is_first else None
-            for number, translation in enumerate(_with_progress(translations, file), start=1):
+            for number, translation in enumerate(_with_progress(translations, input_), start=1):
                 typer.echo(show(translation))
                 if attention and not as_json:
                     _print_heatmap(translation, parts=(layer, head))
                 sys.stdout.flush()
                 if not as_json:
                     _warn(f"text {number}", translation, translator)
-
-
-class _Processes(Protocol):
-    """What matters here of ``World``."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def is_first(self) -> bool: ...
-
-
-class _Alone:
-    """What ``World`` says of a single process, without loading PyTorch."""
-
-    size = 1
-    is_first = True
-
-
-@contextmanager
-def _open_translator(
-    places: list[Path], engine: str, device: str, precision: str | None, workers: int | None, *, shortlist: bool
-) -> Iterator[tuple["Translator", Callable[..., Iterator["Translation"]], _Processes]]:
-    """The translator, the function that translates any number of texts, and the processes that share them."""
-    from glassformer.decoding import Translator
-
-    if engine != "torch":
-        if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
-            raise ConfigError(
-                f"--engine: found {engine} with {processes} processes of torchrun, expected one, because it uses all "
-                "cores. Start it without torchrun."
-            )
-        with Translator.load(
-            places, device=device, engine=engine, precision=precision, workers=workers, shortlist=shortlist
-        ) as translator:
-            yield translator, translator.translate_stream, _Alone()
-        return
-    from glassformer.decoding import translate_together
-    from glassformer.world import join_world
-
-    with (
-        join_world() as world,
-        Translator.load(
-            places, device=world.device(device), precision=precision, workers=workers, shortlist=shortlist
-        ) as translator,
-    ):
-        yield translator, partial(translate_together, translator, world=world), world
 
 
 def _check_output_options(

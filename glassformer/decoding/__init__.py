@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from glassformer.decoding.steps import DecoderSteps, Steps
     from glassformer.decoding.translation import Hypothesis, Translation
     from glassformer.decoding.translator import Translator
-    from glassformer.decoding.worker_pool import translate_together
 
 _HOMES = {
     "Candidate": "candidates",
@@ -28,7 +27,6 @@ _HOMES = {
     "Translator": "translator",
     "length_penalty": "candidates",
     "sample": "sampling",
-    "translate_together": "worker_pool",
 }
 
 __all__ = [
@@ -43,7 +41,6 @@ __all__ = [
     "Translator",
     "length_penalty",
     "sample",
-    "translate_together",
 ]
 
 
