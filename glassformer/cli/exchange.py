@@ -6,23 +6,20 @@ from typing import Annotated, Literal
 import typer
 
 from glassformer.cli import options as opt
+from glassformer.cli.options import argument, option
 from glassformer.errors import ConfigError
+
+_SOURCE = (
+    "A directory of a MarianMT model with safetensors, a Marian release (its directory or .zip), a directory that "
+    "export wrote, or a name on the Hugging Face hub"
+)
+_PROGRAM = "For which: transformers, marian or ctranslate2"
+_QUANTIZATION = "With --to ctranslate2: int8, int8_float32, float16 ..."
 
 
 def import_model(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A directory of a MarianMT model with safetensors, a Marian release (its directory or .zip), a "
-            "directory that export wrote, or a name on the Hugging Face hub",
-            show_default=False,
-        ),
-    ],
-    run: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="The new run directory", parser=opt.new_directory, show_default=False),
-    ],
+    source: Annotated[str, argument(_SOURCE, "SOURCE")],
+    run: Annotated[Path, option("The new run directory", metavar="DIR", parser=opt.new_directory)],
 ) -> None:
     """Turn another program's model into a run that translates, trains and is traced like any other.
 
@@ -46,22 +43,10 @@ def import_model(
 
 
 def export(
-    to: Annotated[
-        Literal["transformers", "marian", "ctranslate2"],
-        typer.Option("--to", metavar="PROGRAM", help="For which: transformers, marian or ctranslate2"),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The new directory", parser=opt.new_directory, show_default=False)
-    ],
-    run: Annotated[
-        Path | None, typer.Argument(metavar="RUN", help="The run; the bundled one by default", show_default=False)
-    ] = None,
-    quantization: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TYPE", help="With --to ctranslate2: int8, int8_float32, float16 ...", show_default=False
-        ),
-    ] = None,
+    to: Annotated[Literal["transformers", "marian", "ctranslate2"], option(_PROGRAM, "--to", metavar="PROGRAM")],
+    out: Annotated[Path, option("The new directory", metavar="DIR", parser=opt.new_directory)],
+    run: Annotated[Path | None, argument("The run; the bundled one by default", "RUN")] = None,
+    quantization: Annotated[str | None, option(_QUANTIZATION, metavar="TYPE")] = None,
 ) -> None:
     """Write a run as a model of Hugging Face's transformers, of Marian or of CTranslate2.
 
