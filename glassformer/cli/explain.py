@@ -76,10 +76,10 @@ def trace(
         device=device,
     )
     shown = {"--values": values, "--all-layers": all_layers, "--layer": layer is not None, "--head": head is not None}
-    idle = [name for name, given in shown.items() if given]
-    if idle and (verify or edit) and as_json is None and markdown is None:
+    ignored = [name for name, given in shown.items() if given]
+    if ignored and (verify or edit) and as_json is None and markdown is None:
         raise ConfigError(
-            f"{', '.join(idle)}: found with --verify or --edit, which print a report. Drop one of both."
+            f"{', '.join(ignored)}: found with --verify or --edit, which print a report. Drop one of both."
         )
     made, console = request.make(), Console()
     if save is not None:

@@ -49,7 +49,7 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             _fail("interrupted.", INTERRUPTED)
         except BrokenPipeError:  # the reader of our output has ended
-            _let_go_of_output()
+            _silence_stdout()
             raise SystemExit(0) from None
 
 
@@ -189,7 +189,7 @@ def _open_streams() -> None:
         sys.stdout.reconfigure(encoding="utf-8")
 
 
-def _let_go_of_output() -> None:
+def _silence_stdout() -> None:
     """Python would complain of it again while flushing at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -199,7 +199,7 @@ def _flush_output() -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _let_go_of_output()
+        _silence_stdout()
 
 
 def main() -> None:
@@ -211,7 +211,7 @@ def main() -> None:
         _fail("interrupted.", INTERRUPTED)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # rich and click end with 1 where the reader has left
-            _let_go_of_output()
+            _silence_stdout()
             raise SystemExit(0) from None
         if "TORCHELASTIC_RUN_ID" in os.environ:  # one of torchrun's processes
             from glassformer.world import exit_process
@@ -263,7 +263,7 @@ def _run() -> None:
             _fail(f"{place:.300}: {error.strerror}. Correct that, or name another place.", StorageError.exit_code)
         if error.errno not in _FULL:
             raise
-        _let_go_of_output()
+        _silence_stdout()
         _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}.", StorageError.exit_code)
     except MemoryError:
         _fail(*_out_of_memory())
