@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import TracebackType
@@ -54,11 +54,6 @@ class World:
     def broadcast(self, make: Callable[[], T]) -> T:
         """The result of ``make``, which only the first process calls; every process receives it."""
         return make()
-
-    def scatter(self, make: Callable[[], Sequence[T] | None]) -> T | None:
-        """This process's value of those that ``make`` returns in the first process, one each; None if it is None."""
-        values = make()
-        return None if values is None else values[0]
 
     def gather(self, value: T) -> list[T]:
         """The values of all processes, by rank, in the first process; an empty list in the others."""
@@ -108,13 +103,6 @@ class TorchrunWorld(World):
         """The result of ``make``, which only the first process calls; every process receives it."""
         held: list[Any] = [make() if self.is_first else None]
         dist.broadcast_object_list(held, src=0, group=self._slow_group)
-        return held[0]  # type: ignore[no-any-return]
-
-    def scatter(self, make: Callable[[], Sequence[T] | None]) -> T | None:
-        """This process's value of those that ``make`` returns in the first process, one each; None if it is None."""
-        held: list[Any] = [None]
-        values: Sequence[Any] | None = (make() or [None] * self.size) if self.is_first else None
-        dist.scatter_object_list(held, None if values is None else list(values), src=0, group=self._slow_group)
         return held[0]  # type: ignore[no-any-return]
 
     def gather(self, value: T) -> list[T]:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from glassformer import errors
 from glassformer.cli.main import app
-from glassformer.cli.options import INTERRUPTED, OUR_FAULT, TERMINATED
+from glassformer.cli.options import INTERRUPTED, OUR_FAULT, TERMINATED, option_name
 from reference.markdown import code, page, prose, table
 
 VALUE_WORDS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
@@ -50,9 +50,7 @@ def parameters(callback: Callable[..., Any]) -> Iterator[list[str]]:
         if type(info).__name__ == "ArgumentInfo":
             shown = info.metavar or name.upper()
         else:
-            # In Annotated, typer keeps the first name that is given as the default.
-            named = isinstance(info.default, str) and info.default.startswith("-")
-            shown = info.default if named else f"--{name.replace('_', '-')}"
+            shown = option_name(parameter)
             shown += "" if kind is bool else f" {info.metavar or VALUE_WORDS[kind]}"
         default = parameter.default
         required = "required" if default is inspect.Parameter.empty else ""

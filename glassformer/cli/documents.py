@@ -2,18 +2,20 @@
 
 import glob
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.options import option
 from glassformer.errors import ConfigError
 from glassformer.files import real_path
 
 if TYPE_CHECKING:
     from glassformer.config import DecodeConfig
     from glassformer.decoding import Translator
-    from glassformer.documents import DocumentReport, FormatOptions
+    from glassformer.documents import DocumentReport
 
 # Files whose lines are no texts: they are translated as documents only.
 STRUCTURED = {
@@ -29,38 +31,66 @@ _READ_BY = {
 _SAME_KIND = {".pot": ".po", ".xlf": ".xliff", ".htm": ".html"}
 
 
+_PANEL = "Files in their own form"
+_OUT = (
+    "Write --input here in its own form, its texts translated: .po .tmx .xliff .csv .tsv .jsonl .srt .vtt .html .md "
+    ".txt. With a pattern: the directory for the translations"
+)
+_GLOSSARY = "Terms, each with a tab and its translation, and further forms of it after tabs"
+_MEMORY = "Pairs that were translated before: the same text is taken from there"
+_COLUMN = "The column of a table to translate: its name, or its number"
+_INTO = "The column that takes the translation; by default the next"
+_LANGUAGE = "The target language that a .tmx, .xliff or .po file does not name: de"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentOptions:
+    """What is used where a file is translated in its own form."""
+
+    glossary: Annotated[Path | None, option(_GLOSSARY, panel=_PANEL, metavar="FILE")] = None
+    memory: Annotated[Path | None, option(_MEMORY, panel=_PANEL, metavar="FILE")] = None
+    column: Annotated[str | None, option(_COLUMN, panel=_PANEL)] = None
+    into: Annotated[str | None, option(_INTO, panel=_PANEL)] = None
+    language: Annotated[str | None, option(_LANGUAGE, panel=_PANEL)] = None
+
+
+Out = Annotated[Path | None, option(_OUT, panel=_PANEL)]
+
+
 def is_pattern(path: Path | None) -> bool:
     """Whether it stands for several files."""
     return path is not None and glob.has_magic(str(path)) and not path.exists()
 
 
 def check_input(
-    path: Path | None, out: Path | None, *, of_documents: list[str], of_lines: list[str], engine: str
+    path: Path | None, out: Path | None, *, document_options: list[str], line_options: list[str], engine: str
 ) -> None:
     """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing.
 
-    Those given ``of_documents`` need ``--out``; those ``of_lines`` need to be without it, or with a pattern of files,
-    which has no ``--stream`` and no ``--attention``.
+    The given ``document_options`` need ``--out``; the given ``line_options`` need to be without it, or with a pattern
+    of files, which has no ``--stream`` and no ``--attention``.
     """
-    if "--glossary" in of_documents and engine != "torch":
+    if "--glossary" in document_options and engine != "torch":
         raise ConfigError(
             f"--glossary: found with --engine {engine}, which cannot require terms, expected torch. Leave "
             "one of them out."
         )
-    if is_pattern(path) and (out is None or of_documents):
-        found = "without --out" if out is None else f"with {of_documents[0]}"
+    if is_pattern(path) and (out is None or document_options):
+        found = "without --out" if out is None else f"with {document_options[0]}"
         raise ConfigError(
             f"--input {str(path)!r}: is a pattern of files, found {found}, expected --out DIR, the directory for the "
             "translations, and nothing of --glossary, --memory, --column, --into and --language."
         )
-    if is_pattern(path) and (shown := {"--stream", "--attention"}.intersection(of_lines)):
+    if is_pattern(path) and (shown := {"--stream", "--attention"}.intersection(line_options)):
         raise ConfigError(
             f"{min(shown)}: found with a pattern of files, whose translations are written to files, expected "
             "without. Leave it out."
         )
     if out is None:
-        if of_documents:
-            raise ConfigError(f"{of_documents[0]}: found without --out, expected it with a file: --input F --out G.")
+        if document_options:
+            raise ConfigError(
+                f"{document_options[0]}: found without --out, expected it with a file: --input F --out G."
+            )
         if path is not None and path.suffix.lower() in STRUCTURED:
             raise ConfigError(
                 f"--input {path}: is a {path.suffix.lower()} file, whose lines are no texts, expected --out with it: "
@@ -72,18 +102,18 @@ def check_input(
     if real_path(path) == real_path(out):
         raise ConfigError(f"--out: found {out}, which is --input, expected another file. Name another --out.")
     if not is_pattern(path):
-        _check_document(path, out, of_documents, of_lines)
+        _check_document(path, out, document_options, line_options)
 
 
-def _check_document(path: Path, out: Path, of_documents: list[str], of_lines: list[str]) -> None:
+def _check_document(path: Path, out: Path, document_options: list[str], line_options: list[str]) -> None:
     """The same for one file that is translated in its own form."""
-    if of_lines:
+    if line_options:
         raise ConfigError(
-            f"{of_lines[0]}: found with --out, which translates a file in its own form, expected without. Leave it "
-            "out; to require terms, give --glossary."
+            f"{line_options[0]}: found with --out, which translates a file in its own form, expected without. Leave "
+            "it out; to require terms, give --glossary."
         )
     for name, endings in _READ_BY.items():
-        if name in of_documents and path.suffix.lower() not in endings:
+        if name in document_options and path.suffix.lower() not in endings:
             raise ConfigError(
                 f"{name}: found with a {path.suffix.lower()} file, expected one of {', '.join(sorted(endings))}. "
                 "Leave it out."
@@ -97,28 +127,22 @@ def _check_document(path: Path, out: Path, of_documents: list[str], of_lines: li
 
 
 def translate_document(
-    translator: "Translator",
-    path: Path,
-    out: Path,
-    options: "DecodeConfig",
-    *,
-    columns: "FormatOptions",
-    glossary: Path | None,
-    memory: Path | None,
+    translator: "Translator", path: Path, out: Path, options: "DecodeConfig", chosen: DocumentOptions
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at."""
-    from glassformer.documents import FileTranslator, Glossary, Memory
+    from glassformer.documents import FileTranslator, FormatOptions, Glossary, Memory
     from glassformer.text.formats.tables import describe_csv
 
     if path.suffix.lower() == ".csv":
-        typer.echo(describe_csv(path, columns.column, columns.into), err=True)
+        typer.echo(describe_csv(path, chosen.column, chosen.into), err=True)
     files = FileTranslator(
         translator,
         options,
-        glossary=None if glossary is None else Glossary.read(glossary),
-        memory=None if memory is None else Memory.read(memory),
+        glossary=None if chosen.glossary is None else Glossary.read(chosen.glossary),
+        memory=None if chosen.memory is None else Memory.read(chosen.memory),
         progress=_show_progress if sys.stderr.isatty() else None,
     )
+    columns = FormatOptions(chosen.column, chosen.into, chosen.language)
     _print_report(files.translate(path, out, columns), path, out)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli import options as opt
+from glassformer.cli.options import argument, option
 from glassformer.cli.streams import write_lines
 from glassformer.errors import ConfigError, TextError
 
@@ -19,23 +20,16 @@ if TYPE_CHECKING:
 _CHUNK = 1000
 
 
-@opt.decode_options("search", "sampling", "scoring", "batching", without=["n_best"])
+@opt.options("search", "sampling", "scoring", "batching", without=["n_best"])
 def evaluate(
-    pairs: Annotated[
-        Path | None,
-        typer.Argument(help="One file of pairs, as for train, such as .tmx or .csv", show_default=False),
-    ] = None,
-    src: Annotated[Path | None, typer.Option(help="Or the source texts, one a line, plain or .gz")] = None,
-    ref: Annotated[Path | None, typer.Option(help="Their reference translations, line by line")] = None,
-    run: opt.Runs = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the translations to this file")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
-    engine: opt.Engine = "torch",
-    precision: opt.Precision = None,
-    shortlist: opt.Shortlist = False,
-    workers: opt.Workers = None,
-    device: opt.Device = "auto",
     *,
+    pairs: Annotated[Path | None, argument("One file of pairs, as for train, such as .tmx or .csv")] = None,
+    src: Annotated[Path | None, option("Or the source texts, one a line, plain or .gz")] = None,
+    ref: Annotated[Path | None, option("Their reference translations, line by line")] = None,
+    run: opt.Runs = None,
+    out: Annotated[Path | None, option("Also write the translations to this file")] = None,
+    as_json: Annotated[bool, option("Print one JSON object", "--json")] = False,
+    engine: opt.EngineOptions,
     decode: dict[str, Any],
 ) -> None:
     """Translate a test set and compare it with its references: BLEU, chrF, exact match, with their signatures.
@@ -43,32 +37,25 @@ def evaluate(
     [bold]glassformer evaluate --src test.en.gz --ref test.de.gz --run runs/first --beam 5[/bold]
     [bold]glassformer evaluate memory.tmx --run runs/first[/bold]
     """
-    places = opt.runs_or_bundled(run)
+    opt.require_one_process("evaluate", "--workers shares the texts among processes of its own")
     if (pairs is None) == (src is None) or (src is None) != (ref is None):
         raise ConfigError("evaluate: expected either a file of pairs, or --src and --ref. Name one or the other.")
-    from glassformer.decoding.translator import Translator
     from glassformer.text.corpus import describe_pairs, read_pairs
     from glassformer.training.evaluation import tokenised_warning, translate_and_score
-    from glassformer.world import join_world
 
-    with join_world() as world:
-        place = pairs or src
-        assert place is not None
-        test = [pair for pair in read_pairs(place, ref) if src is not None or not pair.blank]
-        if not test:
-            raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
-        at = world.device(device)
-        with Translator.load(
-            places, device=at, engine=engine, precision=precision, workers=workers, shortlist=shortlist
-        ) as translator:
-            options = replace(translator.config, n_best=1).with_changes(decode)
-            scores, outputs = translate_and_score(translator, test, options, world)
-    if world.is_first:
-        if ref is None and (taken := describe_pairs(place)) is not None:
-            typer.echo(taken, err=True)
-        if remark := tokenised_warning(pair.tgt for pair in test):
-            typer.echo(remark, err=True)
-        _print_evaluation(scores, outputs, out, as_json=as_json)
+    place = pairs or src
+    assert place is not None
+    test = [pair for pair in read_pairs(place, ref) if src is not None or not pair.blank]
+    if not test:
+        raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
+    with engine.load(run) as translator:
+        options = replace(translator.config, n_best=1).with_changes(decode)
+        scores, outputs = translate_and_score(translator, test, options)
+    if ref is None and (taken := describe_pairs(place)) is not None:
+        typer.echo(taken, err=True)
+    if remark := tokenised_warning(pair.tgt for pair in test):
+        typer.echo(remark, err=True)
+    _print_evaluation(scores, outputs, out, as_json=as_json)
 
 
 def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *, as_json: bool) -> None:
@@ -86,16 +73,14 @@ def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *,
         write_lines(out, outputs)
 
 
-@opt.decode_options("scoring", "batching", without=["split_sentences"])
+@opt.options("scoring", "batching", without=["split_sentences"])
 def score(
-    src: Annotated[Path, typer.Option(help="Source texts, one a line, plain or .gz")],
-    tgt: Annotated[Path, typer.Option(help="The targets to score, line by line")],
-    run: opt.Runs = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with each token's log-probability")
-    ] = False,
-    device: opt.Device = "auto",
     *,
+    src: Annotated[Path, option("Source texts, one a line, plain or .gz")],
+    tgt: Annotated[Path, option("The targets to score, line by line")],
+    run: opt.Runs = None,
+    as_json: Annotated[bool, option("One JSON object a line, with each token's log-probability", "--json")] = False,
+    device: opt.Device = "auto",
     decode: dict[str, Any],
 ) -> None:
     """Score given targets: the log-probability and the length-penalised score of each pair, separated by a tab.

@@ -6,23 +6,19 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options as opt
+from glassformer.cli.options import argument, option
 from glassformer.interop.programs import export_model, export_targets, import_sources, read_model
+
+_SOURCE = (
+    f"What to read: {', '.join(import_sources())}, a directory that export wrote, or a name on the Hugging Face hub"
+)
+_PROGRAM = f"For which: {' or '.join(export_targets())}"
+_QUANTIZATION = f"With --to {' or '.join(export_targets('quantization'))}: int8, int8_float32, float16 ..."
 
 
 def import_model(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help=f"What to read: {', '.join(import_sources())}, a directory that export wrote, or a name on the "
-            "Hugging Face hub",
-            show_default=False,
-        ),
-    ],
-    run: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="The new run directory", parser=opt.new_directory, show_default=False),
-    ],
+    source: Annotated[str, argument(_SOURCE, "SOURCE")],
+    run: Annotated[Path, option("The new run directory", metavar="DIR", parser=opt.new_directory)],
 ) -> None:
     """Turn another program's model into a run that translates, trains and is traced like any other.
 
@@ -44,21 +40,10 @@ def import_model(
 
 
 def export(
-    to: Annotated[str, typer.Option("--to", metavar="PROGRAM", help=f"For which: {' or '.join(export_targets())}")],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The new directory", parser=opt.new_directory, show_default=False)
-    ],
-    run: Annotated[
-        Path | None, typer.Argument(metavar="RUN", help="The run; the bundled one by default", show_default=False)
-    ] = None,
-    quantization: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TYPE",
-            help=f"With --to {' or '.join(export_targets('quantization'))}: int8, int8_float32, float16 ...",
-            show_default=False,
-        ),
-    ] = None,
+    to: Annotated[str, option(_PROGRAM, "--to", metavar="PROGRAM")],
+    out: Annotated[Path, option("The new directory", metavar="DIR", parser=opt.new_directory)],
+    run: Annotated[Path | None, argument("The run; the bundled one by default", "RUN")] = None,
+    quantization: Annotated[str | None, option(_QUANTIZATION, metavar="TYPE")] = None,
 ) -> None:
     """Write a run as a model of another program.
 

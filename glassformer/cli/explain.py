@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli import options as opt
+from glassformer.cli.options import argument, option
 from glassformer.cli.streams import from_shell
 from glassformer.errors import ConfigError
 
@@ -15,73 +16,40 @@ if TYPE_CHECKING:
 
 EXAMPLE = "I love you, too."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
+_TARGET = "The target to force, one for each TEXT; the model's own translation if none"
+_EDIT = r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect"
 
 
 # Minimum Bayes risk compares texts after the search, and a walk takes all its texts as one batch.
-@opt.decode_options("search", "sampling", "scoring", without=["mbr"])
+@opt.options("search", "sampling", "scoring", without=["mbr"])
 def trace(
-    texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT", help="What to walk through the model", show_default=False)
-    ],
+    *,
+    texts: Annotated[list[str], argument("What to walk through the model", "TEXT")],
     run: opt.Run = None,
-    tgt: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The target to force, one for each TEXT; the model's own translation if none", rich_help_panel=_MODE
-        ),
-    ] = None,
-    generate: Annotated[
-        bool, typer.Option("--generate", help="Walk through every step of a generation", rich_help_panel=_MODE)
-    ] = False,
+    tgt: Annotated[list[str] | None, option(_TARGET, panel=_MODE)] = None,
+    generate: Annotated[bool, option("Walk through every step of a generation", "--generate", panel=_MODE)] = False,
     training: Annotated[
-        bool,
-        typer.Option("--training", help="Walk through one training step on TEXT and --tgt", rich_help_panel=_MODE),
+        bool, option("Walk through one training step on TEXT and --tgt", "--training", panel=_MODE)
     ] = False,
     verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify", help="Recompute every step from those before it, and report", rich_help_panel=_PROOF
-        ),
+        bool, option("Recompute every step from those before it, and report", "--verify", panel=_PROOF)
     ] = False,
-    edit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="EDIT",
-            help=r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect",
-            rich_help_panel=_PROOF,
-        ),
-    ] = None,
-    values: Annotated[
-        bool, typer.Option("--values", help="Print the numbers, with tokens on the axes", rich_help_panel=_SHOWN)
-    ] = False,
+    edit: Annotated[list[str] | None, option(_EDIT, panel=_PROOF, metavar="EDIT")] = None,
+    values: Annotated[bool, option("Print the numbers, with tokens on the axes", "--values", panel=_SHOWN)] = False,
     only: Annotated[
-        str,
-        typer.Option(
-            metavar="GLOB", help="Only these addresses, e.g. '*cross_attention.weights'", rich_help_panel=_SHOWN
-        ),
+        str, option("Only these addresses, e.g. '*cross_attention.weights'", panel=_SHOWN, metavar="GLOB")
     ] = "*",
-    layer: Annotated[
-        int | None, typer.Option(help="Only this layer, from 0", rich_help_panel=_SHOWN, show_default=False)
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(help="Only this head, from 0", rich_help_panel=_SHOWN, show_default=False)
-    ] = None,
+    layer: Annotated[int | None, option("Only this layer, from 0", panel=_SHOWN)] = None,
+    head: Annotated[int | None, option("Only this head, from 0", panel=_SHOWN)] = None,
     all_layers: Annotated[
-        bool, typer.Option("--all-layers", help="Do not fold layers that repeat the first", rich_help_panel=_SHOWN)
+        bool, option("Do not fold layers that repeat the first", "--all-layers", panel=_SHOWN)
     ] = False,
     as_json: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write every step to this file", rich_help_panel=_KEPT),
+        Path | None, option("Write every step to this file", "--json", panel=_KEPT, metavar="FILE")
     ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the walk as Markdown", rich_help_panel=_KEPT)
-    ] = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Save the trace: safetensors and JSON", rich_help_panel=_KEPT),
-    ] = None,
+    markdown: Annotated[Path | None, option("Write the walk as Markdown", panel=_KEPT, metavar="FILE")] = None,
+    save: Annotated[Path | None, option("Save the trace: safetensors and JSON", panel=_KEPT, metavar="DIR")] = None,
     device: opt.Device = "auto",
-    *,
     decode: dict[str, Any],
 ) -> None:
     """Walk TEXT through the model: each step's name, address, equation, axes, shape and, on request, values.
@@ -108,10 +76,10 @@ def trace(
         device=device,
     )
     shown = {"--values": values, "--all-layers": all_layers, "--layer": layer is not None, "--head": head is not None}
-    idle = [name for name, given in shown.items() if given]
-    if idle and (verify or edit) and as_json is None and markdown is None:
+    ignored = [name for name, given in shown.items() if given]
+    if ignored and (verify or edit) and as_json is None and markdown is None:
         raise ConfigError(
-            f"{', '.join(idle)}: found with --verify or --edit, which print a report. Drop one of both."
+            f"{', '.join(ignored)}: found with --verify or --edit, which print a report. Drop one of both."
         )
     made, console = request.make(), Console()
     if save is not None:
@@ -133,17 +101,11 @@ def trace(
 
 
 def explore(
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT", help="What to look into; one sentence or several", show_default=False),
-    ] = None,
+    texts: Annotated[list[str] | None, argument("What to look into; one sentence or several", "TEXT")] = None,
     run: opt.Run = None,
-    tgt: Annotated[
-        list[str] | None,
-        typer.Option(help="The target to force, one for each TEXT; the model's own translation if none"),
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write")] = Path("page.html"),
-    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser")] = False,
+    tgt: Annotated[list[str] | None, option(_TARGET)] = None,
+    out: Annotated[Path, option("The page to write", "--out", metavar="FILE")] = Path("page.html"),
+    open_it: Annotated[bool, option("Open the page in the browser", "--open")] = False,
     device: opt.Device = "auto",
 ) -> None:
     """Write one HTML page that shows every number on TEXT's way through the model; it needs no network.
@@ -178,37 +140,27 @@ def _report(made: "MadeWalk") -> None:
 
 
 _WAYS = "plain, cached, translated, packed, alone, padded, fused, compiled, bf16, int8, double"
+_A = (
+    "A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the bundled "
+    "English-German model if none is named"
+)
+_TOLERANCE = (
+    "Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, 1e-5 if not, 0.05 with "
+    "bf16 or int8"
+)
 
 
 def diff(
-    a: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="A",
-            help="A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the "
-            "bundled English-German model if none is named",
-            show_default=False,
-        ),
-    ] = None,
-    b: Annotated[
-        Path | None, typer.Argument(metavar="B", help="What to compare with; A itself if none", show_default=False)
-    ] = None,
-    text: Annotated[list[str] | None, typer.Option(help="A sentence to compare on; repeat for several")] = None,
+    a: Annotated[Path | None, argument(_A, "A")] = None,
+    b: Annotated[Path | None, argument("What to compare with; A itself if none", "B")] = None,
+    text: Annotated[list[str] | None, option("A sentence to compare on; repeat for several")] = None,
     tgt: Annotated[
-        list[str] | None,
-        typer.Option(help="The target to force, one for each --text; A's own translation if none"),
+        list[str] | None, option("The target to force, one for each --text; A's own translation if none")
     ] = None,
-    a_way: Annotated[str, typer.Option("--a", metavar="WAY", help=f"How A makes its pass: {_WAYS}")] = "plain",
-    b_way: Annotated[str, typer.Option("--b", metavar="WAY", help="How B makes its pass")] = "plain",
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, "
-            "1e-5 if not, 0.05 with bf16 or int8",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with every tap")] = False,
+    a_way: Annotated[str, option(f"How A makes its pass: {_WAYS}", "--a", metavar="WAY")] = "plain",
+    b_way: Annotated[str, option("How B makes its pass", "--b", metavar="WAY")] = "plain",
+    tolerance: Annotated[float | None, option(_TOLERANCE)] = None,
+    as_json: Annotated[bool, option("Print one JSON object with every tap", "--json")] = False,
     device: opt.Device = "auto",
 ) -> None:
     """Compare two runs, or two ways of one, tap by tap: the first that differs, its cell, and by how much.

@@ -23,10 +23,11 @@ from glassformer.cli import options as opt
 from glassformer.cli.evaluate import evaluate, score
 from glassformer.cli.exchange import export, import_model
 from glassformer.cli.explain import diff, explore, trace
-from glassformer.cli.options import INTERRUPTED, OUR_FAULT
+from glassformer.cli.options import INTERRUPTED, OUR_FAULT, argument, option
 from glassformer.cli.reproduce import reproduce
 from glassformer.cli.train import distill, diversify, shortlist, train
 from glassformer.cli.translate import translate
+from glassformer.config import NAMED_MODELS
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
 from glassformer.version import __version__
 
@@ -48,7 +49,7 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             _fail("interrupted.", INTERRUPTED)
         except BrokenPipeError:  # the reader of our output has ended
-            _let_go_of_output()
+            _silence_stdout()
             raise SystemExit(0) from None
 
 
@@ -61,11 +62,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_DEMO = Path("runs/demo")
 _BUNDLED_MODEL = f"The bundled English-German model; {CARD} tells what it is."
 
 
 @app.callback(invoke_without_command=True)
-def _top(version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False) -> None:
+def _top(version: Annotated[bool, option("Print the version and end.", "--version")] = False) -> None:
     if version:
         typer.echo(f"glassformer {__version__}")
         raise typer.Exit
@@ -89,14 +91,9 @@ app.command()(shortlist)
 
 @app.command()
 def summary(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="A named configuration: tiny, small, base, big, walkthrough", show_default=False),
-    ] = None,
+    name: Annotated[str | None, argument(f"A named configuration: {', '.join(NAMED_MODELS)}")] = None,
     run: opt.Run = None,
-    all_layers: Annotated[
-        bool, typer.Option("--all-layers", help="Do not fold layers that repeat the first")
-    ] = False,
+    all_layers: Annotated[bool, option("Do not fold layers that repeat the first", "--all-layers")] = False,
 ) -> None:
     """The layers of a model, with output shapes and parameter counts.
 
@@ -131,9 +128,7 @@ def summary(
 @app.command()
 def average(
     run: opt.TrainedRun = None,
-    last: Annotated[
-        int | None, typer.Option(min=1, help="How many; the run's train.average_last if not given")
-    ] = None,
+    last: Annotated[int | None, option("How many; the run's train.average_last if not given", min=1)] = None,
 ) -> None:
     """Average the run's last checkpoints into its final model. Paper, section 6.1: the last 5, or 20 for big."""
     place = opt.require_run(run)
@@ -147,10 +142,8 @@ def average(
 
 @app.command()
 def demo(
-    run: Annotated[Path, typer.Option(metavar="DIR", help="Where to train", parser=opt.new_directory)] = Path(
-        "runs/demo"
-    ),
-    max_minutes: Annotated[float, typer.Option(help="Longest training")] = 1.5,
+    run: Annotated[Path, option("Where to train", metavar="DIR", parser=opt.new_directory)] = _DEMO,
+    max_minutes: Annotated[float, option("Longest training")] = 1.5,
 ) -> None:
     """See all of it in three minutes: the bundled English-German model, then one that is trained on dates here.
 
@@ -196,7 +189,7 @@ def _open_streams() -> None:
         sys.stdout.reconfigure(encoding="utf-8")
 
 
-def _let_go_of_output() -> None:
+def _silence_stdout() -> None:
     """Python would complain of it again while flushing at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -206,7 +199,7 @@ def _flush_output() -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _let_go_of_output()
+        _silence_stdout()
 
 
 def main() -> None:
@@ -218,7 +211,7 @@ def main() -> None:
         _fail("interrupted.", INTERRUPTED)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # rich and click end with 1 where the reader has left
-            _let_go_of_output()
+            _silence_stdout()
             raise SystemExit(0) from None
         if "TORCHELASTIC_RUN_ID" in os.environ:  # one of torchrun's processes
             from glassformer.world import exit_process
@@ -270,7 +263,7 @@ def _run() -> None:
             _fail(f"{place:.300}: {error.strerror}. Correct that, or name another place.", StorageError.exit_code)
         if error.errno not in _FULL:
             raise
-        _let_go_of_output()
+        _silence_stdout()
         _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}.", StorageError.exit_code)
     except MemoryError:
         _fail(*_out_of_memory())

@@ -1,12 +1,17 @@
-"""The options that several commands share. Those of ``DecodeConfig`` are made from its fields."""
+"""The options that several commands share, and how options are made from the fields of records.
+
+A command that takes a record, such as ``EngineOptions``, has an option for each of its fields. It also has one for
+each field of ``DecodeConfig`` that acts in it.
+"""
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import Field, fields
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -14,9 +19,33 @@ from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig, flag
 from glassformer.errors import ConfigError, RunError
 
+if TYPE_CHECKING:
+    from glassformer.decoding import Translator
+
 OUR_FAULT = 70
 INTERRUPTED = 130
 TERMINATED = 143
+
+_PANELS = {"search": "Search", "sampling": "Sampling", "scoring": "Scoring", "batching": "Batching"}
+
+Command = Callable[..., None]
+
+
+def option(text: str, *names: str, panel: str | None = None, **more: Any) -> Any:
+    """An option with its help, in a panel of its own if named; a switch needs a name, or it also gets --no-NAME."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
+def argument(text: str, metavar: str | None = None) -> Any:
+    """An argument with its help."""
+    return typer.Argument(help=text, metavar=metavar, show_default=False)
+
+
+def option_name(parameter: Parameter) -> str:
+    """The name on the command line, such as ``--json``: its own, or that of the parameter."""
+    (info,) = parameter.annotation.__metadata__
+    named = isinstance(info.default, str) and info.default.startswith("-")
+    return info.default if named else flag(parameter.name)  # in Annotated, typer takes the first name for a default
 
 
 def new_directory(name: str) -> Path:
@@ -26,105 +55,101 @@ def new_directory(name: str) -> Path:
     return Path(name)
 
 
-Run = Annotated[
-    Path | None,
-    typer.Option(
-        "--run",
-        metavar="DIR",
-        help="The run directory of a trained model; the bundled English-German model by default.",
-        show_default=False,
-    ),
-]
-Runs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--run",
-        metavar="DIR",
-        help="The run directory of a trained model; several form an ensemble; the bundled "
-        "English-German model by default.",
-        show_default=False,
-    ),
-]
+_ENSEMBLE = (
+    "The run directory of a trained model; several form an ensemble; the bundled English-German model by default."
+)
+_BUNDLED = "The run directory of a trained model; the bundled English-German model by default."
+_WORKERS = "Worker processes that share the batches, by default one; threads of ctranslate2, by default one a core"
+_SHORTLIST = (
+    "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer shortlist"
+)
+_ENGINE = "What computes: torch; or ctranslate2, pip install 'glassformer\\[fast]'"
+_PRECISION = "Compute products in float32, bf16 or int8; by default as the model is"
+
+Run = Annotated[Path | None, option(_BUNDLED, "--run", metavar="DIR")]
+Runs = Annotated[list[Path] | None, option(_ENSEMBLE, "--run", metavar="DIR")]
 NewRun = Annotated[
-    Path | None,
-    typer.Option(
-        "--run",
-        metavar="DIR",
-        help="Where to train; an existing run continues.",
-        show_default=False,
-        parser=new_directory,
-    ),
+    Path | None, option("Where to train; an existing run continues.", "--run", metavar="DIR", parser=new_directory)
 ]
-TrainedRun = Annotated[
-    Path | None,
-    typer.Option("--run", metavar="DIR", help="The run directory of a training.", show_default=False),
-]
-Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:1 ...")]
-Precision = Annotated[
-    str | None,
-    typer.Option(metavar="KIND", help="Compute products in float32, bf16 or int8; by default as the model is"),
-]
-Engine = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="What computes: torch; or ctranslate2, pip install 'glassformer\\[fast]'"),
-]
-Shortlist = Annotated[
-    bool,
-    typer.Option(
-        "--shortlist",
-        help="With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer "
-        "shortlist",
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Worker processes that share the batches, by default one; threads of ctranslate2, by default one a core",
-        show_default=False,
-    ),
-]
+TrainedRun = Annotated[Path | None, option("The run directory of a training.", "--run", metavar="DIR")]
+Device = Annotated[str, option("Where to compute: auto, cpu, cuda, cuda:1 ...")]
+Engine = Annotated[str, option(_ENGINE, metavar="NAME")]
+Precision = Annotated[str | None, option(_PRECISION, metavar="KIND")]
 Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change any setting; repeat for several."),
+    list[str] | None, option("Change any setting; repeat for several.", "--set", metavar="SECTION.KEY=VALUE")
 ]
 
-_PANELS = {"search": "Search", "sampling": "Sampling", "scoring": "Scoring", "batching": "Batching"}
 
-Command = Callable[..., None]
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """What computes translations, and where."""
+
+    engine: Engine = "torch"
+    precision: Precision = None
+    shortlist: Annotated[bool, option(_SHORTLIST, "--shortlist")] = False
+    workers: Annotated[int | None, option(_WORKERS, metavar="N")] = None
+    device: Device = "auto"
+
+    def load(self, runs: list[Path] | None) -> "Translator":
+        """The translator of these runs, or of the bundled one, to be used in a ``with`` block."""
+        from glassformer.decoding import Translator
+
+        return Translator.load(runs_or_bundled(runs), **asdict(self))
 
 
-def decode_options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
-    """Give a command an option for each field of ``DecodeConfig`` that acts in one of ``stages``.
+def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
+    """Give a command an option for each field of the records that are its parameters.
 
-    The command receives those that were given on the command line as its argument ``decode``, ready for
-    ``DecodeConfig.updated``. ``without`` names fields that have no effect in the command.
+    Its parameter ``decode`` receives those fields of ``DecodeConfig`` that were given on the command line, ready for
+    ``DecodeConfig.with_changes``. Offered are those that act in one of ``stages``; ``without`` names fields that have
+    no effect in the command.
     """
     knobs = [knob for knob in fields(DecodeConfig) if knob.metadata["acts_in"] in stages and knob.name not in without]
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command)
-        own = [parameter for name, parameter in signature.parameters.items() if name != "decode"]
-        options = [
-            Parameter(knob.name, Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(knob)) for knob in knobs
-        ]
+        groups: dict[str, list[Parameter]] = {}
+        for name, parameter in signature.parameters.items():
+            if name == "decode":
+                groups[name] = [_parameter(knob) for knob in knobs]
+            elif isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
+                groups[name] = record_parameters(parameter.annotation)
 
         @wraps(command)
         def with_options(**values: Any) -> None:
-            given = {knob.name: value for knob in knobs if (value := values.pop(knob.name)) is not None}
-            if any(_implies_sampling(knob) for knob in knobs if knob.name in given):
-                given["sample"] = True
-            command(**values, decode=given)
+            made: dict[str, Any] = {}
+            for name, parameters in groups.items():
+                own = {one.name: values.pop(one.name) for one in parameters}
+                made[name] = _given(own) if name == "decode" else signature.parameters[name].annotation(**own)
+            command(**values, **made)
 
-        own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own]
-        with_options.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        expanded = [one for name, own in signature.parameters.items() for one in groups.get(name, [own])]
+        with_options.__signature__ = signature.replace(parameters=expanded)  # type: ignore[attr-defined]
         return with_options
 
     return decorate
 
 
-def _annotation(knob: Field[Any]) -> Any:
-    """The option of a field; a switch that is off by default can only be turned on."""
+def record_parameters(record: type[Any]) -> list[Parameter]:
+    """A parameter for each field of a dataclass, with the field's default; its annotation says how it is shown."""
+    hints = get_type_hints(record, include_extras=True)
+    return [
+        Parameter(
+            one.name, Parameter.KEYWORD_ONLY, annotation=hints[one.name],
+            default=Parameter.empty if one.default is MISSING else one.default,
+        )
+        for one in fields(record)
+    ]  # fmt: skip
+
+
+def given_options(record: Any) -> list[str]:
+    """The names of the options whose values differ from their defaults."""
+    parameters = record_parameters(type(record))
+    return [option_name(one) for one in parameters if getattr(record, one.name) != one.default]
+
+
+def _parameter(knob: Field[Any]) -> Parameter:
+    """The option of a field of ``DecodeConfig``; a switch that is off by default can only be turned on."""
     kind, stage, text = type(knob.default), knob.metadata["acts_in"], knob.metadata["doc"]
     names = [flag(knob.name)]
     if kind is bool and knob.default:
@@ -134,7 +159,18 @@ def _annotation(knob: Field[Any]) -> Any:
         + text[1:]
         + (". Implies --sample." if _implies_sampling(knob) else ".")
     )
-    return Annotated[kind | None, typer.Option(*names, help=text, rich_help_panel=_PANELS[stage], show_default=False)]
+    return Parameter(
+        knob.name, Parameter.KEYWORD_ONLY, default=None,
+        annotation=Annotated[kind | None, option(text, *names, panel=_PANELS[stage])],
+    )  # fmt: skip
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of ``DecodeConfig`` that were given, with those that they imply."""
+    given = {name: value for name, value in values.items() if value is not None}
+    if any(_implies_sampling(knob) for knob in fields(DecodeConfig) if knob.name in given):
+        given["sample"] = True
+    return given
 
 
 def _implies_sampling(knob: Field[Any]) -> bool:
@@ -159,6 +195,15 @@ def require_run(run: Path | None) -> Path:
             "Make one with `glassformer demo`, then use --run runs/demo."
         )
     return run
+
+
+def require_one_process(command: str, instead: str) -> None:
+    """Raise ``ConfigError`` in one of several processes of torchrun, which only a training divides among them."""
+    processes = os.environ.get("WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else "1"
+    if processes != "1":
+        raise ConfigError(
+            f"{command}: found {processes} processes of torchrun, expected one. Start it without torchrun; {instead}."
+        )
 
 
 def exit_after_stop(reason: str) -> typer.Exit:

@@ -1,70 +1,89 @@
 """The commands that train: a model, teachers that make more pairs, a student. ``cli`` gives them a place."""
 
 import shlex
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli import options as opt
+from glassformer.cli.options import argument, option
+from glassformer.config import NAMED_MODELS
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.training.diversify import DiversifyResult
     from glassformer.training.train import Outcome
 
-Pairs = Annotated[
-    Path | None,
-    typer.Argument(
-        help="One file of pairs: .tsv .csv .jsonl .po .mo .tmx .xliff .xlsx, plain or .gz", show_default=False
-    ),
-]
-Src = Annotated[Path | None, typer.Option(help="Source texts, one a line, plain or .gz")]
-Tgt = Annotated[Path | None, typer.Option(help="Their translations, line by line")]
-Valid = Annotated[Path | None, typer.Option(help="A file of pairs for validation, with PAIRS")]
-ValidSrc = Annotated[Path | None, typer.Option(help="Validation sources, with --src")]
-ValidTgt = Annotated[Path | None, typer.Option(help="Validation targets, with --tgt")]
-Config = Annotated[Path | None, typer.Option(help=r"A TOML file with all of this: run, \[data], \[model] ...")]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        help="micro, tiny, small, base, big or walkthrough; without it micro for up to 20,000 pairs, else tiny"
-    ),
-]
-MaxUpdates = Annotated[int | None, typer.Option(help="End after this many updates")]
-MaxMinutes = Annotated[float | None, typer.Option(help="End after this many minutes of training")]
+_PAIRS = "One file of pairs: .tsv .csv .jsonl .po .mo .tmx .xliff .xlsx, plain or .gz"
+*_NAMES, _LAST_NAME = NAMED_MODELS
+_MODEL = f"{', '.join(_NAMES)} or {_LAST_NAME}; without it micro for up to 20,000 pairs, else tiny"
+_INIT = "Start from the model of this run, or from the bundled one: bundled"
+_MIX = "Other pairs to mix in, so that less is forgotten; train.mix is their share"
+_ENCODER_LAYERS = "Its encoder layers; by default the teacher's number"
+_OTHER_SETTINGS = "Continue a run with other settings or other text"
+
+Config = Annotated[Path | None, option(r"A TOML file with all of this: run, \[data], \[model] ...")]
+Model = Annotated[str | None, option(_MODEL)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PairOptions:
+    """Pairs of text: one file, or one of each side."""
+
+    pairs: Annotated[Path | None, argument(_PAIRS)] = None
+    src: Annotated[Path | None, option("Source texts, one a line, plain or .gz")] = None
+    tgt: Annotated[Path | None, option("Their translations, line by line")] = None
+
+    def names(self) -> dict[str, str]:
+        """The files that were named, by the names of the options, for ``make_source``."""
+        return {name: str(path) for name, path in asdict(self).items() if path is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(PairOptions):
+    """Pairs to train on and pairs for validation."""
+
+    valid: Annotated[Path | None, option("A file of pairs for validation, with PAIRS")] = None
+    valid_src: Annotated[Path | None, option("Validation sources, with --src")] = None
+    valid_tgt: Annotated[Path | None, option("Validation targets, with --tgt")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingOptions:
+    """Settings that differ from those of the model and the file."""
+
+    max_updates: Annotated[int | None, option("End after this many updates")] = None
+    max_minutes: Annotated[float | None, option("End after this many minutes of training")] = None
+    set_: opt.Set = None
+
+    def overrides(self) -> list[str]:
+        """All of them, as ``--set`` takes them; later ones win."""
+        limits = {"train.max_updates": self.max_updates, "train.max_minutes": self.max_minutes}
+        return [*(self.set_ or ()), *(f"{key}={value}" for key, value in limits.items() if value is not None)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherSettingOptions(SettingOptions):
+    """The same for each of several teachers."""
+
+    max_updates: Annotated[int | None, option("End each teacher after this many updates")] = None
+    max_minutes: Annotated[float | None, option("End each teacher after this many minutes")] = None
+
+
+@opt.options()
 def train(
-    pairs: Pairs = None,
-    src: Src = None,
-    tgt: Tgt = None,
-    valid: Valid = None,
-    valid_src: ValidSrc = None,
-    valid_tgt: ValidTgt = None,
-    task: Annotated[str | None, typer.Option(help="A generated task: dates, phrasebook-de, scan-length ...")] = None,
+    *,
+    text: TextOptions,
+    task: Annotated[str | None, option("A generated task: dates, phrasebook-de, scan-length ...")] = None,
     run: opt.NewRun = None,
     config: Config = None,
     model: Model = None,
-    init: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Start from the model of this run, or from the bundled one: bundled"),
-    ] = None,
-    mix: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Other pairs to mix in, so that less is forgotten; train.mix is their share"
-        ),
-    ] = None,
-    max_updates: MaxUpdates = None,
-    max_minutes: MaxMinutes = None,
-    set_: opt.Set = None,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Continue a run with other settings or other text; its log records what changed"
-        ),
-    ] = False,
+    init: Annotated[str | None, option(_INIT, metavar="DIR")] = None,
+    mix: Annotated[str | None, option(_MIX, metavar="FILE")] = None,
+    settings: SettingOptions,
+    force: Annotated[bool, option(f"{_OTHER_SETTINGS}; its log records what changed", "--force")] = False,
 ) -> None:
     """Train a model on pairs of text, from raw text to a working translator. The same command continues after a stop.
 
@@ -78,12 +97,11 @@ def train(
     from glassformer.training.train import train as train_run
     from glassformer.world import join_world
 
-    data = {"task": task, "mix": mix, **_paths(pairs, src, tgt, valid, valid_src, valid_tgt)}
-    overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
     with join_world() as world:
         request = TrainRequest.make(
-            run=run, data=data, config_file=config, model=model, init=init, overrides=overrides
-        )
+            run=run, data={"task": task, "mix": mix, **text.names()}, config_file=config, model=model, init=init,
+            overrides=settings.overrides(),
+        )  # fmt: skip
         with open_display(Console(quiet=not world.is_first)) as display:
             outcome = train_run(
                 request.run, request.source, request.config, display, world, init=request.init, mix=request.mix,
@@ -95,28 +113,17 @@ def train(
         raise opt.exit_after_stop(outcome.reason)
 
 
+@opt.options()
 def diversify(
-    pairs: Pairs = None,
-    src: Src = None,
-    tgt: Tgt = None,
-    valid: Valid = None,
-    valid_src: ValidSrc = None,
-    valid_tgt: ValidTgt = None,
+    *,
+    text: TextOptions,
     run: Annotated[
         Path | None,
-        typer.Option(
-            "--run",
-            metavar="DIR",
-            help="Where to train the teachers and to write.",
-            show_default=False,
-            parser=opt.new_directory,
-        ),
+        option("Where to train the teachers and to write.", "--run", metavar="DIR", parser=opt.new_directory),
     ] = None,
     config: Config = None,
     model: Model = None,
-    max_updates: Annotated[int | None, typer.Option(help="End each teacher after this many updates")] = None,
-    max_minutes: Annotated[float | None, typer.Option(help="End each teacher after this many minutes")] = None,
-    set_: opt.Set = None,
+    settings: TeacherSettingOptions,
 ) -> None:
     """Make more pairs of the same text: a teacher of each direction is trained and translates one side of it.
 
@@ -131,53 +138,36 @@ def diversify(
     from glassformer.training.diversify import SOURCE_SIDE
     from glassformer.training.diversify import diversify as diversify_text
     from glassformer.training.train import Outcome
-    from glassformer.world import join_world
 
-    overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
-    data = _paths(pairs, src, tgt, valid, valid_src, valid_tgt)
-    with join_world() as world:
-        if world.size > 1:
-            raise ConfigError(
-                f"diversify: found {world.size} processes, expected one. Start it without torchrun; several may "
-                "learn what it writes."
-            )
-        request = TrainRequest.make(run=run, data=data, config_file=config, model=model, overrides=overrides)
-        if not isinstance(request.source, FileSource):
-            raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
-        with open_display(Console()) as display:
-            teachers = dict.fromkeys(SOURCE_SIDE, request.config)
-            found = diversify_text(request.run, request.source, teachers, display)
+    opt.require_one_process("diversify", "several may learn what it writes")
+    request = TrainRequest.make(
+        run=run, data=text.names(), config_file=config, model=model, overrides=settings.overrides()
+    )
+    if not isinstance(request.source, FileSource):
+        raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
+    with open_display(Console()) as display:
+        teachers = dict.fromkeys(SOURCE_SIDE, request.config)
+        found = diversify_text(request.run, request.source, teachers, display)
     if isinstance(found, Outcome):
         raise opt.exit_after_stop(found.reason)
-    settings = [("--config", config), ("--model", model), *(("--set", one) for one in set_ or ())]
-    given = [(option, value) for option, value in settings if value is not None]
+    named = [("--config", config), ("--model", model), *(("--set", one) for one in settings.set_ or ())]
+    given = [(name, value) for name, value in named if value is not None]
     _print_pairs(found, [*given, ("--run", request.run / "model")])
 
 
+@opt.options()
 def distill(
-    teacher: Annotated[
-        str, typer.Argument(metavar="RUN", help="The teacher's run directory, or the bundled model: bundled")
-    ],
-    pairs: Pairs = None,
-    src: Src = None,
-    tgt: Tgt = None,
-    valid: Valid = None,
-    valid_src: ValidSrc = None,
-    valid_tgt: ValidTgt = None,
+    *,
+    teacher: Annotated[str, argument("The teacher's run directory, or the bundled model: bundled", "RUN")],
+    text: TextOptions,
     run: opt.NewRun = None,
-    decoder_layers: Annotated[int, typer.Option(min=1, help="Decoder layers of the student")] = 1,
-    encoder_layers: Annotated[
-        int | None, typer.Option(min=1, help="Its encoder layers; by default the teacher's number")
-    ] = None,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="The teacher's beam as it writes; by default its decode.beam")
-    ] = None,
+    decoder_layers: Annotated[int, option("Decoder layers of the student", min=1)] = 1,
+    encoder_layers: Annotated[int | None, option(_ENCODER_LAYERS, min=1)] = None,
+    beam: Annotated[int | None, option("The teacher's beam as it writes; by default its decode.beam", min=1)] = None,
     engine: opt.Engine = "torch",
     precision: opt.Precision = None,
-    max_updates: MaxUpdates = None,
-    max_minutes: MaxMinutes = None,
-    set_: opt.Set = None,
-    force: Annotated[bool, typer.Option("--force", help="Continue a run with other settings or other text")] = False,
+    settings: SettingOptions,
+    force: Annotated[bool, option(_OTHER_SETTINGS, "--force")] = False,
 ) -> None:
     """Train a small, fast student on what a trained run writes. The same command continues after a stop.
 
@@ -197,30 +187,27 @@ def distill(
     from glassformer.training.teacher import Teacher
     from glassformer.world import join_world
 
-    overrides = [*(set_ or ()), *_limits(max_updates, max_minutes)]
-    data = {name: path for name, path in _paths(pairs, src, tgt, valid, valid_src, valid_tgt).items() if path}
     with join_world() as world:
-        place, text = require_directory(run), make_source(data) if data else None
+        place, names = require_directory(run), text.names()
+        source = make_source(names) if names else None
         student = Student.load(teacher)
-        config = student.config(decoder_layers=decoder_layers, encoder_layers=encoder_layers, overrides=overrides)
+        config = student.config(
+            decoder_layers=decoder_layers, encoder_layers=encoder_layers, overrides=settings.overrides()
+        )
         options = student.run.config.decode.with_changes({} if beam is None else {"beam": beam})
         writer = Teacher(
             BUNDLED if teacher == "bundled" else Path(teacher), options, config.train.device, engine, precision
         )
         with open_display(Console(quiet=not world.is_first)) as display:
-            outcome = distill_run(place, writer, student, config, display, world=world, text=text, force=force)
+            outcome = distill_run(place, writer, student, config, display, world=world, text=source, force=force)
     if world.is_first:
         _print_outcome(outcome)
     if outcome.final is None:
         raise opt.exit_after_stop(outcome.reason)
 
 
-def shortlist(
-    pairs: Pairs = None,
-    src: Src = None,
-    tgt: Tgt = None,
-    run: opt.TrainedRun = None,
-) -> None:
+@opt.options()
+def shortlist(*, text: PairOptions, run: opt.TrainedRun = None) -> None:
     """Count in text pairs which tokens translate which, for translate --engine ctranslate2 --shortlist.
 
     Without pairs it counts in the text that the run was trained on. It is
@@ -234,18 +221,8 @@ def shortlist(
     from glassformer.training.arguments import make_source
 
     place = opt.require_run(run)
-    data = {name: str(path) for name, path in {"pairs": pairs, "src": src, "tgt": tgt}.items() if path is not None}
-    make_shortlist(RunDirectory(place), make_source(data).pairs() if data else None, typer.echo)
-
-
-def _paths(*places: Path | None) -> dict[str, str | None]:
-    names = ("pairs", "src", "tgt", "valid", "valid_src", "valid_tgt")
-    return {name: None if path is None else str(path) for name, path in zip(names, places, strict=True)}
-
-
-def _limits(max_updates: int | None, max_minutes: float | None) -> list[str]:
-    limits = {"train.max_updates": max_updates, "train.max_minutes": max_minutes}
-    return [f"{key}={value}" for key, value in limits.items() if value is not None]
+    names = text.names()
+    make_shortlist(RunDirectory(place), make_source(names).pairs() if names else None, typer.echo)
 
 
 def _print_outcome(outcome: "Outcome") -> None:

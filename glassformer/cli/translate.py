@@ -1,18 +1,18 @@
 """The command ``translate``."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from glassformer.cli import options as opt
-from glassformer.cli.documents import check_input, is_pattern, translate_document
+from glassformer.cli.documents import DocumentOptions, Out, check_input, is_pattern, translate_document
+from glassformer.cli.options import argument, option
 from glassformer.cli.shards import translate_shards
 from glassformer.cli.streams import count_lines, from_shell, one_line, piece_in_one_line, read_requests, read_stdin
 from glassformer.errors import ConfigError
@@ -22,117 +22,106 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-_INPUT, _CONSTRAINTS, _SHOWN = "What to translate", "Constraints", "What to print"
-_DOCUMENT = "Files in their own form"
 _CHUNK = 1000
-_Parts = tuple[int | None, int | None]  # the layer and the head whose attention is shown
+_INPUT, _CONSTRAINTS, _SHOWN = "What to translate", "Constraints", "What to print"
+_FILE = (
+    'A file, a text on each line, plain or .gz; in .jsonl each line {"text", "prefix", "must", "ban"}; or a pattern '
+    "of such files: 'shards/*.txt'"
+)
+_MUST = "A phrase that must occur; repeat for several"
+_BAN = "A phrase that must not occur; repeat for several"
+_ALIGN = "Add ||| and for each token the source token with most attention: 0-0 1-2"
 
 
-@opt.decode_options("search", "sampling", "scoring", "batching")
-def translate(
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT", help="What to translate; standard input if omitted", show_default=False),
-    ] = None,
-    run: opt.Runs = None,
-    input_: Annotated[
-        Path | None,
-        typer.Option(
-            "--input",
-            help='A file, a text on each line, plain or .gz; in .jsonl each line {"text", "prefix", "must", "ban"}; '
-            "or a pattern of such files: 'shards/*.txt'",
-            rich_help_panel=_INPUT,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write --input here in its own form, its texts translated: .po .tmx .xliff .csv .tsv .jsonl .srt "
-            ".vtt .html .md .txt. With a pattern: the directory for the translations",
-            rich_help_panel=_DOCUMENT,
-        ),
-    ] = None,
-    glossary: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Terms, each with a tab and its translation, and further forms of it after tabs",
-            rich_help_panel=_DOCUMENT,
-        ),
-    ] = None,
-    memory: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pairs that were translated before: the same text is taken from there",
-            rich_help_panel=_DOCUMENT,
-        ),
-    ] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(help="The column of a table to translate: its name, or its number", rich_help_panel=_DOCUMENT),
-    ] = None,
-    into: Annotated[
-        str | None,
-        typer.Option(help="The column that takes the translation; by default the next", rich_help_panel=_DOCUMENT),
-    ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            help="The target language that a .tmx, .xliff or .po file does not name: de", rich_help_panel=_DOCUMENT
-        ),
-    ] = None,
-    prefix: Annotated[
-        str | None, typer.Option(help="What each translation begins with", rich_help_panel=_CONSTRAINTS)
-    ] = None,
-    must: Annotated[
-        list[str] | None,
-        typer.Option(help="A phrase that must occur; repeat for several", rich_help_panel=_CONSTRAINTS),
-    ] = None,
-    ban: Annotated[
-        list[str] | None,
-        typer.Option(help="A phrase that must not occur; repeat for several", rich_help_panel=_CONSTRAINTS),
-    ] = None,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Print each token as soon as it is certain", rich_help_panel=_SHOWN)
-    ] = False,
+@dataclass(frozen=True, kw_only=True)
+class ConstraintOptions:
+    """What each translation must and must not contain."""
+
+    prefix: Annotated[str | None, option("What each translation begins with", panel=_CONSTRAINTS)] = None
+    must: Annotated[list[str] | None, option(_MUST, panel=_CONSTRAINTS)] = None
+    ban: Annotated[list[str] | None, option(_BAN, panel=_CONSTRAINTS)] = None
+
+    def request(self) -> "Request":
+        """A request with these constraints, still without a text."""
+        from glassformer.decoding import Request
+
+        return Request("", self.prefix or "", tuple(self.must or ()), tuple(self.ban or ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """What is printed of each translation."""
+
+    stream: Annotated[bool, option("Print each token as soon as it is certain", "--stream", panel=_SHOWN)] = False
     attention: Annotated[
-        bool,
-        typer.Option("--attention", help="Show which source tokens each token attended to", rich_help_panel=_SHOWN),
-    ] = False,
-    align: Annotated[
-        bool,
-        typer.Option(
-            "--align",
-            help="Add ||| and for each token the source token with most attention: 0-0 1-2",
-            rich_help_panel=_SHOWN,
-        ),
-    ] = False,
-    layer: Annotated[
-        int | None,
-        typer.Option(
-            help="The layer whose attention is used; default: the last",
-            rich_help_panel=_SHOWN,
-            show_default=False,
-        ),
-    ] = None,
-    head: Annotated[
-        int | None,
-        typer.Option(
-            help="The head whose attention is used; default: the mean",
-            rich_help_panel=_SHOWN,
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with scores and tokens", rich_help_panel=_SHOWN)
-    ] = False,
-    engine: opt.Engine = "torch",
-    precision: opt.Precision = None,
-    shortlist: opt.Shortlist = False,
-    workers: opt.Workers = None,
-    device: opt.Device = "auto",
+        bool, option("Show which source tokens each token attended to", "--attention", panel=_SHOWN)
+    ] = False
+    align: Annotated[bool, option(_ALIGN, "--align", panel=_SHOWN)] = False
+    layer: Annotated[int | None, option("The layer whose attention is used; default: the last", panel=_SHOWN)] = None
+    head: Annotated[int | None, option("The head whose attention is used; default: the mean", panel=_SHOWN)] = None
+    as_json: Annotated[bool, option("One JSON object a line, with scores and tokens", "--json", panel=_SHOWN)] = False
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether attention has to be returned by the search."""
+        return self.attention or self.align
+
+    def check(self, engine: opt.EngineOptions, n_best: int) -> None:
+        """Raise ``ConfigError`` for options that contradict each other."""
+        others = {
+            "--json": self.as_json, "--attention": self.attention, "--align": self.align, "--n-best": n_best > 1,
+            "--workers": (engine.workers or 1) > 1,
+        }  # fmt: skip
+        given = [name for name, is_given in others.items() if is_given]
+        if self.stream and given:
+            raise ConfigError(
+                f"--stream: found with {', '.join(given)}, expected alone, because it prints the text as it grows."
+            )
+        if self.layer is None and self.head is None:
+            return
+        if not self.needs_attention:
+            raise ConfigError(
+                "--layer, --head: found without --attention or --align, for which they choose the attention. Add one."
+            )
+        if engine.engine != "torch":
+            raise ConfigError(
+                f"--layer, --head: found with --engine {engine.engine}, which gives the mean of the last layer's "
+                "heads only. Leave them out, or use --engine torch."
+            )
+
+    def line(self, translation: "Translation") -> str:
+        """The line of output for a text, whatever it contains."""
+        if self.as_json:
+            values = translation.to_mapping(attention=self.attention, layer=self.layer, head=self.head)
+            if self.needs_attention:
+                values.setdefault("links", [])  # a blank text has none
+            return json.dumps(values, ensure_ascii=False)
+        line = "\t".join(one_line(hypothesis.text) for hypothesis in translation.hypotheses)
+        if self.align:
+            from glassformer.decoding.translation import pharaoh
+
+            line += f" ||| {pharaoh(translation.links(self.layer, self.head) or ())}".rstrip()
+        return line
+
+    def print_heatmap(self, translation: "Translation") -> None:
+        """On standard error: standard output has one line for each input line."""
+        from glassformer.cli.streams import Console
+        from glassformer.explain.render.heatmap import print_attention
+
+        print_attention(translation, Console(stderr=True), layer=self.layer, head=self.head)
+
+
+@opt.options("search", "sampling", "scoring", "batching")
+def translate(
     *,
+    texts: Annotated[list[str] | None, argument("What to translate; standard input if omitted", "TEXT")] = None,
+    run: opt.Runs = None,
+    input_: Annotated[Path | None, option(_FILE, "--input", panel=_INPUT)] = None,
+    out: Out = None,
+    document: DocumentOptions,
+    constraints: ConstraintOptions,
+    output: OutputOptions,
+    engine: opt.EngineOptions,
     decode: dict[str, Any],
 ) -> None:
     """Translate the TEXTs, a file, or standard input line by line: as many lines come out as went in.
@@ -144,152 +133,58 @@ def translate(
     [bold]glassformer translate --input app.po --out app.de.po --run runs/first --memory old.tmx[/bold]
     [bold]glassformer translate --input 'shards/*.txt' --out translated --engine ctranslate2 --run runs/first[/bold]
     """
-    places = opt.runs_or_bundled(run)
-    _check_output_options(
-        stream=stream, attention=attention, align=align, as_json=as_json, n_best=decode.get("n_best", 1),
-        workers=workers or 1, parts=(layer, head), engine=engine,
-    )  # fmt: skip
+    opt.require_one_process(
+        "translate", "--workers shares the texts of one process, and --input 'shards/*.txt' files among any number"
+    )
+    n_best = decode.get("n_best", 1)
+    output.check(engine, n_best)
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")
-    given = {"--glossary": glossary, "--memory": memory, "--column": column, "--into": into, "--language": language}
-    of_lines = {
-        "--prefix": prefix, "--must": must, "--ban": ban, "--json": as_json, "--attention": attention,
-        "--align": align, "--stream": stream, "--n-best": decode.get("n_best", 1) > 1,
-    }  # fmt: skip
+    line_options = [
+        *opt.given_options(constraints),
+        *opt.given_options(output),
+        *(["--n-best"] if n_best > 1 else []),
+    ]
     check_input(
-        input_, out,
-        of_documents=[name for name, value in given.items() if value is not None], engine=engine,
-        of_lines=[name for name, value in of_lines.items() if value],
-    )  # fmt: skip
-    from glassformer.decoding import Request
-
-    constraints = Request("", prefix or "", tuple(must or ()), tuple(ban or ()))
+        input_, out, document_options=opt.given_options(document), line_options=line_options, engine=engine.engine
+    )
     lines = [from_shell(text) for text in texts] if texts else read_stdin()
-    show = partial(_line, attention=attention, align=align, as_json=as_json, parts=(layer, head))
-    opened = _open_translator(places, engine, device, precision, workers, shortlist=shortlist)
-    with opened as (translator, translate_all, world):
+    with engine.load(run) as translator:
         options = translator.config.with_changes(decode)
-        if world.size > 1 and (stream or is_pattern(input_)):
-            raise ConfigError(
-                f"{'--stream' if stream else '--input'}: found with {world.size} processes, expected one. "
-                "Start each on its own: those that translate shards share them."
-            )
-        asked = partial(translate_all, options=options, attention=attention or align)
+        asked = partial(translator.translate_stream, options=options, attention=output.needs_attention)
         if input_ is not None and out is not None and is_pattern(input_):
-            whole = partial(asked, chunk=_CHUNK)
-            write = partial(_shard_lines, whole, constraints, show, None if as_json else translator)
+            write = partial(_shard_lines, asked, constraints.request(), output, translator)
             translate_shards(input_, out, write)
         elif input_ is not None and out is not None:
-            from glassformer.documents import FormatOptions
-
-            columns = FormatOptions(column, into, language)
-            translate_document(translator, input_, out, options, columns=columns, glossary=glossary, memory=memory)
-        elif stream:
-            for number, request in enumerate(read_requests(input_ or lines, constraints)):
+            translate_document(translator, input_, out, options, document)
+        elif output.stream:
+            for number, request in enumerate(read_requests(input_ or lines, constraints.request())):
                 _print_pieces(translator.stream(request, options, start=number))
         else:
             chunk = 1 if input_ is None and sys.stdin.isatty() else _CHUNK
-            translations = asked(read_requests(input_ or lines, constraints), chunk=chunk)
-            file = input_ if world.is_first else None
-            for number, translation in enumerate(_with_progress(translations, file), start=1):
-                typer.echo(show(translation))
-                if attention and not as_json:
-                    _print_heatmap(translation, parts=(layer, head))
+            translations = asked(read_requests(input_ or lines, constraints.request()), chunk=chunk)
+            for number, translation in enumerate(_with_progress(translations, input_), start=1):
+                typer.echo(output.line(translation))
+                if output.attention and not output.as_json:
+                    output.print_heatmap(translation)
                 sys.stdout.flush()
-                if not as_json:
+                if not output.as_json:
                     _warn(f"text {number}", translation, translator)
-
-
-class _Processes(Protocol):
-    """What matters here of ``World``."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def is_first(self) -> bool: ...
-
-
-class _Alone:
-    """What ``World`` says of a single process, without loading PyTorch."""
-
-    size = 1
-    is_first = True
-
-
-@contextmanager
-def _open_translator(
-    places: list[Path], engine: str, device: str, precision: str | None, workers: int | None, *, shortlist: bool
-) -> Iterator[tuple["Translator", Callable[..., Iterator["Translation"]], _Processes]]:
-    """The translator, the function that translates any number of texts, and the processes that share them."""
-    from glassformer.decoding import Translator
-
-    if engine != "torch":
-        if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
-            raise ConfigError(
-                f"--engine: found {engine} with {processes} processes of torchrun, expected one, because it uses all "
-                "cores. Start it without torchrun."
-            )
-        with Translator.load(
-            places, device=device, engine=engine, precision=precision, workers=workers, shortlist=shortlist
-        ) as translator:
-            yield translator, translator.translate_stream, _Alone()
-        return
-    from glassformer.decoding import translate_together
-    from glassformer.world import join_world
-
-    with (
-        join_world() as world,
-        Translator.load(
-            places, device=world.device(device), precision=precision, workers=workers, shortlist=shortlist
-        ) as translator,
-    ):
-        yield translator, partial(translate_together, translator, world=world), world
-
-
-def _check_output_options(
-    *,
-    stream: bool,
-    attention: bool,
-    align: bool,
-    as_json: bool,
-    n_best: int,
-    workers: int,
-    parts: _Parts,
-    engine: str,
-) -> None:
-    others = {
-        "--json": as_json, "--attention": attention, "--align": align, "--n-best": n_best > 1,
-        "--workers": workers > 1,
-    }  # fmt: skip
-    given = [name for name, is_given in others.items() if is_given]
-    if stream and given:
-        raise ConfigError(
-            f"--stream: found with {', '.join(given)}, expected alone, because it prints the text as it grows."
-        )
-    if parts != (None, None) and not (attention or align):
-        raise ConfigError(
-            "--layer, --head: found without --attention or --align, for which they choose the attention. Add one."
-        )
-    if parts != (None, None) and engine != "torch":
-        raise ConfigError(
-            f"--layer, --head: found with --engine {engine}, which gives the mean of the last layer's heads only. "
-            "Leave them out, or use --engine torch."
-        )
 
 
 def _shard_lines(
     translate_all: Callable[..., Iterator["Translation"]],
     constraints: "Request",
-    show: Callable[["Translation"], str],
-    translator: "Translator | None",
+    output: OutputOptions,
+    translator: "Translator",
     shard: Path,
 ) -> Iterator[str]:
-    """The lines of output for a file of many, with the warnings of ``translator``, if it is given."""
-    for number, translation in enumerate(translate_all(read_requests(shard, constraints)), start=1):
-        if translator is not None:
+    """The lines of output for a file of many; warns of each, unless they are JSON."""
+    translations = translate_all(read_requests(shard, constraints), chunk=_CHUNK)
+    for number, translation in enumerate(translations, start=1):
+        if not output.as_json:
             _warn(f"{shard}:{number}", translation, translator)
-        yield show(translation)
+        yield output.line(translation)
 
 
 def _with_progress(items: Iterable[Item], path: Path | None) -> Iterable[Item]:
@@ -318,28 +213,3 @@ def _warn(where: str, translation: "Translation", translator: "Translator") -> N
         typer.echo(f"warning: {where}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True)
     if translator.confidence is not None and (doubt := translator.confidence.warning(translation)):
         typer.echo(f"warning: {where}: {doubt}.", err=True)
-
-
-def _line(translation: "Translation", *, attention: bool, align: bool, as_json: bool, parts: _Parts) -> str:
-    """The line of output for a text, whatever it contains."""
-    layer, head = parts
-    if as_json:
-        values = translation.to_mapping(attention=attention, layer=layer, head=head)
-        if attention or align:
-            values.setdefault("links", [])  # a blank text has none
-        return json.dumps(values, ensure_ascii=False)
-    line = "\t".join(one_line(hypothesis.text) for hypothesis in translation.hypotheses)
-    if align:
-        from glassformer.decoding.translation import pharaoh
-
-        line += f" ||| {pharaoh(translation.links(layer, head) or ())}".rstrip()
-    return line
-
-
-def _print_heatmap(translation: "Translation", *, parts: _Parts) -> None:
-    """On standard error: standard output has one line for each input line."""
-    from glassformer.cli.streams import Console
-    from glassformer.explain.render.heatmap import print_attention
-
-    layer, head = parts
-    print_attention(translation, Console(stderr=True), layer=layer, head=head)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from glassformer.decoding.steps import DecoderSteps as DecoderSteps, Steps as Steps
     from glassformer.decoding.translation import Hypothesis as Hypothesis, Translation as Translation
     from glassformer.decoding.translator import Translator as Translator
-    from glassformer.decoding.worker_pool import translate_together as translate_together
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
@@ -27,6 +26,5 @@ __getattr__, __dir__, __all__ = lazy_names(
         "steps": ("DecoderSteps", "Steps"),
         "translation": ("Hypothesis", "Translation"),
         "translator": ("Translator",),
-        "worker_pool": ("translate_together",),
     },
 )

@@ -1,35 +1,26 @@
-"""Several processes that translate together: workers of one machine, or the processes of ``torchrun``.
+"""Worker processes that share the batches of one translator.
 
 Two processes with one thread translate more than one process with two: small products do not divide well. Workers
-share the weights in memory, except those that a precision converts. Under ``torchrun`` the first process distributes
-the texts, a chunk for each process at a time, so that a file may be of any size, and collects the translations.
+share the weights in memory, except those that a precision converts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import multiprocessing
 
-from glassformer.config import DecodeConfig
 from glassformer.decoding.candidates import Candidate
 from glassformer.decoding.engine import SearchJob, SearchResult
-from glassformer.decoding.request import Request
 from glassformer.decoding.torch_engine import TorchEngine
-from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, WorkerError
 from glassformer.model import Transformer
 from glassformer.model.linears import Precision
 from glassformer.text.workers import available_cores, most_workers
 from glassformer.trace import is_tracing
-from glassformer.world import World
-
-if TYPE_CHECKING:
-    from glassformer.decoding.translator import Translator
 
 _Reply = tuple[list[list[Candidate]], list[NDArray[Any] | None]]
 
@@ -97,35 +88,3 @@ def _run(job: SearchJob) -> _Reply:
     """The job's result; attention as arrays, because each tensor would come back with an open file."""
     result = _engines[0].run(job)
     return result.candidates, [None if one is None else one.numpy() for one in result.attention]
-
-
-_Share = tuple[int, list[Request]]  # the number of the first request in the whole input, and the requests
-
-
-def translate_together(
-    translator: "Translator",
-    requests: Iterable[Request],
-    options: DecodeConfig,
-    world: World,
-    *,
-    attention: bool = False,
-    chunk: int = 1000,
-) -> Iterator[Translation]:
-    """``Translator.translate_stream`` by all processes of ``world``, each ``chunk`` texts at a time.
-
-    All processes call it. Only the first one reads ``requests`` and yields the translations, in order.
-    """
-    rounds = _deal(requests, chunk, world.size)
-    while (share := world.scatter(lambda: next(rounds, None))) is not None:
-        start, texts = share
-        done = list(translator.translate_stream(texts, options, attention=attention, chunk=chunk, start=start))
-        for translations in world.gather(done):
-            yield from translations
-
-
-def _deal(requests: Iterable[Request], chunk: int, processes: int) -> Iterator[list[_Share]]:
-    """In each round a share for each process."""
-    remaining, start = iter(requests), 0
-    while requests_read := list(islice(remaining, chunk * processes)):
-        yield [(start + first, requests_read[first : first + chunk]) for first in range(0, chunk * processes, chunk)]
-        start += len(requests_read)

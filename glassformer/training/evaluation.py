@@ -9,9 +9,7 @@ import torch
 from torch.nn.functional import normalize
 
 from glassformer.config import DecodeConfig, RunConfig
-from glassformer.decoding.request import Request
 from glassformer.decoding.translator import Translator
-from glassformer.decoding.worker_pool import translate_together
 from glassformer.errors import DivergedError, TextError
 from glassformer.model.inference import evaluating
 from glassformer.model.transformer import Transformer
@@ -112,10 +110,19 @@ def translate_and_score(
 
     With several processes, each translates its share; all get the scores, and the first one gets the translations.
     """
-    requests, share = (Request(pair.src) for pair in pairs), -(-len(pairs) // world.size)
-    outputs = [one.text for one in translate_together(translator, requests, options, world, chunk=share)]
+    outputs = _translate_together(translator, [pair.src for pair in pairs], options, world)
     references = [pair.tgt for pair in pairs]
     return world.broadcast(lambda: score(outputs, references)), outputs
+
+
+def _translate_together(
+    translator: Translator, texts: Sequence[str], options: DecodeConfig, world: World
+) -> list[str]:
+    """The translations of ``texts`` in the first process, of which each translates its share; in others none."""
+    share = max(1, math.ceil(len(texts) / world.size))
+    start = world.rank * share
+    own = translator.translate_stream(texts[start : start + share], options, chunk=share, start=start)
+    return [text for shares in world.gather([one.text for one in own]) for text in shares]
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:

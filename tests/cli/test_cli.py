@@ -9,17 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from glassformer.cli.main import main
-from glassformer.errors import RunError
+from glassformer.cli.main import app, main
+from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
-from glassformer.world import World
 
 SMALL = [
     "--set", "model.d_model=32", "--set", "model.n_heads=2", "--set", "model.d_ff=48", "--set", "model.n_encoder_layers=1",
@@ -546,22 +546,28 @@ def test_diversify_writes_pairs_and_says_how_to_learn_them(
 def test_diversify_refuses_what_it_cannot_do(
     call: Run, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @contextmanager
-    def two() -> Iterator[World]:
-        world = World()
-        world.size = 2
-        yield world
-
     src, tgt = files
     nowhere = call("diversify", "--src", src, "--tgt", tgt)
     assert (nowhere.code, nowhere.err[:20]) == (2, "error: --run: found ")
     (tmp_path / "dates.toml").write_text('run = "runs/x"\n[data]\ntask = "dates"\n')
     task = call("diversify", "--config", tmp_path / "dates.toml")
     assert task.err == "error: diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.\n"
-    monkeypatch.setattr("glassformer.world.join_world", two)
-    several = call("diversify", "--src", src, "--tgt", tgt, "--run", tmp_path / "runs")
-    assert (several.code, several.err[:40]) == (2, "error: diversify: found 2 processes, exp")
-    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [("translate", "--input 'shards/*.txt'"), ("evaluate", "--workers"), ("diversify", "several may learn")],
+)
+def test_only_a_training_is_shared_by_the_processes_of_torchrun(
+    monkeypatch: pytest.MonkeyPatch, command: str, instead: str
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")  # a scheduler may set this in every shell
+    assert "torchrun" not in str(CliRunner().invoke(app, [command, "--input", "no.txt"]).exception)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    error = CliRunner().invoke(app, [command]).exception
+    assert isinstance(error, ConfigError)
+    assert str(error).startswith(f"{command}: found 2 processes of torchrun, expected one. Start it without torchrun")
+    assert instead in str(error)
 
 
 @pytest.mark.slow

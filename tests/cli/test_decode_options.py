@@ -37,7 +37,7 @@ def test_every_field_says_where_it_acts():
 
 @pytest.mark.parametrize("command", OFFERED, ids=lambda command: command.__name__)
 def test_a_command_offers_the_fields_that_act_in_it_and_no_other(command):
-    stages, idle = OFFERED[command]
+    stages, ignored = OFFERED[command]
     offered = set(inspect.signature(command).parameters) & STAGES.keys()
-    assert offered == {name for name, stage in STAGES.items() if stage in stages} - idle
+    assert offered == {name for name, stage in STAGES.items() if stage in stages} - ignored
     assert {f"--{name}" for name in EARLIER[command].split()} <= {flag(name) for name in offered}

@@ -66,6 +66,13 @@ def test_a_stream_gives_the_same_and_reads_no_further_than_its_chunk(translator)
     assert next(taken) == 6
 
 
+def test_a_part_of_the_input_draws_as_it_does_in_the_whole(translator):
+    options = DecodeConfig(sample=True, beam=1)
+    whole = outcomes(translator.translate(TEXTS, options))
+    assert outcomes(translator.translate_stream(TEXTS[3:], options, start=3)) == whole[3:]
+    assert outcomes(translator.translate_stream(TEXTS[3:], options)) != whole[3:]
+
+
 def test_tokens_ids_and_text_say_the_same(translator, tokenizer):
     for translation in translator.translate(TEXTS):
         assert translation.source_tokens == [*translation.source.split(), "</s>"]
