@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 MINUTES ?= 20
 
-.PHONY: help demo check fix test slow types browser torture docs learn notebooks site bench
+.PHONY: help demo check fix test slow types browser torture docs learn notebooks site bench gpu
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -74,3 +74,6 @@ bench: $(BIN)/.ready  ## measure idle taps, a trace and a training step
 	$(BIN)/python benchmarks/idle_taps.py
 	$(BIN)/python benchmarks/trace_cost.py
 	$(BIN)/python benchmarks/training_step.py
+
+gpu: $(BIN)/.ready  ## hold a GPU to the CPU's results and measure it; goes on where it stopped
+	PYTHONPATH=. $(BIN)/python benchmarks/gpu.py --minutes 8
