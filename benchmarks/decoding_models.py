@@ -46,6 +46,10 @@ class IdTokenizer:
         """The token of an id, as a converted model has it."""
         return str(number)
 
+    def entries(self) -> list[str]:
+        """The token of every id, in their order."""
+        return [self.entry(number) for number in range(self.size)]
+
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
         """Each id, spelt."""
         return list(map(str, ids))

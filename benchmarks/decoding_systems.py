@@ -43,6 +43,7 @@ class Setting:
     threads: int
     processes: int = 1
     workers: int = 1
+    device: str = "cpu"
 
     def __str__(self) -> str:
         managed = f"{self.workers} workers x " if self.workers > 1 else ""
@@ -92,7 +93,7 @@ class Glassformer:
         import torch
 
         torch.set_num_threads(setting.threads)
-        model = model_of(name, run)
+        model = model_of(name, run).to(setting.device)
         self.eos_id = model.config.eos_id
         self.translator = self._translator(model, directory / f"{name}.ctranslate2", setting)
 
@@ -141,7 +142,8 @@ class HuggingFace:
         from glassformer.interop.transformers_export import transformers_model
 
         torch.set_num_threads(setting.threads)
-        self.model = transformers_model(model_of(name, run), banned_of(name, run))
+        model = transformers_model(model_of(name, run), banned_of(name, run)).to(setting.device)
+        self.model = model.bfloat16() if setting.precision == "bf16" else model
 
     def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
         """The best output for each source."""
@@ -159,7 +161,10 @@ class HuggingFace:
 
         config = self.model.config
         longest = max(map(len, rows))
-        src = torch.tensor([[*row, *[config.pad_token_id] * (longest - len(row))] for row in rows])
+        src = torch.tensor(
+            [[*row, *[config.pad_token_id] * (longest - len(row))] for row in rows],
+            device=self.model.device,
+        )
         with torch.inference_mode():
             made = self.model.generate(
                 input_ids=src, attention_mask=(src != config.pad_token_id).long(), num_beams=search.beam,
@@ -178,7 +183,7 @@ class CTranslate2:
 
         self.translator = ctranslate2.Translator(
             str(directory / f"{name}.ctranslate2"), compute_type=setting.precision, intra_threads=setting.threads,
-            inter_threads=setting.workers,
+            inter_threads=setting.workers, device=setting.device,
         )  # fmt: skip
 
     def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:

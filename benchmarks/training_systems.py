@@ -23,15 +23,20 @@ from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.train_step import accumulate_gradients, adam_step, autocast, clip_gradients, new_optimizer
 
 VOCAB, CELLS, PAIRS, BATCHES = 10_000, 1_850, 4_000, 12
-Step = Callable[[Batch], None]
+CPU = torch.device("cpu")
+# An update; returns the mean smoothed loss of the batch before it.
+Step = Callable[[Batch], float | Tensor]
 
 
-def batches_of(seed: int) -> list[Batch]:
-    """Batches of sentences of similar length: sources of some 13 tokens, and targets about as long."""
+def batches_of(seed: int, cells: int = CELLS, pairs: int = PAIRS) -> list[Batch]:
+    """Batches of sentences of similar length: sources of some 13 tokens, and targets about as long.
+
+    A batch has at most ``cells`` positions of a side, padding counted.
+    """
     draw = random.Random(seed)
-    src = np.array([max(4, round(draw.gauss(13.4, 3.8))) for _ in range(PAIRS)])
+    src = np.array([max(4, round(draw.gauss(13.4, 3.8))) for _ in range(pairs)])
     tgt = np.array([max(4, round(length + draw.gauss(0.4, 2.4))) for length in src])
-    plan = plan_batches(src, tgt, CELLS, seed=seed, epoch=1, bucket=2)
+    plan = plan_batches(src, tgt, cells, seed=seed, epoch=1, bucket=2)
     generator = torch.Generator().manual_seed(seed)
     return [_batch(src[places], tgt[places], generator) for places in plan if len(places) > 1][:BATCHES]
 
@@ -51,17 +56,19 @@ def config_of(size: str, dropout: float) -> ModelConfig:
     )
 
 
-def glassformer_step(config: ModelConfig, precision: str) -> Step:
+def glassformer_step(config: ModelConfig, precision: str, device: torch.device = CPU, *, fused: bool = False) -> Step:
     """An update as ``glassformer train`` makes it, without gradient clipping."""
     keep_freed_memory()
     settings = TrainConfig(precision=precision, clip_norm=0.0)
-    model = Transformer(config).train()
+    model = Transformer(config).train().to(device)
+    model.use_fused_attention(fused)
     optimizer = new_optimizer(model, settings)
 
-    def step(batch: Batch) -> None:
-        accumulate_gradients(model, [batch], settings)
+    def step(batch: Batch) -> float:
+        sums = accumulate_gradients(model, [batch], settings)
         clip_gradients(model, settings)
         adam_step(model, optimizer, 1e-4)
+        return sums.loss / sums.tokens
 
     return step
 
@@ -86,7 +93,7 @@ class TorchTransformer(nn.Module):
         """Logits (batch tgt vocab)."""
         src, tgt = (self.dropout(self.tokens(ids) * self.scale + self.table[: ids.shape[1]])
                     for ids in (src_ids, tgt_in_ids))  # fmt: skip
-        causal = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1], dtype=torch.bool)
+        causal = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1], device=tgt.device, dtype=torch.bool)
         hidden = self.body(
             src, tgt, tgt_mask=causal, tgt_is_causal=True, src_key_padding_mask=src_ids == 0,
             memory_key_padding_mask=src_ids == 0,
@@ -161,23 +168,23 @@ def joeynmt_sizes(config: ModelConfig) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def joeynmt_step(config: ModelConfig, precision: str) -> Step:
+def joeynmt_step(config: ModelConfig, precision: str, device: torch.device = CPU) -> Step:
     """JoeyNMT's model with its own loss, which materialises the smoothed distribution."""
     from joeynmt.model import build_model
 
     vocabulary: Any = _JoeyVocabulary()
-    model = build_model(joeynmt_sizes(config), src_vocab=vocabulary, trg_vocab=vocabulary).train()
+    model = build_model(joeynmt_sizes(config), src_vocab=vocabulary, trg_vocab=vocabulary).train().to(device)
     model.loss_function = ("crossentropy", 0.1)
     optimizer = _adam(model)
 
-    def step(batch: Batch) -> None:
+    def step(batch: Batch) -> Tensor:
         src_mask, trg_mask = (batch.src_ids != 0)[:, None], (batch.tgt_in_ids != 0)[:, None]
-        with autocast(precision, torch.device("cpu")):
+        with autocast(precision, device):
             loss, _, _, _ = model(
                 return_type="loss", src=batch.src_ids, trg_input=batch.tgt_in_ids, trg=batch.tgt_out_ids,
                 src_mask=src_mask, src_length=src_mask.sum(-1).flatten(), trg_mask=trg_mask,
             )  # fmt: skip
-        _descend(loss / batch.target_tokens, optimizer)
+        return _descend(loss / batch.target_tokens, optimizer)
 
     return step
 
@@ -186,42 +193,45 @@ def _adam(model: nn.Module) -> torch.optim.Adam:
     return torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 
-def _descend(loss: Tensor, optimizer: torch.optim.Adam) -> None:
+def _descend(loss: Tensor, optimizer: torch.optim.Adam) -> Tensor:
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+    return loss.detach()
 
 
-def peer_step(model: nn.Module, precision: str, logits_of: Callable[[nn.Module, Batch], Tensor]) -> Step:
+def peer_step(
+    model: nn.Module, precision: str, device: torch.device, logits_of: Callable[[nn.Module, Batch], Tensor]
+) -> Step:
     """The step of a module, with PyTorch's cross-entropy and fused Adam."""
-    model.train()
+    model.train().to(device)
     optimizer = _adam(model)
 
-    def step(batch: Batch) -> None:
-        with autocast(precision, torch.device("cpu")):
+    def step(batch: Batch) -> Tensor:
+        with autocast(precision, device):
             logits = logits_of(model, batch)
         loss = nn.functional.cross_entropy(
             logits.float().flatten(0, 1), batch.tgt_out_ids.flatten(), ignore_index=0, label_smoothing=0.1
         )
-        _descend(loss, optimizer)
+        return _descend(loss, optimizer)
 
     return step
 
 
-def torch_step(config: ModelConfig, precision: str) -> Step:
-    return peer_step(TorchTransformer(config), precision, lambda m, b: m(b.src_ids, b.tgt_in_ids))
+def torch_step(config: ModelConfig, precision: str, device: torch.device = CPU) -> Step:
+    return peer_step(TorchTransformer(config), precision, device, lambda m, b: m(b.src_ids, b.tgt_in_ids))
 
 
-def marian_step(config: ModelConfig, precision: str) -> Step:
+def marian_step(config: ModelConfig, precision: str, device: torch.device = CPU) -> Step:
     return peer_step(
-        marian(config), precision,
+        marian(config), precision, device,
         lambda m, b: m(input_ids=b.src_ids, attention_mask=(b.src_ids != 0).long(),
                        decoder_input_ids=b.tgt_in_ids).logits,
     )  # fmt: skip
 
 
-def x_transformers_step(config: ModelConfig, precision: str) -> Step:
-    return peer_step(x_transformers(config), precision, x_transformers_logits)
+def x_transformers_step(config: ModelConfig, precision: str, device: torch.device = CPU) -> Step:
+    return peer_step(x_transformers(config), precision, device, x_transformers_logits)
 
 
 def eole(config: ModelConfig) -> nn.Module:
@@ -254,12 +264,12 @@ def eole_logits(model: nn.Module, batch: Batch) -> Tensor:
     return model.generator(model(batch.src_ids, tgt, None).dec_out)  # type: ignore[no-any-return]
 
 
-def eole_step(config: ModelConfig, precision: str) -> Step:
-    return peer_step(eole(config), precision, eole_logits)
+def eole_step(config: ModelConfig, precision: str, device: torch.device = CPU) -> Step:
+    return peer_step(eole(config), precision, device, eole_logits)
 
 
 # For each system: its name in tables, the module that it needs, and the function that builds its step.
-SYSTEMS: dict[str, tuple[str, str, Callable[[ModelConfig, str], Step]]] = {
+SYSTEMS: dict[str, tuple[str, str, Callable[..., Step]]] = {
     "glassformer": ("glassformer", "glassformer", glassformer_step),
     "torch": ("nn.Transformer", "torch", torch_step),
     "hf": ("MarianMT", "transformers", marian_step),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from reference.gpu import gpu_section
 from reference.markdown import code, page, table
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
@@ -66,6 +67,7 @@ def speed_page() -> str:
         *_start_up(),
         *_students(),
         *_growth(growth),
+        *gpu_section("decoding", "sentences/s"),
         "## Measure it again",
         "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu\n"
         f"python benchmarks/decoding_growth.py --precision {growth['measured'].split(', ')[1]}\n"

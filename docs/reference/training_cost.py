@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from reference.gpu import gpu_section
 from reference.markdown import code, page, table
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
@@ -17,7 +18,8 @@ STEP_SYSTEMS = {
 def training_cost_page() -> str:
     return page(
         "What training costs",
-        *_steps(), *_steps_in_bf16(), *_aims(), *_loop(), *_end_to_end(), *_large_corpus(), *_paper(),
+        *_steps(), *_steps_in_bf16(), *_aims(), *_loop(), *_end_to_end(), *_large_corpus(),
+        *gpu_section("training", "tokens/s"), *_paper(),
     )  # fmt: skip
 
 

@@ -1,0 +1,156 @@
+"""The package on another device than the CPU: each tensor is made where the model is, and results are the CPU's.
+
+The device is a stand-in (``other_device``); tests/test_gpu.py repeats the essential ones on a card.
+"""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import shake, small_config
+from other_device import DEVICE, move, other_device
+from torch.testing import assert_close
+
+from glassformer.checkpoint import checkpoints, read_tensors
+from glassformer.config import DecodeConfig, ModelConfig, RunConfig, TrainConfig
+from glassformer.decoding.engine import SearchJob
+from glassformer.decoding.request import Constraints
+from glassformer.decoding.torch_engine import TorchEngine
+from glassformer.model import Transformer
+from glassformer.text.batches import Batch
+from glassformer.training.data import FileSource
+from glassformer.training.run_log import Display
+from glassformer.training.train import train
+from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+
+SOURCES = [[5, 6, 7, 8, 2], [9, 4, 2], [10, 11, 12, 13, 14, 15, 2]]
+LIMITS = [4, 3, 5]
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {"beam": 1},
+    "beam": {"beam": 4, "n_best": 2},
+    "never early": {"beam": 3, "early_stopping": "never", "length_norm": "power", "length_penalty": 1.0},
+    "coverage": {"beam": 3, "coverage_penalty": 0.2},
+    "diverse": {"beam": 4, "beam_groups": 2, "diversity": 0.5},
+    "no cache": {"beam": 2, "cache": False},
+    "processors": {"beam": 3, "repetition_penalty": 1.5, "no_repeat_ngram": 2, "min_length": 3},
+    "sampling": {"sample": True, "n_best": 2, "temperature": 0.8, "top_k": 9},
+    "nucleus": {"sample": True, "top_p": 0.9, "min_p": 0.01, "typical_p": 0.95, "repetition_penalty": 1.2},
+}
+PHRASES = [Constraints(prefix=(6,)), Constraints(required=((7, 8), (9,))), Constraints(banned=((5,), (6, 6)))]
+
+
+@pytest.fixture(params=ModelConfig.choices("positions"))
+def model(request: pytest.FixtureRequest) -> Transformer:
+    torch.manual_seed(3)
+    made = Transformer(small_config(positions=request.param, output_bias=True)).eval()
+    shake(made)
+    return made
+
+
+@pytest.fixture
+def batch() -> Batch:
+    src, tgt = torch.randint(4, 19, (3, 7)), torch.randint(4, 19, (3, 6))
+    src[1, 5:], tgt[2, 4:] = 0, 0
+    return Batch(src, tgt, tgt.roll(-1, 1) * (tgt != 0))
+
+
+def test_the_stand_in_refuses_what_a_gpu_refuses() -> None:
+    with other_device() as device:
+        there, here = torch.ones(3, device=DEVICE), torch.ones(3)
+        assert (there * torch.tensor(2.0)).device == DEVICE  # a number may come from the CPU
+        with pytest.raises(RuntimeError, match="on the device and on the CPU"):
+            there + here
+        assert not device.waits
+        assert there.sum().item() == 3.0
+        assert there.tolist() == [1.0, 1.0, 1.0]
+        assert sum(device.waits.values()) == 2
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_logits(model: Transformer, batch: Batch, fused: bool) -> None:
+    model.use_fused_attention(fused)
+    expected = model(batch.src_ids, batch.tgt_in_ids)
+    with other_device():
+        there = batch.to(DEVICE)
+        assert_close(move(model)(there.src_ids, there.tgt_in_ids).cpu(), expected)
+
+
+@pytest.mark.parametrize("settings", [{}, {"r_drop": 1.0, "label_smoothing": 0.0}])
+def test_an_update(model: Transformer, batch: Batch, settings: dict[str, float]) -> None:
+    config, results = TrainConfig(**settings), []
+    for is_there in (False, True):
+        with other_device():
+            own = move(copy.deepcopy(model)) if is_there else copy.deepcopy(model)
+            optimizer = new_optimizer(own, config)
+            sums = accumulate_gradients(own.train(), [batch, batch], config)
+            norm = clip_gradients(own, config)
+            adam_step(own, optimizer, 1e-3)
+            results.append(
+                (sums.loss, norm, {name: weight.detach().cpu() for name, weight in own.named_parameters()})
+            )
+    assert_close(results[1], results[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
+@pytest.mark.parametrize("options", SEARCHES.values(), ids=SEARCHES)
+def test_searches(model: Transformer, options: dict[str, Any]) -> None:
+    job = SearchJob(SOURCES, LIMITS, [1, 2, 3], DecodeConfig(**options), None, attention="n_best" in options)
+    with other_device():
+        _compare(model, job, members=1)
+
+
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 3, "coverage_penalty": 0.2}])
+def test_ensembles_with_each_kind_of_positions(model: Transformer, options: dict[str, Any]) -> None:
+    with other_device():
+        _compare(model, SearchJob(SOURCES, LIMITS, [1, 2, 3], DecodeConfig(**options)), members=2)
+
+
+@pytest.mark.parametrize("options", [{"beam": 4}, {"beam": 4, "beam_groups": 2}, {"sample": True}])
+@pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
+def test_constraints(model: Transformer, options: dict[str, Any]) -> None:
+    constraints = [Constraints(), PHRASES[0], PHRASES[2]] if "sample" in options else PHRASES
+    with other_device():
+        _compare(model, SearchJob(SOURCES, LIMITS, [1, 2, 3], DecodeConfig(**options), constraints), members=1)
+
+
+def _compare(model: Transformer, job: SearchJob, *, members: int) -> None:
+    here = TorchEngine([model] * members)
+    there = TorchEngine([move(copy.deepcopy(model))] * members)
+    expected, found = here.run(job), there.run(job)
+    for of_source, others in zip(found.candidates, expected.candidates, strict=True):
+        assert [one.ids for one in of_source] == [one.ids for one in others]
+        assert_close([one.score for one in of_source], [one.score for one in others], rtol=1e-5, atol=1e-5)
+    if job.attention:
+        assert_close(list(found.attention), list(expected.attention))
+    targets = [one.ids for one, *_ in expected.candidates]
+    for of_target, others in zip(there.score(job.sources, targets), here.score(job.sources, targets), strict=True):
+        assert_close(of_target, others, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
+def test_a_stream(model: Transformer) -> None:
+    job = SearchJob(SOURCES[:1], [9], [1], DecodeConfig(beam=3))
+    expected = list(TorchEngine([model]).stream(job))
+    with other_device():
+        assert list(TorchEngine([move(copy.deepcopy(model))]).stream(job)) == expected
+
+
+@pytest.mark.slow
+def test_a_training_with_validation_saving_and_resuming(tmp_path: Path) -> None:
+    words = ["".join(pair) for pair in zip("abcdefghij" * 6, "bdfhj" * 12, strict=True)]
+    (tmp_path / "src").write_text("\n".join(words) + "\n")
+    (tmp_path / "tgt").write_text("\n".join(word[::-1] for word in words) + "\n")
+    source = FileSource(tmp_path / "src", tmp_path / "tgt")
+    model = {"name": "tiny", "d_model": 16, "n_heads": 2, "d_ff": 24, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    weights = {}
+    for device in ("cpu", DEVICE.type):
+        for updates in (3, 6):
+            settings = {"max_updates": updates, "validate_every": 3, "device": device, "batch_tokens": 128}
+            sections = {"model": {**model, "dropout": 0.0}, "text": {"tokenizer": "characters"}, "train": settings}
+            with other_device():
+                outcome = train(tmp_path / device, source, RunConfig.from_mapping(sections), Display())
+            assert outcome.updates == updates
+        weights[device] = read_tensors(checkpoints(tmp_path / device / "latest")[-1], "model")
+    assert_close(weights[DEVICE.type], weights["cpu"], rtol=1e-4, atol=1e-5)
