@@ -17,14 +17,14 @@ LEVELS: list[set[str]] = [
     {"bundled", "checkpoint", "run_directory", "world"},
     {"interop"},
     {"decoding", "training"},
-    {"explain", "documents", "reproduction"},
+    {"explain", "documents"},
     {"serving"},
     {"cli", "__main__"},
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 ROOT = PACKAGE.parent
-OUTSIDE = sorted([*(ROOT / "docs").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")])
+OUTSIDE = sorted([*(ROOT / "docs").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")])
 MODULE_NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 

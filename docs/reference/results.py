@@ -1,23 +1,26 @@
 """The page of results: reproductions of published results, short trainings on Multi30k, and the generated tasks.
 
-The figures are those that `glassformer reproduce --report`, benchmarks/multi30k.py, tasks.py and positions_scan.py
-left in benchmarks/results.
+The figures are those that `python -m benchmarks.reproduce --report`, benchmarks/multi30k.py, tasks.py and
+positions_scan.py left in benchmarks/results.
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from glassformer.config import RunConfig
-from glassformer.reproduction.evaluate import find_scoring
-from glassformer.reproduction.recipe import read_recipe, recipe_names
 from glassformer.settings import apply_overrides
 from reference.markdown import code, page, table
 from reference.small_data import fine_tuning, placeholders, small_data
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+sys.path.append(str(ROOT))
+from benchmarks.reproduce.evaluate import find_scoring  # noqa: E402
+from benchmarks.reproduce.recipe import read_recipe, recipe_names  # noqa: E402
 
 
 def reports() -> list[Path]:
@@ -31,10 +34,10 @@ def results_page() -> str:
             "teachers", "target tokens a seed", "minutes a seed", "seeds", "score", "published", "chrF"]  # fmt: skip
     return page(
         "Published results, reproduced",
-        "Each reproduction is one command, `glassformer reproduce RECIPE`: it trains with several seeds, translates "
-        "the test set and scores the translations. Each score has its sacrebleu signature, which says how it was "
-        "computed. Multi30k is licensed for non-commercial research and education: neither its text nor weights "
-        "trained on it are here, only numbers.",
+        "Each reproduction is one command, `python -m benchmarks.reproduce RECIPE`: it trains with several seeds, "
+        "translates the test set and scores the translations. Each score has its sacrebleu signature, which says how "
+        "it was computed. Multi30k is licensed for non-commercial research and education: neither its text nor "
+        "weights trained on it are here, only numbers.",
         table(head, (row for name, report in found.items() for row in _overview(name, report))),
         *_short_trainings(),
         *small_data(),
@@ -72,9 +75,9 @@ def _reproduction(name: str, report: dict[str, Any]) -> Iterator[str]:
     elif suffix:
         yield "Trained once more with the same settings, by a later version on another processor."
     yield (
-        f"[{recipe['name']}.toml](../glassformer/recipes/{recipe['name']}.toml) has every setting, and the published "
-        f"one where ours differs. {_where(report)} All figures: [the report]({_place(name)}/report.json) and "
-        f"{_logs(name, report)}."
+        f"[{recipe['name']}.toml](../benchmarks/reproduce/recipes/{recipe['name']}.toml) has every setting, and the "
+        f"published one where ours differs. {_where(report)} All figures: [the report]({_place(name)}/report.json) "
+        f"and {_logs(name, report)}."
     )
     if recipe["name"] in recipe_names() and not variant and (missing := _variants_without_report(recipe["name"])):
         yield f"Variants not yet trained to the end: {', '.join(missing)}."

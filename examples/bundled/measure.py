@@ -11,6 +11,7 @@ measured of the same weights on the same pairs is kept, so that an interrupted m
 import argparse
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,13 +28,15 @@ from glassformer import Translation, Translator
 from glassformer.checkpoint import newest_valid
 from glassformer.decoding.confidence import DOUBTFUL
 from glassformer.files import sha256, write_durably
-from glassformer.reproduction.machine import library_versions, machine
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.corpus import Pair, read_pairs
 from glassformer.training.calibration import GOOD_CHRF
 from glassformer.training.evaluation import score
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+from benchmarks.machine import library_versions, machine  # noqa: E402
+
 RESULTS = ROOT / "benchmarks" / "results" / "bundled.json"
 PAIRS = ROOT / "build" / "face"
 THRESHOLDS = (0.1, DOUBTFUL, 0.3, 0.5)

@@ -24,7 +24,6 @@ from glassformer.cli.evaluate import evaluate, score
 from glassformer.cli.exchange import export, import_model
 from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT, argument, option
-from glassformer.cli.reproduce import reproduce
 from glassformer.cli.train import distill, diversify, shortlist, train
 from glassformer.cli.translate import translate
 from glassformer.config import NAMED_MODELS
@@ -80,7 +79,6 @@ app.command()(distill)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(score)
-app.command()(reproduce)
 app.command()(trace)
 app.command()(explore)
 app.command()(diff)

@@ -128,7 +128,7 @@ def _merge_section(merged: dict[str, dict[str, Any]], section: str, settings: An
 
 def _read_config_file(path: Path) -> dict[str, Any]:
     values = read_toml(path)
-    values.pop("recipe", None)  # only `glassformer reproduce` reads it
+    values.pop("recipe", None)  # only `python -m benchmarks.reproduce` reads it
     if "run" in values:
         values["run"] = path.parent / str(values["run"])
     if values.get("init", "bundled") != "bundled":

@@ -87,7 +87,6 @@ def test_every_command_has_help_worth_reading(call: Run) -> None:
         "translate",
         "evaluate",
         "score",
-        "reproduce",
         "trace",
         "diff",
         "summary",
@@ -601,55 +600,6 @@ def test_distill_refuses_what_it_cannot_do(call: Run, trained: Path, tmp_path: P
     assert "engine: found 'abacus', expected one of torch, ctranslate2" in odd.err
 
 
-def test_reproduce_lists_its_recipes_and_says_what_is_missing(
-    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    listed = call("reproduce")
-    assert (listed.code, listed.err) == (0, "")
-    assert "multi30k-en-de: Transformer-Tiny" in listed.out
-    assert "41.02 tokenised on test_2016_flickr" in listed.out
-    missing = call("reproduce", "multi30k-en-de")
-    assert (missing.code, missing.out) == (2, "")
-    assert missing.err.startswith("error: multi30k-en-de: found none of its files in ")
-    for odd in ("1,x", "1,01", "9" * 5000):
-        assert call("reproduce", "multi30k-en-de", "--seeds", odd).code == 2
-
-
-@pytest.mark.slow
-def test_reproduce_trains_scores_and_keeps_the_evidence(call: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
-    src, tgt = files
-    recipe = tmp_path / "letters.toml"
-    recipe.write_text(
-        f"""
-        [recipe]
-        title = "Letters"
-        form = "tokenised"
-        language = "en"
-        folder = "letters"
-        origin = "here"
-        hint = "make them"
-        licence = "none"
-        [[recipe.tests]]
-        name = "all"
-        src = "{src.name}"
-        tokenised = "{tgt.name}"
-        [data]
-        src = "{src.name}"
-        tgt = "{tgt.name}"
-        valid_src = "{src.name}"
-        valid_tgt = "{tgt.name}"
-        """
-    )
-    order = ["reproduce", recipe, "--data", src.parent, "--run", tmp_path / "run", "--report", tmp_path / "evidence"]
-    done = call(*order, "--seeds", "5 6", "--set", "train.max_updates=2", *SMALL)
-    assert (done.code, done.err) == (0, "")
-    assert "all, 64 sentences" in done.out
-    assert "seed 5 - seed 6" in done.out
-    found = sorted(path.name for path in (tmp_path / "evidence").iterdir())
-    assert found == ["report.json", "seed-5.metrics.jsonl", "seed-6.metrics.jsonl"]
-
-
 @pytest.mark.slow
 def test_a_training_goes_on_when_the_reader_of_its_lines_leaves(files: tuple[Path, Path], tmp_path: Path) -> None:
     run = tmp_path / "run"
@@ -721,7 +671,7 @@ def test_help_for_a_reader_that_has_left_is_no_error(arguments: list[str]) -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["train", "diversify", "distill", "reproduce", "demo"])
+@pytest.mark.parametrize("command", ["train", "diversify", "distill", "demo"])
 def test_an_empty_name_of_a_run_is_not_the_current_directory(
     call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -730,7 +680,6 @@ def test_an_empty_name_of_a_run_is_not_the_current_directory(
         "train": ["--task", "dates"],
         "diversify": ["pairs.tsv"],
         "distill": ["bundled", "pairs.tsv"],
-        "reproduce": ["multi30k-en-de"],
         "demo": [],
     }
     result = call(command, *arguments[command], "--run", "")

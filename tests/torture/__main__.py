@@ -40,7 +40,7 @@ from laboratory import Clock, Laboratory, Tally, write_tallies  # noqa: E402
 
 import glassformer.explain.walk_kinds  # noqa: E402 - what commands import, before they are forked
 import glassformer.training.train  # noqa: E402, F401
-from glassformer.reproduction.machine import machine  # noqa: E402
+from benchmarks.machine import machine  # noqa: E402
 
 EXAMPLES, WHOLE_MINUTES = 2000, 20
 # Each kind of fault with its share of the time; the longest come first.

@@ -212,7 +212,7 @@ def odd_options(laboratory: Laboratory, clock: Clock) -> list[Tally]:
               "translate": ["--out", "--input", "--glossary", "--memory", "--run"], "score": ["--tgt", "--run"],
               "train": ["--run", "--src", "--config", "--init", "--mix", "--model", "--max-updates", "--max-minutes"],
               "average": ["--last", "--run"], "demo": ["--run", "--max-minutes"], "summary": ["--run"],
-              "diversify": ["--run", "--src"], "reproduce": ["--data", "--run"], "diff": ["--run"]}  # fmt: skip
+              "diversify": ["--run", "--src"], "diff": ["--run"]}  # fmt: skip
     cases = [("translate", option, value) for option in numbers for value in odd]
     cases += [(command, option, value) for command, options in places.items() for option in options for value in odd]
     cases = [case for case in cases if not _asks_for_work(*case)]
@@ -220,7 +220,7 @@ def odd_options(laboratory: Laboratory, clock: Clock) -> list[Tally]:
     for command, option, value in clock.while_time(itertools.cycle(cases)):
         given = ["--max-updates", "1"] if command == "train" and option != "--max-updates" else []
         words = [*laboratory.reading.get(command, (command,)), *given, option, value]
-        words = words if option == "--run" or command in {"train", "demo", "diversify", "reproduce", "diff"} else [
+        words = words if option == "--run" or command in {"train", "demo", "diversify", "diff"} else [
             *words, "--run", str(laboratory.run)]  # fmt: skip
         ended = laboratory.command(*words)
         tally.count(f"{command} {option} {value[:30]!r}", ended, silent=None)
@@ -229,4 +229,4 @@ def odd_options(laboratory: Laboratory, clock: Clock) -> list[Tally]:
 
 def _asks_for_work(command: str, option: str, value: str) -> bool:
     """What would rightly train or start a hundred processes."""
-    return command in {"demo", "reproduce"} and value not in {"", "x", "nan", "--"}
+    return command == "demo" and value not in {"", "x", "nan", "--"}

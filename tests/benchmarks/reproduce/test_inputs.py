@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reproduce import inputs
+from benchmarks.reproduce.inputs import find_files
+from benchmarks.reproduce.recipe import read_recipe
 from glassformer.errors import TextError
-from glassformer.reproduction.inputs import find_files
-from glassformer.reproduction.recipe import read_recipe
 
 RECIPE = read_recipe("multi30k-en-de")
 FILES = [*RECIPE.required_files(), *RECIPE.optional_files()]
@@ -32,11 +33,8 @@ def test_they_are_found_plain_or_packed_and_in_folders(tmp_path: Path) -> None:
 def test_they_are_found_in_the_project_and_beside_it(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inside = tmp_path / "project" / "docs"
-    inside.mkdir(parents=True)
-    (tmp_path / "project" / "pyproject.toml").write_text("")
     put(tmp_path / place, FILES)
-    monkeypatch.chdir(inside)
+    monkeypatch.setattr(inputs, "ROOT", tmp_path / "project")
     assert find_files(RECIPE)["train.lc.norm.tok.de.gz"] == tmp_path / place / "train.lc.norm.tok.de.gz"
 
 

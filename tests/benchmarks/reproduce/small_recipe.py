@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from glassformer.reproduction.inputs import ReproduceRequest, find_files
-from glassformer.reproduction.recipe import read_recipe
+from benchmarks.reproduce.inputs import ReproduceRequest, find_files
+from benchmarks.reproduce.recipe import read_recipe
 from glassformer.training.run_log import Display, TrainProgress
 
 

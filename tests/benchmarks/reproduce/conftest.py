@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from small_recipe import Silent, small_request
 
-from glassformer.reproduction.inputs import ReproduceRequest
-from glassformer.reproduction.reproduce import ReproduceResult, reproduce
+from benchmarks.reproduce.inputs import ReproduceRequest
+from benchmarks.reproduce.reproduce import ReproduceResult, reproduce
 from glassformer.tasks import load_task
 from glassformer.text import Pair
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reproduce.inputs import ReproduceRequest, find_files
+from benchmarks.reproduce.recipe import RECIPES, read_recipe, recipe_names
 from glassformer.errors import ConfigError
-from glassformer.reproduction.inputs import ReproduceRequest, find_files
-from glassformer.reproduction.recipe import RECIPES, read_recipe, recipe_names
 from glassformer.training.arguments import TrainRequest
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 def settings_of(name: str, variant: str | None = None) -> dict[str, dict[str, object]]:

@@ -10,11 +10,11 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.reproduce.inputs import ReproduceRequest
 from glassformer.checkpoint import newest_valid, read_json
 from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
 from glassformer.errors import RunError
-from glassformer.reproduction.inputs import ReproduceRequest
 from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus import write_texts
 from glassformer.text.lines import read_lines

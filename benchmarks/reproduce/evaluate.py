@@ -21,7 +21,7 @@ from sacrebleu.significance import PairedTest, Result
 from glassformer.errors import TextError
 from glassformer.text.tokenizer import Tokenizer
 
-INSTALL = "pip install 'glassformer[moses]'"
+INSTALL = "pip install sacremoses"
 OTHER_FORM = {"tokenised": "raw", "raw": "tokenised"}
 RESAMPLES = 1000
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import StorageError
-from glassformer.files import sha256
-from glassformer.reproduction.evaluate import (
+from benchmarks.machine import library_versions, machine
+from benchmarks.reproduce.evaluate import (
     INSTALL,
     MAIN_SCORING,
     OTHER_FORM,
@@ -23,10 +22,11 @@ from glassformer.reproduction.evaluate import (
     load_moses,
     score_all,
 )
-from glassformer.reproduction.inputs import ReproduceRequest
-from glassformer.reproduction.machine import library_versions, machine
-from glassformer.reproduction.recipe import TestSet
-from glassformer.reproduction.reproduce import ReproduceResult, SeedResult
+from benchmarks.reproduce.inputs import ReproduceRequest
+from benchmarks.reproduce.recipe import TestSet
+from benchmarks.reproduce.reproduce import ReproduceResult, SeedResult
+from glassformer.errors import StorageError
+from glassformer.files import sha256
 from glassformer.text.lines import read_lines
 from glassformer.training.run_log import format_duration
 from glassformer.training.train import Outcome

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from small_recipe import Silent, small_request
 
+from benchmarks.reproduce.inputs import ReproduceRequest
+from benchmarks.reproduce.report import make_report, report_lines, write_report
+from benchmarks.reproduce.reproduce import ReproduceResult, reproduce
 from glassformer.errors import ConfigError, RunError
-from glassformer.reproduction.inputs import ReproduceRequest
-from glassformer.reproduction.report import make_report, report_lines, write_report
-from glassformer.reproduction.reproduce import ReproduceResult, reproduce
 from glassformer.text import read_lines
 from glassformer.training.run_log import TrainProgress
 from glassformer.training.train import Outcome
@@ -20,7 +20,7 @@ from glassformer.training.train import Outcome
 pytestmark = pytest.mark.slow
 
 Done = tuple[ReproduceRequest, ReproduceResult]
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def request_with_teachers(phrases: Path, run: Path) -> ReproduceRequest:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reproduce.evaluate import convert_form, find_scoring, load_moses, score_all
+from benchmarks.reproduce.inputs import find_files
+from benchmarks.reproduce.recipe import read_recipe
 from glassformer.errors import TextError
-from glassformer.reproduction.evaluate import convert_form, find_scoring, load_moses, score_all
-from glassformer.reproduction.inputs import find_files
-from glassformer.reproduction.recipe import read_recipe
 from glassformer.text import Tokenizer, plan_batches, read_lines
 
 Lines = dict[str, list[str]]

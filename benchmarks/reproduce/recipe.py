@@ -1,7 +1,7 @@
 """A recipe: the settings of a training, the files it needs, its test sets, and published scores on them.
 
 It is a TOML file that ``glassformer train --config`` accepts too: training reads the settings, this module reads
-``[recipe]``. The recipes of the package are in ``glassformer/recipes``.
+``[recipe]``. Those of published results are in ``recipes``.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from glassformer.errors import ConfigError, nearest
 from glassformer.settings import read_toml
 
-RECIPES = Path(__file__).parents[1] / "recipes"
+RECIPES = Path(__file__).parent / "recipes"
 FORMS = ("tokenised", "raw")
 DATA_FILES = ("src", "tgt", "valid_src", "valid_tgt")
 
@@ -122,12 +122,12 @@ class Recipe(_Teachers):
 
 
 def recipe_names() -> list[str]:
-    """The names of the package's recipes."""
+    """The names of the recipes that are here."""
     return sorted(path.stem for path in RECIPES.glob("*.toml"))
 
 
 def read_recipe(name: str) -> Recipe:
-    """A recipe of the package by its name, or of your own by a path that ends in .toml.
+    """A recipe that is here by its name, or of your own by a path that ends in .toml.
 
     Raises ``ConfigError`` if there is no recipe of that name, or if the file is not a recipe.
     """

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.reproduce.recipe import Recipe, Variant
 from glassformer.errors import ConfigError, TextError
-from glassformer.reproduction.recipe import Recipe, Variant
 from glassformer.run_directory import RunDirectory
 from glassformer.training.arguments import TrainRequest
 
-_ROOT_MARKS = (".git", "pyproject.toml")
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,7 @@ def find_files(recipe: Recipe, given: Path | None = None) -> dict[str, Path]:
 
 def usual_places(folder: str) -> list[Path]:
     """Where data is looked for by default: in the project's data/, and in shared/data/ next to the project."""
-    root = _project_root()
-    return [root / "data" / folder, root.parent / "shared" / "data" / folder]
-
-
-def _project_root() -> Path:
-    here = Path.cwd()
-    marked = (place for place in (here, *here.parents) if any((place / mark).exists() for mark in _ROOT_MARKS))
-    return next(marked, here)
+    return [ROOT / "data" / folder, ROOT.parent / "shared" / "data" / folder]
 
 
 def _find(place: Path, name: str) -> Path | None:

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from small_recipe import Silent, small_request
 
+from benchmarks.reproduce import report as reports
+from benchmarks.reproduce.evaluate import find_scoring
+from benchmarks.reproduce.inputs import ReproduceRequest
+from benchmarks.reproduce.report import make_report, report_lines, write_report
+from benchmarks.reproduce.reproduce import ReproduceResult, reproduce
 from glassformer.checkpoint import checkpoints, read_json
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError
-from glassformer.reproduction import report as reports
-from glassformer.reproduction.evaluate import find_scoring
-from glassformer.reproduction.inputs import ReproduceRequest
-from glassformer.reproduction.report import make_report, report_lines, write_report
-from glassformer.reproduction.reproduce import ReproduceResult, reproduce
 from glassformer.text import read_lines
 from glassformer.training.run_log import TrainProgress
 from glassformer.training.train import Outcome
 
 Done = tuple[ReproduceRequest, ReproduceResult]
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 pytestmark = pytest.mark.slow  # most of them need a training of two seeds
@@ -128,7 +128,7 @@ def test_without_moses_rules_the_ways_that_need_them_are_left_out_in_words(
     monkeypatch.setattr(reports, "load_moses", lambda language: None)
     test = make_report(*small_result)["tests"]["held_out"]
     assert list(test["ways"]) == ["tokenised", "pieces", "sentences", "chrF"]
-    assert test["left_out"] == "Left out: caseless, cased, which need pip install 'glassformer[moses]'."
+    assert test["left_out"] == "Left out: caseless, cased, which need pip install sacremoses."
     assert test["rules"] is None
 
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import sacrebleu
 
+from benchmarks.reproduce.evaluate import SCORINGS, FormConverter, compare, convert_form, find_scoring, score_all
 from glassformer.errors import TextError
-from glassformer.reproduction.evaluate import SCORINGS, FormConverter, compare, convert_form, find_scoring, score_all
 from glassformer.text import Tokenizer
 
 REFERENCES = ["ein mann schläft auf der bank .", "zwei hunde &quot; rex &quot; laufen ."]
@@ -79,7 +79,7 @@ def test_lines_that_do_not_match_are_refused(outputs: list[str], references: lis
 
 def test_moses_rules_lead_there_and_back() -> None:
     pytest.importorskip("sacremoses")
-    from glassformer.reproduction.evaluate import Moses
+    from benchmarks.reproduce.evaluate import Moses
 
     raw = ['Ein Mann, der "Hallo" sagt.', "Das saftig-grüne Gras ."]
     tokenised = ["ein mann , der &quot; hallo &quot; sagt .", "das saftig-grüne gras ."]

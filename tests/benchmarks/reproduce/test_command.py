@@ -1,0 +1,55 @@
+"""The command as a person meets it: what it lists, what it refuses, what it trains."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reproduce.__main__ import main
+
+
+def test_it_lists_its_recipes_and_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    listed = capsys.readouterr()
+    assert "multi30k-en-de: Transformer-Tiny" in listed.out
+    assert "41.02 tokenised on test_2016_flickr" in listed.out
+    assert listed.err == ""
+    assert main(["multi30k-en-de", "--data", str(tmp_path)]) == 2
+    missing = capsys.readouterr()
+    assert missing.out == ""
+    assert missing.err.startswith(f"error: multi30k-en-de: found none of its files in {tmp_path}, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "1,x"], "--seeds: found '1,x', expected different whole numbers such as 1,2,3."),
+        (["--seeds", "1,01"], "--seeds: found '1,01', expected different whole numbers"),
+        (["--seeds", "9" * 5000], "--seeds: found "),
+        (["--run", ""], "--run: found an empty name, expected a directory"),
+        (["--variant", "taugt"], "--variant: phrases has none named 'taugt'. Did you mean 'taught'?"),
+    ],
+)
+def test_odd_values_are_refused_in_one_line(
+    phrases: Path, arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [str(phrases / "phrases.toml"), "--data", str(phrases), "--run", str(tmp_path / "run")]
+    assert main([*given, *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {message}")
+    assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_it_trains_scores_and_keeps_the_evidence(
+    phrases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, evidence = tmp_path / "run", tmp_path / "evidence"
+    given = [str(phrases / "phrases.toml"), "--data", str(phrases), "--run", str(run), "--report", str(evidence)]
+    assert main([*given, "--seeds", "5 6", "--set", "train.max_updates=2"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "held_out, 20 sentences" in said.out
+    assert "seed 5 - seed 6" in said.out
+    found = sorted(path.name for path in evidence.iterdir())
+    assert found == ["report.json", "seed-5.metrics.jsonl", "seed-6.metrics.jsonl"]
