@@ -18,8 +18,8 @@ from glassformer.explain.verify import prove, verify_walk
 from glassformer.explain.walk_kinds import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.text import PAD_ID, Tokenizer
-from glassformer.training.fused_loss import Objective
 from glassformer.training.loss import smoothed_loss
+from glassformer.training.objective import Objective
 
 SOURCES, TARGETS = ["the old house", "a river", "trees"], ["das alte Haus", "ein Fluss am Haus", "Bäume"]
 SHORT = {"max_length_a": 0, "max_length_b": 5}

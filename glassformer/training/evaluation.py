@@ -30,8 +30,7 @@ from glassformer.text.corpus import Pair
 from glassformer.text.dataset import EncodedPairs
 from glassformer.text.prepare import PreparedText
 from glassformer.training.diagnosis import Example
-from glassformer.training.fused_loss import Objective
-from glassformer.training.train_step import autocast
+from glassformer.training.objective import Objective, autocast
 from glassformer.world import ALONE, World
 
 COLLAPSE_SENTENCES = 100  # encoder_collapse is measured on the first ones

@@ -20,7 +20,7 @@ from glassformer.model import Transformer
 from glassformer.model.inference import evaluating, for_inference
 from glassformer.model.linears import Int8Linear, Precision
 from glassformer.trace import tracing
-from glassformer.training.train_step import autocast
+from glassformer.training.objective import autocast
 
 _PADDING = 3
 EXACT, LOW_PRECISION = 1e-5, 0.05

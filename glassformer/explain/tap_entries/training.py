@@ -52,7 +52,8 @@ def _rate(scope: Scope) -> Tensor:
     options, t = _options(scope), int(scope.at_call("update.count_before", 0)) + 1
     curve = min(t**-0.5, t * options.warmup**-1.5)
     height = scope.config.d_model**-0.5 if options.schedule == "noam" else options.peak_rate * options.warmup**0.5
-    return scope.at("update.cooldown") * float(height * curve)
+    restarts = int(scope.at("update.restarts")) if scope.has("update.restarts") else 0
+    return scope.at("update.cooldown") * float(height * curve) / 2**restarts
 
 
 def _first_moment(scope: Scope) -> Tensor:
@@ -123,6 +124,12 @@ TRAINING: Entries = {
             "Cooldown",
             "The share of the learning rate that the cooldown leaves: 1 before it begins, almost 0 at its end.",
             "c",
+            _NOT_IN_PAPER,
+        ),
+        "restarts": TapEntry(
+            "Restarts",
+            "How often the training went back after it had diverged; each halves the learning rate.",
+            "c ← c / 2ʳ",
             _NOT_IN_PAPER,
         ),
         "rate": TapEntry("Learning rate", "Of this update, by the schedule.", "c · equation 3", "5.3", compute=_rate),
