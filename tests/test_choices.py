@@ -17,6 +17,7 @@ from glassformer.explain.diff.passes import WAYS, Way, run_pass, usual_tolerance
 from glassformer.explain.verify import prove, verify_walk
 from glassformer.explain.walk_kinds import walk_generation, walk_training
 from glassformer.model import Transformer
+from glassformer.model.layers import ACTIVATIONS
 from glassformer.text import PAD_ID, Tokenizer
 from glassformer.training.loss import smoothed_loss
 from glassformer.training.objective import Objective
@@ -61,6 +62,10 @@ def build(setting: str, value: Any) -> Transformer:
 @pytest.fixture(scope="module", params=CHOICES, ids=lambda choice: f"{choice[0]}={choice[1]}")
 def translator(request: pytest.FixtureRequest) -> Translator:
     return Translator(build(*request.param), TOKENIZER, TOKENIZER, DecodeConfig())
+
+
+def test_the_choices_of_an_activation_are_those_of_the_register() -> None:
+    assert ModelConfig.choices("activation") == tuple(ACTIVATIONS)
 
 
 @pytest.mark.parametrize("setting", sorted({setting for setting, _ in CHOICES}))

@@ -28,8 +28,9 @@ from glassformer.interop.imported_model import (
     describe_unwritten,
     separate,
 )
-from glassformer.interop.marian import DECODER, EXPECTED, PLACES_OF_NORMS, SETTINGS, their_name
+from glassformer.interop.marian import ACTIVATION_OF, DECODER, EXPECTED, PLACES_OF_NORMS, SETTINGS, their_name
 from glassformer.interop.new_directory import write_whole
+from glassformer.model.layers import ACTIVATIONS
 from glassformer.run_directory import LoadedRun
 from glassformer.text.sentencepiece import UNREACHABLE
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
@@ -57,7 +58,7 @@ def _check_exportable(run: LoadedRun) -> None:
     config = run.config.model
     width = config.d_model // config.n_heads
     known: dict[str, tuple[Any, ...]] = {
-        "positions": ("sinusoidal",), "activation": ("relu", "swish"), "d_k": (width,), "d_v": (width,),
+        "positions": ("sinusoidal",), "activation": tuple(ACTIVATION_OF.values()), "d_k": (width,), "d_v": (width,),
         "scale_embedding": (True,), "norm_eps": (1e-5,),
     }  # fmt: skip
     check_choices(config, known, "Marian", "It cannot be exported to marian.")
@@ -101,7 +102,8 @@ def _settings(config: ModelConfig) -> dict[str, Any]:
         "dim-emb": config.d_model, "transformer-heads": config.n_heads, "transformer-dim-ffn": config.d_ff,
         "enc-depth": config.n_encoder_layers, "dec-depth": config.n_decoder_layers,
         "dim-vocabs": [config.src_vocab - _FIRST, config.tgt_vocab - _FIRST],
-        "transformer-ffn-activation": config.activation, "transformer-dropout": config.dropout,
+        "transformer-ffn-activation": ACTIVATIONS[config.activation].marian_name,
+        "transformer-dropout": config.dropout,
         "tied-embeddings-all": config.tie_embeddings == "all", "tied-embeddings": config.tie_embeddings == "target",
         "tied-embeddings-src": False, "transformer-guided-alignment-layer": "last",
     }  # fmt: skip
