@@ -15,7 +15,7 @@ from glassformer.explain.diff.align import Positions
 from glassformer.explain.diff.compare import compare
 from glassformer.explain.diff.passes import WAYS, Way, run_pass, usual_tolerance
 from glassformer.explain.verify import prove, verify_walk
-from glassformer.explain.walk_kinds import walk_generation, walk_training
+from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.text import PAD_ID, Tokenizer

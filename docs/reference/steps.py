@@ -19,7 +19,7 @@ from glassformer.explain.addresses import kind_of, layer_of, stage_of
 from glassformer.explain.recording import record_pass
 from glassformer.explain.tap_entries import ENTRIES, Check, Story, Variant, entry_of, story_of
 from glassformer.explain.tap_entries.entry import all_entries
-from glassformer.explain.walk_kinds import walk_generation, walk_training
+from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text.tokenizer import Tokenizer

@@ -12,7 +12,7 @@ from glassformer.checkpoint import save_checkpoint
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Constraints, Translator
 from glassformer.explain import Walk, print_walk, walk
-from glassformer.explain.walk_kinds import walk_generation, walk_training
+from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer

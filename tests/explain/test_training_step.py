@@ -10,7 +10,7 @@ from glassformer.config import TrainConfig
 from glassformer.explain.render.outline import gradient_line, outline
 from glassformer.explain.render.plain import number_text
 from glassformer.explain.render.tables import Most, value_tables
-from glassformer.explain.walk_kinds import walk_training
+from glassformer.explain.walks import walk_training
 from glassformer.training.schedule import learning_rate
 
 

@@ -16,7 +16,7 @@ from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.tap_entries import Check
 from glassformer.explain.verify import audit_operations, prove, verify_walk
-from glassformer.explain.walk_kinds import walk_generation, walk_training
+from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.model.layers import FeedForward
 from glassformer.text import Tokenizer

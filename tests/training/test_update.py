@@ -11,7 +11,7 @@ from recorded import Lines
 from glassformer.config import RunConfig
 from glassformer.decoding import Translator
 from glassformer.explain.verify import verify_walk
-from glassformer.explain.walk_kinds import walk_training
+from glassformer.explain.walks import walk_training
 from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import prepare
 from glassformer.training.data import FileSource, UpdateBatches

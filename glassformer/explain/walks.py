@@ -145,7 +145,7 @@ def walk_training(
 
 
 @dataclass(frozen=True)
-class MadeWalk:
+class WalkResult:
     """The requested walk; with edits, ``plain`` is the same walk without them."""
 
     walk: Walk
@@ -195,19 +195,19 @@ class WalkRequest:
             names = ", ".join(flag(name, value) for name, value in self.options.items())
             raise ConfigError(f"{names}: found without --generate, and only --generate searches or samples. Add it.")
 
-    def make(self) -> MadeWalk:
+    def make(self) -> WalkResult:
         """Load the run and make the walk; raises whatever loading and walking raise."""
         run = RunDirectory(self.run).load(self.device)
         translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
         if self.generate:
-            return MadeWalk(self._generation(translator), translator)
+            return WalkResult(self._generation(translator), translator)
         if self.training:
-            return MadeWalk(self._training(translator, run.config), translator)
+            return WalkResult(self._training(translator, run.config), translator)
         plain = walk(translator, self.sources, self.targets, only=self.only)
         if not self.edits:
-            return MadeWalk(plain, translator)
+            return WalkResult(plain, translator)
         edits = parse_edits(self.edits, plain, translator)
-        return MadeWalk(walk_through(translator, plain.sentences, edits=edits), translator, plain)
+        return WalkResult(walk_through(translator, plain.sentences, edits=edits), translator, plain)
 
     def _generation(self, translator: Translator) -> Walk:
         options = translator.config.with_changes(self.options)
