@@ -8,7 +8,6 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
@@ -154,6 +153,6 @@ def _data_url(source: str) -> str:
     return "data:text/javascript;base64," + base64.b64encode(source.encode()).decode("ascii")
 
 
-def _worker_source(names: Iterable[str] = _WORKER) -> str:
+def _worker_source() -> str:
     """The modules that compute, as one script without imports and exports."""
-    return "\n".join(_EXPORT.sub("", _IMPORT_LINE.sub("", _read(name))) for name in names)
+    return "\n".join(_EXPORT.sub("", _IMPORT_LINE.sub("", _read(name))) for name in _WORKER)
