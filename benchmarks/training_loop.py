@@ -29,9 +29,10 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.prepare import PreparedText, read_prepared
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.data import BatchStream, UpdateBatches
+from glassformer.training.optimizer import adam_step, clip_gradients, new_optimizer
 from glassformer.training.run_log import Display, TrainProgress
 from glassformer.training.train import train
-from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+from glassformer.training.update import accumulate_gradients
 
 STRETCH = 10  # updates between two interruptions
 

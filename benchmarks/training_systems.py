@@ -20,7 +20,9 @@ from glassformer.model import Transformer
 from glassformer.model.positions import angles
 from glassformer.text.batches import Batch, plan_batches
 from glassformer.training.cpu import keep_freed_memory
-from glassformer.training.train_step import accumulate_gradients, adam_step, autocast, clip_gradients, new_optimizer
+from glassformer.training.objective import autocast
+from glassformer.training.optimizer import adam_step, clip_gradients, new_optimizer
+from glassformer.training.update import accumulate_gradients
 
 VOCAB, CELLS, PAIRS, BATCHES = 10_000, 1_850, 4_000, 12
 CPU = torch.device("cpu")

@@ -24,7 +24,7 @@ from glassformer.decoding import Translator
 from glassformer.explain.tap_entries import Check
 from glassformer.explain.verify import Verification, audit_operations, verify_walk
 from glassformer.explain.walk import Walk
-from glassformer.explain.walk_kinds import walk, walk_generation, walk_training
+from glassformer.explain.walks import walk, walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer

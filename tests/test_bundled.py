@@ -32,7 +32,7 @@ from glassformer.cli.main import app
 from glassformer.decoding.confidence import DOUBTFUL
 from glassformer.explain.edits import parse_edits
 from glassformer.explain.effect import changes
-from glassformer.explain.walk_kinds import walk, walk_through
+from glassformer.explain.walks import walk, walk_through
 from glassformer.files import sha256
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
 from glassformer.text import Tokenizer

@@ -15,11 +15,12 @@ from glassformer.explain.diff.align import Positions
 from glassformer.explain.diff.compare import compare
 from glassformer.explain.diff.passes import WAYS, Way, run_pass, usual_tolerance
 from glassformer.explain.verify import prove, verify_walk
-from glassformer.explain.walk_kinds import walk_generation, walk_training
+from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
+from glassformer.model.layers import ACTIVATIONS
 from glassformer.text import PAD_ID, Tokenizer
-from glassformer.training.fused_loss import Objective
 from glassformer.training.loss import smoothed_loss
+from glassformer.training.objective import Objective
 
 SOURCES, TARGETS = ["the old house", "a river", "trees"], ["das alte Haus", "ein Fluss am Haus", "Bäume"]
 SHORT = {"max_length_a": 0, "max_length_b": 5}
@@ -61,6 +62,10 @@ def build(setting: str, value: Any) -> Transformer:
 @pytest.fixture(scope="module", params=CHOICES, ids=lambda choice: f"{choice[0]}={choice[1]}")
 def translator(request: pytest.FixtureRequest) -> Translator:
     return Translator(build(*request.param), TOKENIZER, TOKENIZER, DecodeConfig())
+
+
+def test_the_choices_of_an_activation_are_those_of_the_register() -> None:
+    assert ModelConfig.choices("activation") == tuple(ACTIVATIONS)
 
 
 @pytest.mark.parametrize("setting", sorted({setting for setting, _ in CHOICES}))

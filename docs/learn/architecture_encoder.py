@@ -411,7 +411,7 @@ lesson.states("Step 5", "no activation: one linear layer", five @ single.T + off
 fig, ax = plt.subplots(figsize=(5, 2.6))
 line = torch.linspace(-4, 3, 200)
 for name, activation in ACTIVATIONS.items():
-    ax.plot(line, activation(line), label=name)
+    ax.plot(line, activation.function(line), label=name)
 ax.set(xlabel="number that goes in", ylabel="number that comes out")
 ax.legend()
 plt.show()

@@ -23,8 +23,9 @@ from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Tran
 from glassformer.text.corpus import Pair
 from glassformer.text.prepare import prepare
 from glassformer.training.data import BatchStream
+from glassformer.training.optimizer import adam_step, new_optimizer
 from glassformer.training.schedule import learning_rate
-from glassformer.training.train_step import accumulate_gradients, adam_step, new_optimizer
+from glassformer.training.update import accumulate_gradients
 
 torch.manual_seed(0)
 lesson = Lesson("paper 6.3", "Attention Is All You Need, section 6.3 and the attention visualisations")

@@ -30,8 +30,9 @@ from glassformer.text.prepare import prepare
 from glassformer.training.averaging import average_weights
 from glassformer.training.data import BatchStream
 from glassformer.training.loss import smoothed_loss
+from glassformer.training.optimizer import adam_step, new_optimizer
 from glassformer.training.schedule import learning_rate
-from glassformer.training.train_step import accumulate_gradients, adam_step, new_optimizer
+from glassformer.training.update import accumulate_gradients
 
 torch.manual_seed(0)
 lesson = Lesson("paper 6.1", "Attention Is All You Need, section 6.1: Machine Translation")

@@ -2,23 +2,30 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from itertools import chain, groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import torch
 
 from glassformer.axes import LEGEND
+from glassformer.checkpoint import save_checkpoint
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Constraints, Translator
-from glassformer.explain import WalkStep, symbols, walk
+from glassformer.explain import Walk, WalkStep, symbols, walk
 from glassformer.explain.addresses import kind_of, layer_of, stage_of
 from glassformer.explain.recording import record_pass
 from glassformer.explain.tap_entries import ENTRIES, Check, Story, Variant, entry_of, story_of
 from glassformer.explain.tap_entries.entry import all_entries
-from glassformer.explain.walk_kinds import walk_generation, walk_training
+from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
+from glassformer.run_directory import RunDirectory
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.trace import Step, tracing
+from glassformer.training.checkpointing import TrainState
+from glassformer.training.optimizer import OPTIMIZER
 from reference.markdown import code, page, plain, table, typed_text
 
 AnyStep = TypeVar("AnyStep", WalkStep, Step)
@@ -111,11 +118,19 @@ def steps_around(translator: Translator) -> Iterator[WalkStep]:
         walk_generation(translator, ["ab"]),
         walk_generation(translator, ["ab"], all_rules, constraints=constraints),
         walk_generation(translator, ["ab"], translator.config.with_changes({"sample": True})),
-        walk_training(translator, ["ab"], ["ba"], TrainConfig(warmup=1)),
+        restarted_training(translator),
     )
     for step in chain.from_iterable(walked.steps for walked in walks):
         if kind_of(step.address) in AROUND:
             yield step
+
+
+def restarted_training(translator: Translator) -> Walk:
+    """An update of a training that diverged before."""
+    with TemporaryDirectory() as name:
+        state = {"counters": asdict(TrainState(restarts=1))}
+        save_checkpoint(RunDirectory(Path(name)).latest, 1, {OPTIMIZER: {}}, state)
+        return walk_training(translator, ["ab"], ["ba"], TrainConfig(warmup=1), run=Path(name))
 
 
 def sections_around(steps: Iterable[WalkStep]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from glassformer.explain.effect import Change, changes, print_effect
 from glassformer.explain.narration import narrate_step
 from glassformer.explain.render.heatmap import print_attention, print_heads
 from glassformer.explain.walk import Walk
-from glassformer.explain.walk_kinds import walk, walk_through
+from glassformer.explain.walks import walk, walk_through
 from glassformer.tasks import Task
 from glassformer.trace import tracing
 from glassformer.training.arguments import TrainRequest

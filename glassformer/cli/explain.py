@@ -12,7 +12,7 @@ from glassformer.cli.streams import from_shell
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.explain.walk_kinds import MadeWalk
+    from glassformer.explain.walks import WalkResult
 
 EXAMPLE = "I love you, too."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
@@ -61,7 +61,7 @@ def trace(
     """
     from glassformer.cli.streams import Console
     from glassformer.explain.render.terminal import print_walk
-    from glassformer.explain.walk_kinds import WalkRequest
+    from glassformer.explain.walks import WalkRequest
 
     request = WalkRequest(
         run=opt.run_or_bundled(run),
@@ -113,7 +113,7 @@ def explore(
     [bold]glassformer explore "I love you, too." --open[/bold]
     [bold]glassformer explore "A man sleeps." --run runs/first --out first.html[/bold]
     """
-    from glassformer.explain.walk_kinds import WalkRequest
+    from glassformer.explain.walks import WalkRequest
 
     place = opt.run_or_bundled(run)
     sources = [from_shell(text) for text in texts or [EXAMPLE]]
@@ -128,7 +128,7 @@ def explore(
         webbrowser.open(address)
 
 
-def _report(made: "MadeWalk") -> None:
+def _report(made: "WalkResult") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 

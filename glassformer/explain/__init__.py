@@ -8,7 +8,7 @@ from glassformer.explain.summary import SummaryRow, print_summary, summary_rows
 from glassformer.explain.tap_entries import Story, story_of
 from glassformer.explain.walk import Walk
 from glassformer.explain.walk_data import WalkStep
-from glassformer.explain.walk_kinds import walk
+from glassformer.explain.walks import walk
 
 __all__ = [
     "Story",

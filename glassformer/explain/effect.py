@@ -17,6 +17,7 @@ from glassformer.text import Tokenizer
 
 _PROBABILITIES = "output_projection.probabilities"
 _TOKEN_WIDTH = 12
+_NUMBERS = {"P", "edited", "KL nats"}
 
 
 @dataclass(frozen=True)
@@ -83,13 +84,8 @@ def print_effect(found: list[Change], plain: WalkData, console: Console) -> None
 
 def _table(rows: list[Change]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("read", no_wrap=True)
-    table.add_column("before", no_wrap=True)
-    table.add_column("P", justify="right", no_wrap=True)
-    table.add_column("edited", justify="right", no_wrap=True)
-    table.add_column("after the edit", no_wrap=True)
-    table.add_column("P", justify="right", no_wrap=True)
-    table.add_column("KL nats", justify="right", no_wrap=True)
+    for name in ("read", "before", "P", "edited", "after the edit", "P", "KL nats"):
+        table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
     for change in rows:
         table.add_row(*map(Text, _cells(change)), style="bold" if change.before[0] != change.after[0] else "")
     return table

@@ -3,6 +3,7 @@
 It holds a recorded pass; nothing is computed a second time.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -13,10 +14,10 @@ from torch import Tensor
 
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
-from glassformer.explain.addresses import resolved_axes, stage_of, symbols
+from glassformer.explain.addresses import resolved_axes, stage_of
 from glassformer.explain.page.writer import FRAME_HEIGHT, MOST_FRAME_NUMBERS, PageFrame, page_html
 from glassformer.explain.render.html import attention_html, walk_html
-from glassformer.explain.render.json import walk_json, walk_mapping, write_text
+from glassformer.explain.render.json import walk_mapping, write_text
 from glassformer.explain.render.markdown import walk_markdown
 from glassformer.explain.render.plot import plot_step
 from glassformer.explain.sentences import Sentences
@@ -84,7 +85,7 @@ class Walk(WalkData):
 
     def to_json(self, *, values: bool = False) -> str:
         """``to_mapping`` as one line of JSON."""
-        return walk_json(self, values=values)
+        return json.dumps(self.to_mapping(values=values), ensure_ascii=False, allow_nan=False) + "\n"
 
     def write_json(self, path: str | Path, *, values: bool = False) -> None:
         """Write ``to_json`` to a file; raises ``StorageError`` when it cannot be written."""
@@ -146,7 +147,6 @@ def _walk_step(number: int, step: Step, rows: RowLabels, gradient: Tensor | None
         stage=stage_of(step.address, rows.token),
         story=story_of(step.address, rows.config),
         axes=resolved_axes(step),
-        symbols=symbols(step),
         value=step.value.cpu(),
         cells=rows.cells(step),
         lines=rows.lines(step),

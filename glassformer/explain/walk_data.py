@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from glassformer.axes import LEGEND
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.errors import TraceError, nearest
 from glassformer.explain.sentences import Rows, Sentences, token_rows
@@ -21,7 +22,7 @@ _IDS_OF = {"log_probs": "ids", "sums": "ids", "ended_scores": "ended_ids", "samp
 
 @dataclass(frozen=True, eq=False)
 class WalkStep:
-    """One tensor of the walk. ``axes`` name src or tgt, not query or key; ``symbols`` are those of the walkthroughs.
+    """One tensor of the walk. ``axes`` name src or tgt, not query or key.
 
     ``call`` counts the passes of the address. Where the entries are ids, ``cells`` holds their tokens; ``lines`` puts
     a count or a step of a search into words, row by row. ``labels`` are the tokens along the axes src, tgt and vocab,
@@ -34,7 +35,6 @@ class WalkStep:
     stage: str
     story: Story
     axes: tuple[str, ...]
-    symbols: tuple[str, ...]
     value: Tensor
     cells: Rows | None
     lines: Rows | None
@@ -48,6 +48,11 @@ class WalkStep:
     def name(self) -> str:
         """The last part of the address."""
         return self.address.rpartition(".")[2]
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The walkthroughs' symbol of each axis."""
+        return tuple(LEGEND[word].symbol for word in self.axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -110,11 +115,9 @@ class WalkData:
 
 def _select_head(step: WalkStep, head: int) -> WalkStep:
     place = step.axes.index("heads")
-    axes, symbols = list(step.axes), list(step.symbols)
-    del axes[place], symbols[place]
+    axes = (*step.axes[:place], *step.axes[place + 1 :])
     gradient = None if step.gradient is None else step.gradient.select(place, head)
-    value = step.value.select(place, head)
-    return replace(step, axes=tuple(axes), symbols=tuple(symbols), value=value, gradient=gradient)
+    return replace(step, axes=axes, value=step.value.select(place, head), gradient=gradient)
 
 
 class RowLabels:
@@ -158,13 +161,11 @@ class RowLabels:
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
         if root == "search" and step.name != "tgt_in_ids":  # generated ids or padding, not what was read
-            sources = {"src": self._sources(step)} if "src" in step.axes else {}
-            return {"vocab": self._labels["vocab"], **sources}
+            found = {"vocab": self._labels["vocab"]}
+            if "src" in step.axes:
+                found["src"] = tuple(self._read.src_tokens[sentence] for sentence in self.sentence_of_rows(step))
+            return found
         return self._labels
-
-    def _sources(self, step: Step) -> Rows:
-        """The source tokens of each row along the step's batch axis."""
-        return tuple(self._read.src_tokens[sentence] for sentence in self.sentence_of_rows(step))
 
     def sentence_of_rows(self, step: Step) -> tuple[int, ...]:
         """The sentence of each row along the step's batch axis, whose entries are decoder rows or sentences."""

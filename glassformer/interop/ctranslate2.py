@@ -165,8 +165,14 @@ def _shape(config: ModelConfig) -> dict[str, Any]:
     """What CTranslate2 has to know of the layers of either side."""
     from ctranslate2.specs.common_spec import Activation
 
-    activation = {"relu": Activation.RELU, "gelu": Activation.GELU, "swish": Activation.SWISH}[config.activation]
-    shape: dict[str, Any] = {"pre_norm": config.norm == "pre", "activation": activation}
+    from glassformer.model.layers import ACTIVATIONS
+
+    number = ACTIVATIONS[config.activation].ctranslate2_number
+    if number is None:
+        raise ConfigError(
+            f"model.activation: found {config.activation!r}, which CTranslate2 does not have. Use the torch engine."
+        )
+    shape: dict[str, Any] = {"pre_norm": config.norm == "pre", "activation": Activation(number)}
     if config.positions == "relative":
         shape["relative_position"] = True
     if config.positions == "rotary":

@@ -39,6 +39,7 @@ from glassformer.interop.imported_model import (
     run_config,
 )
 from glassformer.interop.transformers import order_entries
+from glassformer.model.layers import ACTIVATIONS
 from glassformer.model.transformer import Transformer
 from glassformer.text.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
@@ -49,7 +50,7 @@ LARGEST_TEXT = 64 * 2**20  # bytes of a vocabulary or of settings
 # What each of our parts is called there, and the attention's and the norm's own parts.
 BLOCKS = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
 NORMS = {"self_attention": "self_Wo", "cross_attention": "context_Wo", "feed_forward": "ffn_ffn"}
-_ACTIVATIONS = {"relu": "relu", "swish": "swish"}
+ACTIVATION_OF = {entry.marian_name: ours for ours, entry in ACTIVATIONS.items() if entry.marian_name}
 # Our names of sizes, and theirs.
 _SIZES = {
     "d_model": "dim-emb", "n_heads": "transformer-heads", "d_ff": "transformer-dim-ffn",
@@ -261,13 +262,13 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     if after not in ("d", ""):
         raise ConfigError(f"{where}: transformer-postprocess-emb: found {after!r}, expected 'd'.")
     activation = settings.get("transformer-ffn-activation", "swish")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATION_OF:
         raise ConfigError(
-            f"{where}: transformer-ffn-activation: found {activation!r}, expected one of {', '.join(_ACTIVATIONS)}."
+            f"{where}: transformer-ffn-activation: found {activation!r}, expected one of {', '.join(ACTIVATION_OF)}."
         )
     return {
         **read_settings(settings, _SIZES, where, "transformer"), "max_length": MAX_LENGTH, "norm": norm,
-        "activation": activation, "attention_bias": True, "output_bias": True,
+        "activation": ACTIVATION_OF[activation], "attention_bias": True, "output_bias": True,
         "dropout": settings.get("transformer-dropout", 0.1),
     }  # fmt: skip
 

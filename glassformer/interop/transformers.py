@@ -34,6 +34,7 @@ from glassformer.interop.imported_model import (
     read_vocabularies,
     run_config,
 )
+from glassformer.model.layers import ACTIVATIONS
 from glassformer.text.lines import without_surrogates
 from glassformer.text.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
@@ -41,7 +42,7 @@ from glassformer.text.tokenizer_shapes import LARGEST_FILE
 
 NORM_OF = {"MarianMTModel": "post", "PegasusForConditionalGeneration": "pre"}
 ARCHITECTURE_OF = {norm: name for name, norm in NORM_OF.items()}
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
+ACTIVATION_OF = {name: ours for ours, entry in ACTIVATIONS.items() for name in entry.transformers_names}
 # Our names of sizes, and theirs.
 _SIZES = {
     "d_model": "d_model", "n_heads": "encoder_attention_heads", "d_ff": "encoder_ffn_dim",
@@ -126,13 +127,13 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
         raise ConfigError(f"{where}: architectures: found {architecture!r}, expected {' or '.join(NORM_OF)}.")
     _check_pairs(settings, where)
     activation = settings.get("activation_function", "gelu")
-    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATION_OF:
         raise ConfigError(
-            f"{where}: activation_function: found {activation!r}, expected one of {', '.join(ACTIVATIONS)}."
+            f"{where}: activation_function: found {activation!r}, expected one of {', '.join(ACTIVATION_OF)}."
         )
     return {
         **read_settings(settings, _SIZES, where, architecture),
-        "norm": NORM_OF[architecture], "activation": ACTIVATIONS[activation],
+        "norm": NORM_OF[architecture], "activation": ACTIVATION_OF[activation],
         "scale_embedding": read_flag(settings, "scale_embedding", False, where),
         "dropout": settings.get("dropout", 0.1),
     }  # fmt: skip

@@ -18,7 +18,8 @@ from glassformer.config import ModelConfig
 from glassformer.interop.generation_config import FILE, search_notes, search_settings
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, check_choices, separate
 from glassformer.interop.new_directory import write_whole
-from glassformer.interop.transformers import ARCHITECTURE_OF, WEIGHTS_FILE, their_name, with_end
+from glassformer.interop.transformers import ACTIVATION_OF, ARCHITECTURE_OF, WEIGHTS_FILE, their_name, with_end
+from glassformer.model.layers import ACTIVATIONS
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import LoadedRun
 from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
@@ -46,6 +47,7 @@ def check_exportable(config: ModelConfig) -> None:
         "positions": ("sinusoidal",), "norm_eps": (1e-5,), "d_k": (width,), "d_v": (width,),
         "tie_embeddings": ("all", "target", "none") if config.norm == "post" else ("all",),
         "d_model": (config.n_heads * width,), "pad_id": (0,), "bos_id": (1,), "eos_id": (2,),
+        "activation": tuple(ACTIVATION_OF.values()),
     }  # fmt: skip
     check_choices(config, known, f"{target}, which it would become,", "It cannot be exported to transformers.")
 
@@ -140,7 +142,8 @@ def model_settings(config: ModelConfig) -> dict[str, Any]:
         "encoder_layers": config.n_encoder_layers, "decoder_layers": config.n_decoder_layers,
         "encoder_attention_heads": config.n_heads, "decoder_attention_heads": config.n_heads,
         "encoder_ffn_dim": config.d_ff, "decoder_ffn_dim": config.d_ff,
-        "activation_function": config.activation, "max_position_embeddings": config.max_length,
+        "activation_function": ACTIVATIONS[config.activation].transformers_names[0],
+        "max_position_embeddings": config.max_length,
         "scale_embedding": config.scale_embedding, "dropout": config.dropout, "attention_dropout": 0.0,
         "activation_dropout": 0.0, "num_hidden_layers": config.n_encoder_layers, "static_position_embeddings": True,
         "normalize_before": config.norm == "pre", "normalize_embedding": False,

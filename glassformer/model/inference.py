@@ -46,7 +46,7 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
     for feed_forward in [module for module in ready.modules() if isinstance(module, FeedForward)]:
         second: nn.Module = feed_forward.w_2
         if isinstance(second, Int8Linear) and feed_forward.activation is torch.relu:
-            second.rectifies, feed_forward.activation = True, _left_to_w_2
+            second.applies_relu, feed_forward.activation = True, _identity
     for module in ready.modules():
         vars(module).update(module._modules)  # attribute look-ups find them sooner
     return ready
@@ -57,7 +57,7 @@ def _is_plain_linear(module: nn.Module) -> bool:
     return type(module) is nn.Linear and not (module._forward_hooks or module._forward_pre_hooks)
 
 
-def _left_to_w_2(inner: Tensor) -> Tensor:
+def _identity(inner: Tensor) -> Tensor:
     return inner
 
 

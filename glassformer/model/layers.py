@@ -1,6 +1,7 @@
 """The feed-forward network and the encoder and decoder layers of figure 1. Sections 3.1 and 3.3."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -14,10 +15,25 @@ from glassformer.model.norm import AddAndNorm
 from glassformer.model.positions import Positions
 from glassformer.trace import tap
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
-    "gelu": nn.functional.gelu,
-    "swish": nn.functional.silu,
+
+@dataclass(frozen=True)
+class Activation:
+    """A function between the two feed-forward maps, and what other programs call it, if they have it.
+
+    Transformers may have several names, of which an export writes the first; CTranslate2 numbers its activations.
+    """
+
+    function: Callable[[Tensor], Tensor]
+    transformers_names: tuple[str, ...] = ()
+    marian_name: str | None = None
+    ctranslate2_number: int | None = None
+
+
+# The register: `model.activation` names one of these.
+ACTIVATIONS = {
+    "relu": Activation(torch.relu, ("relu",), "relu", 0),
+    "gelu": Activation(nn.functional.gelu, ("gelu",), None, 3),
+    "swish": Activation(nn.functional.silu, ("swish", "silu"), "swish", 2),
 }
 
 
@@ -31,7 +47,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.w_1 = nn.Linear(config.d_model, config.d_ff)
         self.w_2 = nn.Linear(config.d_ff, config.d_model)
-        self.activation = ACTIVATIONS[config.activation]
+        self.activation = ACTIVATIONS[config.activation].function
 
     def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         """Widen to d_ff, activate, narrow to d_model."""

@@ -73,11 +73,11 @@ class Int8Linear(nn.Module):
     """With whole numbers for factors: a byte for each of x, 7 bits for each weight, and a scale for each row of both.
 
     With 8 bits for both, the 16-bit sums of two products, which CPUs without VNNI make, would overflow. One that
-    ``rectifies`` takes the relu upon itself: its bytes begin at 0, so that what is negative is rounded to that.
+    ``applies_relu`` computes max(0, x) Wᵀ + b: its bytes begin at 0, so that what is negative is rounded to that.
     Raises ``ConfigError`` where PyTorch has no such kernel.
     """
 
-    rectifies = False
+    applies_relu = False
     bias: Tensor | None
 
     def __init__(self, weight: Float[Tensor, "out into"], bias: Float[Tensor, "out"] | None) -> None:
@@ -99,7 +99,7 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*axes into"]) -> Float[Tensor, "*axes out"]:
         """x Wᵀ + b, or max(0, x) Wᵀ + b."""
-        if self.rectifies:
+        if self.applies_relu:
             greatest = x.amax(dim=-1, keepdim=True).clamp_min_(torch.finfo(torch.float32).tiny)
             return self._product(x, greatest, 255, zero=0)
         return self._product(x, x.abs().amax(dim=-1, keepdim=True), 127, zero=128)

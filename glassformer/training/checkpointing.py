@@ -30,10 +30,11 @@ from glassformer.errors import CheckpointError, TokenizerError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.prepare import PreparedText
 from glassformer.training.distributed import ParallelStrategy
+from glassformer.training.optimizer import OPTIMIZER, optimizer_tensors, restore_optimizer
 from glassformer.training.run_log import Display
 from glassformer.world import ALONE, World
 
-OPTIMIZER, RANDOM = "optimizer", "random"  # the names of the files
+RANDOM = "random"  # the name of the file
 # The counters that checkpoints of earlier versions may lack.
 _ADDED = {"cooldown_from", "cooldown_to", "cooldown_cause", "best_loss", "best_loss_update", "restarts"}
 
@@ -85,30 +86,6 @@ class TrainState:
             if not isinstance(value, _KINDS[kinds[name]]) or isinstance(value, bool):
                 raise CheckpointError(f"{where}: {name}: found {value!r:.100}, expected {kinds[name].__name__}.")
         return replace(cls(), **values)
-
-
-def optimizer_tensors(model: torch.nn.Module, optimizer: Adam) -> dict[str, Tensor]:
-    """Adam's moments and step count of each parameter, by the parameter's name."""
-    return {
-        f"{key}/{name}": value
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state[parameter].items()
-    }
-
-
-def restore_optimizer(strategy: ParallelStrategy, optimizer: Adam, checkpoint: Path) -> None:
-    """Put the saved moments of a checkpoint back into the optimizer."""
-    saved = read_tensors(checkpoint, OPTIMIZER)
-    for name, parameter in strategy.model.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        state = {key: saved[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in saved}
-        if len(state) not in {0, 3}:  # a weight that was frozen when this was saved has none
-            raise CheckpointError(f"{checkpoint}/{OPTIMIZER}.safetensors: holds no moments of {name}.")
-        if state:
-            moments = {key: strategy.distribute_like(state[key], parameter) for key in ("exp_avg", "exp_avg_sq")}
-            step = state["step"].to(parameter.device) if optimizer.param_groups[0]["fused"] else state["step"]
-            optimizer.state[parameter] = {"step": step, **moments}
 
 
 def rng_tensors(world: World = ALONE) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from glassformer.checkpoint import Tensors, load_weights
 from glassformer.config import TrainConfig
 from glassformer.model.transformer import Transformer
-from glassformer.training.fused_loss import Objective
+from glassformer.training.objective import Objective
 from glassformer.world import ALONE, World
 
 # The option's name in PyTorch 2.13, and before.

@@ -17,10 +17,9 @@ from glassformer.text.batches import collate, plan_batches
 from glassformer.text.corpus import Pair
 from glassformer.text.dataset import EncodedPairs
 from glassformer.text.prepare import PreparedText
-from glassformer.training.fused_loss import Objective
 from glassformer.training.metrics import METRICS
+from glassformer.training.objective import Objective, autocast
 from glassformer.training.results import Example, Scores, Validation
-from glassformer.training.train_step import autocast
 from glassformer.world import ALONE, World
 
 COLLAPSE_SENTENCES = 100  # encoder_collapse is measured on the first ones

@@ -4,18 +4,14 @@ What those fix (the model's shape, the vocabulary) cannot be set; the learning r
 of what the model knows is lost. Parts of it can be frozen.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Self
-
-from torch import nn
 
 from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import tensors_sha256
 from glassformer.config import RunConfig
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError
 from glassformer.files import real_path
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, LoadedRun, RunDirectory, load_run
@@ -103,32 +99,3 @@ class InitialModel:
 
 def _place(name: str | Path) -> Path:
     return BUNDLED if str(name) == "bundled" else Path(name)
-
-
-def freeze(model: nn.Module, patterns: str, log: Callable[[str], None]) -> None:
-    """Exclude the weights whose addresses match one of the ``patterns``, separated by commas, from the training.
-
-    A pattern may hold ``*`` and ``?``; the address of a module stands for all its weights. A tied matrix is frozen
-    under either of its names. Raises ``ConfigError`` for a pattern that matches nothing, and if nothing is left.
-    """
-    weights = dict(model.named_parameters(remove_duplicate=False))
-    for pattern in (part.strip() for part in patterns.split(",")):
-        found = [name for name in weights if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")]
-        if not found:
-            raise ConfigError(
-                f"train.freeze: {pattern!r} matches no weight.{nearest(pattern, _addresses(weights))} `glassformer "
-                "summary` lists the addresses."
-            )
-        for name in found:
-            weights[name].requires_grad_(False)
-    frozen = sum(weight.numel() for weight in model.parameters() if not weight.requires_grad)
-    total = sum(weight.numel() for weight in model.parameters())
-    if frozen == total:
-        raise ConfigError(f"train.freeze: {patterns!r} matches every weight, expected some to train. Freeze less.")
-    log(f"Frozen: {frozen:,} of {total:,} parameters.")
-
-
-def _addresses(weights: Iterable[str]) -> list[str]:
-    """The weights and the modules that hold them."""
-    parts = (name.split(".") for name in weights)
-    return list(dict.fromkeys(".".join(names[:end]) for names in parts for end in range(1, len(names) + 1)))

@@ -28,7 +28,8 @@ from glassformer.training.fine_tuning import InitialModel
 from glassformer.training.report import make_report, read_metrics, write_report
 from glassformer.training.results import Validation
 from glassformer.training.run_log import LEGEND, Display, RunLog
-from glassformer.training.schedule import cancel_stale_cooldown, stop_reason
+from glassformer.training.schedule import cancel_stale_cooldown
+from glassformer.training.stopping import stop_reason
 from glassformer.training.trainer import Trainer
 from glassformer.world import ALONE, World
 

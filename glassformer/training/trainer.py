@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
@@ -22,7 +22,7 @@ from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.data import BatchStream, BpeDropoutSampler
 from glassformer.training.distributed import make_strategy
 from glassformer.training.evaluation import COLLAPSE_THRESHOLD, collapse_warning, validate
-from glassformer.training.fine_tuning import InitialModel, freeze
+from glassformer.training.fine_tuning import InitialModel
 from glassformer.training.model_selection import (
     LEAST_BUDGET_S,
     SENTENCES,
@@ -33,34 +33,17 @@ from glassformer.training.model_selection import (
     list_candidates,
     verdict_lines,
 )
+from glassformer.training.optimizer import freeze, new_optimizer
 from glassformer.training.results import Validation
 from glassformer.training.run_log import Display, TrainProgress
-from glassformer.training.schedule import (
-    cancel_stale_cooldown,
-    cooldown_factor,
-    fraction_done,
-    learning_rate,
-    start_cooldown,
-    stop_reason,
-)
-from glassformer.training.signals import StopSignals
-from glassformer.training.train_step import adam_step, backward_batches, clip_gradients, new_optimizer
+from glassformer.training.schedule import cancel_stale_cooldown, start_cooldown
+from glassformer.training.stopping import StopSignals, fraction_done, stop_reason
+from glassformer.training.update import UpdateMetrics, update
 from glassformer.world import ALONE, World
 
 # An epoch of a small corpus takes seconds: without train.validate_every, validations are at least this far apart.
 MIN_UPDATES_BETWEEN_VALIDATIONS = 50
 MOST_RESTARTS = 3
-
-
-@dataclass(frozen=True)
-class UpdateMetrics:
-    """What one update measured: losses in nats per token, over the ``tokens`` target tokens of all processes."""
-
-    loss: float
-    nll: float
-    tokens: int
-    rate: float
-    gradient_norm: float
 
 
 class RunningMeans:
@@ -118,8 +101,7 @@ class Trainer:
             torch.cuda.set_device(self.device)  # its generator is saved and restored
         keep_freed_memory()
         self.model = self._new_model()
-        if config.train.freeze:
-            freeze(self.model, config.train.freeze, display.log)
+        freeze(self.model, config.train.freeze, display.log)
         self.strategy = make_strategy(world, self.model, config.train, self.device)
         self.optimizer = new_optimizer(self.model, config.train)
         self.checkpoints = CheckpointManager(run, config, text, display, self.strategy)
@@ -244,27 +226,28 @@ class Trainer:
 
     def _update(self) -> UpdateMetrics:
         """One step of Adam on the mean smoothed loss of ``train.accumulate`` batches of each process."""
-        settings = self.config.train
-        update = self.stream.next_update()
+        share = self.stream.next_update()
         if self.state.update == 0:
-            first = update.batches[0]
+            first = share.batches[0]
             check_batch(self.config.model, first.src_ids, first.tgt_in_ids, first.tgt_out_ids)
-        sums = backward_batches(self.strategy, update.batches, update.tokens, settings)
-        norm = clip_gradients(self.model, settings)
-        self._check_finite(sums.loss, norm)
-        number = self.state.update + 1
-        rate = learning_rate(number, settings, self.config.model.d_model) * cooldown_factor(self.state, number)
-        rate *= 0.5**self.state.restarts
-        adam_step(self.model, self.optimizer, rate)
+        metrics = update(
+            self.strategy,
+            self.optimizer,
+            share.batches,
+            tokens=share.tokens,
+            state=self.state,
+            config=self.config.train,
+            check=self._check_finite,
+        )
         self.state = replace(
             self.state,
-            update=number,
+            update=self.state.update + 1,
             epoch=self.stream.epoch,
             position=self.stream.position,
             elapsed_s=time.monotonic() - self._began,
-            target_tokens=self.state.target_tokens + sums.tokens,
+            target_tokens=self.state.target_tokens + metrics.tokens,
         )
-        return UpdateMetrics(sums.loss / sums.tokens, sums.nll / sums.tokens, sums.tokens, rate, norm)
+        return metrics
 
     def _check_finite(self, loss: float, norm: float) -> None:
         if math.isfinite(loss) and math.isfinite(norm):

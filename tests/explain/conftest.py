@@ -1,5 +1,6 @@
 """One small untrained translator and walks of the three sentences of every kind, made once and only read."""
 
+from dataclasses import asdict
 from io import StringIO
 
 import pytest
@@ -7,12 +8,16 @@ import torch
 from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
+from glassformer.checkpoint import save_checkpoint
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Constraints, Translator
 from glassformer.explain import Walk, print_walk, walk
-from glassformer.explain.walk_kinds import walk_generation, walk_training
+from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
+from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer
+from glassformer.training.checkpointing import TrainState
+from glassformer.training.optimizer import OPTIMIZER
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +66,15 @@ def sampled(translator) -> Walk:
 @pytest.fixture(scope="session")
 def trained(translator) -> Walk:
     return walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=10, clip_norm=0.1))
+
+
+@pytest.fixture(scope="session")
+def restarted(translator, tmp_path_factory) -> Walk:
+    """An update of a training that went back once; part of the weights is frozen."""
+    settings, state = TrainConfig(warmup=10, freeze="encoder,*.w_q.weight"), TrainState(restarts=1)
+    run = tmp_path_factory.mktemp("restarted")
+    save_checkpoint(RunDirectory(run).latest, 1, {OPTIMIZER: {}}, {"counters": asdict(state)})
+    return walk_training(translator, SOURCES, TARGETS, settings, run=run)
 
 
 @pytest.fixture(scope="session")

@@ -46,9 +46,9 @@ def all_steps() -> dict[tuple[str, str], list[Step]]:
 
 
 @pytest.fixture(scope="module")
-def walks(walked, searched, demanding, sampled, trained) -> list[Walk]:
-    """One of each kind: with teacher forcing, a search, one with rules and constraints, a draw, an update."""
-    return [walked, searched, demanding, sampled, trained]
+def walks(walked, searched, demanding, sampled, trained, restarted) -> list[Walk]:
+    """One of each kind: with teacher forcing, a search, one with rules and constraints, a draw, two updates."""
+    return [walked, searched, demanding, sampled, trained, restarted]
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids="-".join)
@@ -73,8 +73,8 @@ def test_each_entry_is_checked_in_at_least_one_way_and_what_is_given_says_so():
     assert given == {
         *(f"text.{side}_{name}" for side in ("src", "tgt") for name in ("normalised", "pre_tokens", "spelling")),
         "text.src_tokens", "text.tgt_out_ids", "dropout.kept", "search.uniforms", "search.prefix_ids",
-        "search.required_ids", "search.banned_ids", "update.count_before", "update.cooldown", "weight.gradient",
-        "weight.value_before", "weight.first_moment_before", "weight.second_moment_before",
+        "search.required_ids", "search.banned_ids", "update.count_before", "update.cooldown", "update.restarts",
+        "weight.gradient", "weight.value_before", "weight.first_moment_before", "weight.second_moment_before",
     }  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from glassformer.config import TrainConfig
 from glassformer.explain.render.outline import gradient_line, outline
 from glassformer.explain.render.plain import number_text
 from glassformer.explain.render.tables import Most, value_tables
-from glassformer.explain.walk_kinds import walk_training
+from glassformer.explain.walks import walk_training
+from glassformer.training.schedule import learning_rate
 
 
 def section_of(walked, title, **folds):
@@ -135,3 +136,13 @@ def test_the_callers_random_numbers_are_left_alone(translator):
     before = torch.random.get_rng_state()
     walk_training(translator, SOURCES[:1], TARGETS[:1], TrainConfig())
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_after_a_restart_the_rate_is_halved_frozen_weights_stay_and_the_step_follows(restarted, translator):
+    assert restarted["update.restarts"].value.item() == 1
+    assert restarted["update.rate"].value.item() == learning_rate(1, restarted.train, 22) / 2
+    names = [step.name for step in section_of(restarted, "Update").steps]
+    assert names == ["gradient_norm", "cooldown", "restarts", "count_before", "rate", "count"]
+    for name, weight in translator.model.named_parameters():
+        is_frozen = name.startswith("encoder.") or name.endswith(".w_q.weight")
+        assert torch.equal(restarted[f"{name}.value"].value, weight) == is_frozen, name

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.tap_entries import Check
 from glassformer.explain.verify import audit_operations, prove, verify_walk
-from glassformer.explain.walk_kinds import walk_generation, walk_training
+from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.model.layers import FeedForward
 from glassformer.text import Tokenizer
@@ -339,10 +340,18 @@ def test_a_mistake_in_the_product_does_not_follow(build, monkeypatch, name):
 
 
 def test_a_wrong_learning_rate_does_not_follow(build, monkeypatch):
-    monkeypatch.setattr("glassformer.explain.walk_kinds.learning_rate", lambda *_: 0.01)
+    monkeypatch.setattr("glassformer.training.update.learning_rate", lambda *_: 0.01)
     translator = build()
     walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
     assert verify_walk(walked, translator.model).off[0].address == "update.rate"
+
+
+def test_an_update_after_a_restart_follows_and_a_rate_that_forgets_it_does_not(restarted, translator):
+    assert verify_walk(restarted, translator.model).holds
+    restarted = deepcopy(restarted)
+    (rate,) = (step for step in restarted.trace if step.address == "update.rate")
+    restarted.trace.steps[restarted.trace.steps.index(rate)] = replace(rate, value=rate.value * 2)
+    assert "update.rate" in [step.address for step in verify_walk(restarted, translator.model).off]
 
 
 @pytest.mark.parametrize("schedule", [{"warmup": 7}, {"warmup": 7, "schedule": "inverse_sqrt", "peak_rate": 3e-4}])

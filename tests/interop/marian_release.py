@@ -16,6 +16,7 @@ from glassformer.checkpoint import weights_of
 from glassformer.config import ModelConfig
 from glassformer.interop.imported_model import EOS, OUT, OUT_BIAS, SRC, TGT, UNKNOWN, separate
 from glassformer.interop.marian import DECODER, EXPECTED, PLACES_OF_NORMS, SETTINGS, their_name
+from glassformer.model.layers import ACTIVATIONS
 from glassformer.run_directory import LoadedRun
 from glassformer.text.sentencepiece import UNREACHABLE
 from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
@@ -66,7 +67,8 @@ def _settings(config: ModelConfig) -> dict[str, Any]:
         "dim-emb": config.d_model, "transformer-heads": config.n_heads, "transformer-dim-ffn": config.d_ff,
         "enc-depth": config.n_encoder_layers, "dec-depth": config.n_decoder_layers,
         "dim-vocabs": [config.src_vocab - _FIRST, config.tgt_vocab - _FIRST],
-        "transformer-ffn-activation": config.activation, "transformer-dropout": config.dropout,
+        "transformer-ffn-activation": ACTIVATIONS[config.activation].marian_name,
+        "transformer-dropout": config.dropout,
         "tied-embeddings-all": config.tie_embeddings == "all", "tied-embeddings": config.tie_embeddings == "target",
         "tied-embeddings-src": False, "transformer-guided-alignment-layer": "last",
     }  # fmt: skip

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Tokenizer as Library
+from torch import nn
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding.engine import SearchJob
 from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.errors import ConfigError, RunError
 from glassformer.interop.ctranslate2 import QUANTIZATIONS, check_supported, convert, export_ctranslate2
+from glassformer.model.layers import ACTIVATIONS, Activation
 from glassformer.run_directory import LoadedRun, RunConfig
 from glassformer.text import Tokenizer
 
@@ -87,7 +89,13 @@ def test_outputs_and_log_probs_are_ours_over_the_grid(grid, request, decided_mod
             assert [ids for ids, _ in theirs] == [one.ids for one in ours], options
             assert [score for _, score in theirs] == pytest.approx([one.log_prob for one in ours], abs=1e-4)
         seen |= {options["positions"], options["norm"], options["activation"]}
-    assert seen == {"sinusoidal", "learned", "relative", "rotary", "pre", "post", "relu", "gelu", "swish"}
+    assert seen == {"sinusoidal", "learned", "relative", "rotary", "pre", "post", *ModelConfig.choices("activation")}
+
+
+def test_an_activation_that_ctranslate2_does_not_have_is_refused(decided_model, monkeypatch, tmp_path):
+    monkeypatch.setitem(ACTIVATIONS, "gelu", Activation(nn.functional.gelu))
+    with pytest.raises(ConfigError, match=r"model\.activation: found 'gelu', which CTranslate2 does not have"):
+        load(decided_model(activation="gelu"), tmp_path / "model")
 
 
 def test_no_output_holds_padding_bos_or_what_is_banned(decided_model, tmp_path):

@@ -20,7 +20,7 @@ from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
 from glassformer.errors import CheckpointError, ConfigError, RunError, TokenizerError
 from glassformer.explain.verify import prove
-from glassformer.explain.walk_kinds import WalkRequest
+from glassformer.explain.walks import WalkRequest
 from glassformer.interop.programs import read_model
 from glassformer.interop.transformers import import_transformers
 from glassformer.run_directory import load_run

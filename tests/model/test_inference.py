@@ -82,7 +82,7 @@ def test_rounding_to_bytes_from_0_on_is_the_relu():
     x[2] = -x[2].abs()  # nothing is left of this row
     x[3] *= 1000.0
     rectified = linear(x.relu())
-    linear.rectifies = True
+    linear.applies_relu = True
     assert nn.functional.cosine_similarity(linear(x), rectified, dim=-1).min() > 0.9995
     assert torch.equal(linear(x)[2], linear.bias)
     assert torch.equal(linear(x), torch.cat([linear(row[None]) for row in x]))
@@ -90,11 +90,11 @@ def test_rounding_to_bytes_from_0_on_is_the_relu():
 
 def test_of_the_activations_only_relu_is_left_to_the_rounding(monkeypatch):
     monkeypatch.setattr("glassformer.model.inference.least_int8_weights", lambda: 0)
-    for activation in ("relu", "gelu"):
+    for activation in ModelConfig.choices("activation"):
         config = ModelConfig.tiny(src_vocab=29, tgt_vocab=29, d_model=16, d_ff=24, activation=activation)
         feed_forward = for_inference(Transformer(config), Precision.INT8).encoder.layers[0].feed_forward
-        assert feed_forward.w_2.rectifies == (activation == "relu")
-        assert not feed_forward.w_1.rectifies
+        assert feed_forward.w_2.applies_relu == (activation == "relu")
+        assert not feed_forward.w_1.applies_relu
 
 
 def test_int8_is_refused_where_there_is_no_kernel(monkeypatch):

@@ -38,7 +38,7 @@ from interruptions import (  # noqa: E402
 )
 from laboratory import Clock, Laboratory, Tally, write_tallies  # noqa: E402
 
-import glassformer.explain.walk_kinds  # noqa: E402 - what commands import, before they are forked
+import glassformer.explain.walks  # noqa: E402 - what commands import, before they are forked
 import glassformer.training.train  # noqa: E402, F401
 from benchmarks.machine import machine  # noqa: E402
 

@@ -5,8 +5,8 @@ from glassformer.config import ModelConfig
 from glassformer.model import Transformer
 from glassformer.trace import tracing
 from glassformer.training import fused_loss
-from glassformer.training.fused_loss import Objective
 from glassformer.training.loss import smoothed_loss
+from glassformer.training.objective import Objective
 
 SRC = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0], [9, 10, 2, 0]])
 TGT_IN = torch.tensor([[1, 4, 5, 6, 7], [1, 8, 0, 0, 0], [1, 9, 10, 0, 0]])

@@ -16,14 +16,8 @@ from glassformer.errors import ConfigError, RunError, TextError
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
 from glassformer.training.run_log import TrainProgress
-from glassformer.training.schedule import (
-    cancel_stale_cooldown,
-    cooldown_factor,
-    fraction_done,
-    learning_rate,
-    start_cooldown,
-    stop_reason,
-)
+from glassformer.training.schedule import cancel_stale_cooldown, cooldown_factor, learning_rate, start_cooldown
+from glassformer.training.stopping import fraction_done, stop_reason
 from glassformer.training.train import train
 
 Corpus = tuple[Path, Path]

@@ -11,9 +11,9 @@ from glassformer.model import Transformer
 from glassformer.text.batches import Batch
 from glassformer.trace import tracing
 from glassformer.training import fused_loss
-from glassformer.training.fused_loss import Objective
 from glassformer.training.loss import symmetric_kl, symmetric_kl_sum
-from glassformer.training.train_step import accumulate_gradients
+from glassformer.training.objective import Objective
+from glassformer.training.update import accumulate_gradients
 
 SRC = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0], [9, 10, 2, 0]])
 TGT_IN = torch.tensor([[1, 4, 5, 6, 7], [1, 8, 0, 0, 0], [1, 9, 10, 0, 0]])

@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from glassformer.training.trainer import RunningMeans, UpdateMetrics
+from glassformer.training.trainer import RunningMeans
+from glassformer.training.update import UpdateMetrics
 
 
 def test_running_means_are_weighted_by_tokens() -> None:

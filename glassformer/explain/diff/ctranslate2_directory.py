@@ -20,6 +20,7 @@ from glassformer.errors import CheckpointError
 from glassformer.files import open_to_read
 from glassformer.interop.ctranslate2 import MODEL, TOKENIZER_FILES
 from glassformer.interop.transformers import load_tokenizer
+from glassformer.model.layers import ACTIVATIONS
 from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, Tokenizer
 
 Floats = NDArray[np.float32]
@@ -33,7 +34,9 @@ _DTYPES = {
 # By how much a type rounds a number, as a share of it; an integer by half a step, and a little by the division.
 _ROUNDING = {"float32": 1e-5, "float16": 2**-10, "bfloat16": 2**-8, "int32": 0.0}
 _HALF, _LEAST_ROUNDING = 0.501, 1e-6
-_ACTIVATIONS = {0: "relu", 1: "gelu (tanh)", 2: "swish", 3: "gelu", 4: "gelu (sigmoid)", 5: "tanh", 6: "sigmoid"}
+_ACTIVATIONS = {1: "gelu (tanh)", 4: "gelu (sigmoid)", 5: "tanh", 6: "sigmoid"} | {
+    entry.ctranslate2_number: name for name, entry in ACTIVATIONS.items() if entry.ctranslate2_number is not None
+}
 _EPSILON = 1e-5  # CTranslate2's, where the file names none
 _ADVICE = "Export the run again: glassformer export RUN --to ctranslate2 --out NEW"
 _LARGEST_VOCABULARY = 64 * 2**20  # bytes of JSON

@@ -20,7 +20,7 @@ from glassformer.model import Transformer
 from glassformer.model.inference import evaluating, for_inference
 from glassformer.model.linears import Int8Linear, Precision
 from glassformer.trace import tracing
-from glassformer.training.train_step import autocast
+from glassformer.training.objective import autocast
 
 _PADDING = 3
 EXACT, LOW_PRECISION = 1e-5, 0.05
@@ -150,7 +150,7 @@ def _run_int8(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[A
     """Without the tap of a relu that int8 leaves to the rounding of the next product, which has no tap."""
     ready = for_inference(model, Precision.INT8)
     rounded = {f"{path.rpartition('.')[0]}.activated" for path, module in ready.named_modules()
-               if isinstance(module, Int8Linear) and module.rectifies}  # fmt: skip
+               if isinstance(module, Int8Linear) and module.applies_relu}  # fmt: skip
     return [tap for tap in _run_plain(ready, src_ids, tgt_in_ids) if tap.address not in rounded]
 
 

@@ -8,7 +8,7 @@ Schema: ``agrees``, ``tolerance``, ``names``, ``compared``, ``first`` (a tap or 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import TraceError
@@ -84,47 +84,32 @@ class Difference:
         """The tap with the greatest difference; of equal ones the first."""
         return max(self.taps, key=lambda tap: tap.size)
 
-    def with_names(self, first: str, second: str) -> "Difference":
-        """The same comparison with other names for the sides."""
-        return replace(self, names=(first, second))
-
     def lines(self) -> list[str]:
-        """The report for a terminal."""
-        return report_lines(self)
+        """A line for each stage, the largest difference, then where the sides first differ, or that they agree."""
+        first, second = self.names
+        return [
+            f"{first} against {second}: {len(self.taps):,} taps compared, tolerance {self.tolerance:g}",
+            *_stage_lines(self.taps),
+            *_only_lines(self),
+            _largest_line(self.largest),
+            *(_first_lines(self.first, self.names) if self.first else ["They agree."]),
+        ]
 
     def to_mapping(self) -> dict[str, Any]:
-        """Ready for JSON; infinities and NaN become words."""
-        return difference_mapping(self)
+        """Ready for JSON, see the module's schema; infinities and NaN become words."""
+        return {
+            "agrees": self.agrees,
+            "tolerance": self.tolerance,
+            "names": list(self.names),
+            "compared": len(self.taps),
+            "first": None if self.first is None else _tap_mapping(self.first),
+            "largest": _tap_mapping(self.largest),
+            "taps": [_tap_mapping(tap) for tap in self.taps],
+            "only": [[{"address": address, "call": call} for address, call in side] for side in self.only],
+        }
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
-
-
-def report_lines(difference: Difference) -> list[str]:
-    """A line for each stage, the largest difference, then where the sides first differ, or that they agree."""
-    first, second = difference.names
-    return [
-        f"{first} against {second}: {len(difference.taps):,} taps compared, tolerance {difference.tolerance:g}",
-        *_stage_lines(difference.taps),
-        *_only_lines(difference),
-        _largest_line(difference.largest),
-        *(_first_lines(difference.first, difference.names) if difference.first else ["They agree."]),
-    ]
-
-
-def difference_mapping(difference: Difference) -> dict[str, Any]:
-    """The whole difference; see the module's schema."""
-    first = difference.first
-    return {
-        "agrees": difference.agrees,
-        "tolerance": difference.tolerance,
-        "names": list(difference.names),
-        "compared": len(difference.taps),
-        "first": None if first is None else _tap_mapping(first),
-        "largest": _tap_mapping(difference.largest),
-        "taps": [_tap_mapping(tap) for tap in difference.taps],
-        "only": [[{"address": address, "call": call} for address, call in side] for side in difference.only],
-    }
 
 
 def _tap_mapping(tap: TapDifference) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Two runs, two checkpoints, two models, or one model in two ways, compared over the same sentences."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jaxtyping import Int
@@ -82,7 +82,7 @@ def diff_places(
     if sources or targets or ways != _PLAIN:
         raise ConfigError("diff: found two saved traces, to which no text and no way applies. Leave these out.")
     found = diff_traces(Trace.load(first), Trace.load(second), tolerance or 0.0)
-    return found.with_names(str(first), str(second))
+    return replace(found, names=(str(first), str(second)))
 
 
 def diff_runs(

@@ -76,17 +76,15 @@ class Block:
         return b"".join(self._parts)
 
 
-def record_mapping(walk: WalkData, block: Block, chosen: int = 0) -> dict[str, Any]:
+def record_mapping(walk: WalkData, block: Block) -> dict[str, Any]:
     """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``.
 
-    ``chosen`` is the sentence that is kept whole where the trace is too large for the block.
+    Where the trace is too large for the block, the first sentence is kept whole.
     """
     numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
     cut = numbers > block.most
     rows = range(len(walk.sentences.sources))
-    taps = [
-        list(_taps(walk.trace, row, len(rows), whole=not cut or row == chosen, cut_vocabulary=cut)) for row in rows
-    ]
+    taps = [list(_taps(walk.trace, row, len(rows), whole=not cut or row == 0, cut_vocabulary=cut)) for row in rows]
     placed = _place(taps, block)
     sentences = [{**_sentence(walk, row), "taps": placed[row]} for row in rows]
     addresses = dict.fromkeys(step.address for step in walk.trace)

@@ -14,7 +14,6 @@ and with values ``values`` (nested lists, one level for each axis), ``cells`` (t
 in ``gradient`` its own ``values``. Version 1 had no kinds, ``call``, ``row_sentences``, ``lines`` or ``gradient``.
 """
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -46,11 +45,6 @@ def walk_mapping(walk: WalkData, *, values: bool) -> dict[str, Any]:
         },
         "steps": [_step_mapping(step, values=values) for step in walk.steps],
     }
-
-
-def walk_json(walk: WalkData, *, values: bool) -> str:
-    """The whole walk as one line of JSON."""
-    return json.dumps(walk_mapping(walk, values=values), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_text(path: str | Path, text: str) -> None:

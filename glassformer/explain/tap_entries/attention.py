@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry, Variant
+from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry, Variant, add, entry
 from glassformer.explain.tap_entries.scope import Scope, sublayer_input
 
 _NOT_IN_PAPER = "not in the paper"
@@ -66,7 +66,77 @@ def _mask(scope: Scope) -> Tensor:
     return scope.at_rows("src_mask") if scope.module.endswith("cross_attention") else scope.at("causal_mask")
 
 
+def _masked_scores(scope: Scope) -> Tensor:
+    mask, scores = _mask(scope), scope.here("scores")
+    hidden = torch.where(mask.any(dim=-1, keepdim=True), -math.inf, 0.0)
+    return torch.where(mask, scores, hidden.to(scores.dtype))
+
+
+def _weighted_values(scope: Scope) -> Tensor:
+    return scope.here("weights") @ _latest(scope, "v")
+
+
+def _with_bias(equation: str) -> tuple[Variant, ...]:
+    return (Variant("attention_bias", True, equation),)
+
+
+_PARTS: Entries = {}
+
+add(
+    _PARTS,
+    "shared.q_projected",
+    "Queries of all heads",
+    "Each position computes one query for each of the h heads, side by side in one row.",
+    "Q = X W_Q",
+    "3.2.2",
+    compute=_project("q"),
+    variants=_with_bias("Q = X W_Q + b_Q"),
+)
+
+add(_PARTS, "shared.q_split", "Queries cut into heads", _SPLIT, "Q → Q₁ … Q_h", "3.2.2", compute=_split("q"))
+
+add(_PARTS, "shared.q", "Queries of each head", _HEADS_FIRST, "Q_i, heads first", "3.2.2", compute=_heads_first("q"))
+
+add(
+    _PARTS,
+    "shared.k_projected",
+    "Keys of all heads",
+    "Each position computes one key for each head, with which the queries are compared.",
+    "K = X W_K",
+    "3.2.2",
+    compute=_project("k"),
+    variants=_with_bias("K = X W_K + b_K"),
+)
+
+add(_PARTS, "shared.k_split", "Keys cut into heads", _SPLIT, "K → K₁ … K_h", "3.2.2", compute=_split("k"))
+
+add(_PARTS, "shared.k", "Keys of each head", _HEADS_FIRST, "K_i, heads first", "3.2.2", compute=_heads_first("k"))
+
+add(
+    _PARTS,
+    "shared.v_projected",
+    "Values of all heads",
+    "What each position passes on to the positions that attend to it.",
+    "V = X W_V",
+    "3.2.2",
+    compute=_project("v"),
+    variants=_with_bias("V = X W_V + b_V"),
+)
+
+add(_PARTS, "shared.v_split", "Values cut into heads", _SPLIT, "V → V₁ … V_h", "3.2.2", compute=_split("v"))
+
+add(_PARTS, "shared.v", "Values of each head", _HEADS_FIRST, "V_i, heads first", "3.2.2", compute=_heads_first("v"))
+
+
+@entry(_PARTS, "shared.products", "Query times key", "Q Kᵀ", "3.2.1")
+def _products(scope: Scope) -> Tensor:
+    """One number for each query and key: how well the two vectors agree."""
+    return _latest(scope, "q") @ _latest(scope, "k").transpose(-2, -1)
+
+
+@entry(_PARTS, "shared.scores", "Scaled scores", "scores = Q Kᵀ / √d_k", "3.2.1")
 def _scores(scope: Scope) -> Tensor:
+    """A sum of d_k products grows with √d_k; dividing by it keeps the softmax where its gradient is not tiny."""
     products = scope.here("products")
     if scope.has_here("relative.relative_products"):
         products = products + scope.here("relative.relative_products")
@@ -74,112 +144,46 @@ def _scores(scope: Scope) -> Tensor:
     return scores + scope.here("alibi.biases") if scope.has_here("alibi.biases") else scores
 
 
-def _masked_scores(scope: Scope) -> Tensor:
-    mask, scores = _mask(scope), scope.here("scores")
-    hidden = torch.where(mask.any(dim=-1, keepdim=True), -math.inf, 0.0)
-    return torch.where(mask, scores, hidden.to(scores.dtype))
-
-
+@entry(_PARTS, "shared.weights", "Attention weights", "A = softmax(scores)", "3.2.1")
 def _weights(scope: Scope) -> Tensor:
+    """For each query, weights over the keys that sum to one."""
     return scope.here("masked_scores").softmax(dim=-1).masked_fill(~_mask(scope).any(dim=-1, keepdim=True), 0.0)
 
 
-def _weighted_values(scope: Scope) -> Tensor:
-    return scope.here("weights") @ _latest(scope, "v")
-
-
+@entry(_PARTS, "shared.heads", "Output of each head", "head_i = A_i V_i", "3.2.1")
 def _heads(scope: Scope) -> Tensor:
+    """The mean of the values, weighted by the attention weights."""
     if scope.has_here("relative.relative_heads"):
         return scope.here("weighted_values") + scope.here("relative.relative_heads")
     return _weighted_values(scope)
 
 
-def _with_bias(equation: str) -> tuple[Variant, ...]:
-    return (Variant("attention_bias", True, equation),)
+@entry(_PARTS, "shared.heads_by_position", "Heads of each position", "head_i per position", "3.2.2")
+def _heads_by_position(scope: Scope) -> Tensor:
+    """The axis of positions moves back in front of the heads."""
+    return scope.here("heads").transpose(1, 2)
 
 
-_SHARED: dict[str, TapEntry] = {
-    "q_projected": TapEntry(
-        "Queries of all heads",
-        "Each position computes one query for each of the h heads, side by side in one row.",
-        "Q = X W_Q",
-        "3.2.2",
-        compute=_project("q"),
-        variants=_with_bias("Q = X W_Q + b_Q"),
-    ),
-    "q_split": TapEntry("Queries cut into heads", _SPLIT, "Q → Q₁ … Q_h", "3.2.2", compute=_split("q")),
-    "q": TapEntry("Queries of each head", _HEADS_FIRST, "Q_i, heads first", "3.2.2", compute=_heads_first("q")),
-    "k_projected": TapEntry(
-        "Keys of all heads",
-        "Each position computes one key for each head, with which the queries are compared.",
-        "K = X W_K",
-        "3.2.2",
-        compute=_project("k"),
-        variants=_with_bias("K = X W_K + b_K"),
-    ),
-    "k_split": TapEntry("Keys cut into heads", _SPLIT, "K → K₁ … K_h", "3.2.2", compute=_split("k")),
-    "k": TapEntry("Keys of each head", _HEADS_FIRST, "K_i, heads first", "3.2.2", compute=_heads_first("k")),
-    "v_projected": TapEntry(
-        "Values of all heads",
-        "What each position passes on to the positions that attend to it.",
-        "V = X W_V",
-        "3.2.2",
-        compute=_project("v"),
-        variants=_with_bias("V = X W_V + b_V"),
-    ),
-    "v_split": TapEntry("Values cut into heads", _SPLIT, "V → V₁ … V_h", "3.2.2", compute=_split("v")),
-    "v": TapEntry("Values of each head", _HEADS_FIRST, "V_i, heads first", "3.2.2", compute=_heads_first("v")),
-    "products": TapEntry(
-        "Query times key",
-        "One number for each query and key: how well the two vectors agree.",
-        "Q Kᵀ",
-        "3.2.1",
-        compute=lambda scope: _latest(scope, "q") @ _latest(scope, "k").transpose(-2, -1),
-    ),
-    "scores": TapEntry(
-        "Scaled scores",
-        "A sum of d_k products grows with √d_k; dividing by it keeps the softmax where its gradient is not tiny.",
-        "scores = Q Kᵀ / √d_k",
-        "3.2.1",
-        compute=_scores,
-    ),
-    "weights": TapEntry(
-        "Attention weights",
-        "For each query, weights over the keys that sum to one.",
-        "A = softmax(scores)",
-        "3.2.1",
-        compute=_weights,
-    ),
-    "heads": TapEntry(
-        "Output of each head",
-        "The mean of the values, weighted by the attention weights.",
-        "head_i = A_i V_i",
-        "3.2.1",
-        compute=_heads,
-    ),
-    "heads_by_position": TapEntry(
-        "Heads of each position",
-        "The axis of positions moves back in front of the heads.",
-        "head_i per position",
-        "3.2.2",
-        compute=lambda scope: scope.here("heads").transpose(1, 2),
-    ),
-    "heads_merged": TapEntry(
-        "Heads side by side",
-        "The h outputs of a position become one row again, and are not mixed yet.",
-        "Concat(head₁ … head_h)",
-        "3.2.2",
-        compute=lambda scope: scope.here("heads_by_position").flatten(-2),
-    ),
-    "output": TapEntry(
-        "Attention's output",
-        "W_O mixes the outputs of the heads into one vector.",
-        "Concat(head₁ … head_h) W_O",
-        "3.2.2",
-        compute=lambda scope: linear(scope.here("heads_merged"), scope.weight("w_o.weight"), scope.bias("w_o")),
-        variants=_with_bias("Concat(head₁ … head_h) W_O + b_O"),
-    ),
-}
+@entry(_PARTS, "shared.heads_merged", "Heads side by side", "Concat(head₁ … head_h)", "3.2.2")
+def _heads_merged(scope: Scope) -> Tensor:
+    """The h outputs of a position become one row again, and are not mixed yet."""
+    return scope.here("heads_by_position").flatten(-2)
+
+
+@entry(
+    _PARTS,
+    "shared.output",
+    "Attention's output",
+    "Concat(head₁ … head_h) W_O",
+    "3.2.2",
+    variants=_with_bias("Concat(head₁ … head_h) W_O + b_O"),
+)
+def _output(scope: Scope) -> Tensor:
+    """W_O mixes the outputs of the heads into one vector."""
+    return linear(scope.here("heads_merged"), scope.weight("w_o.weight"), scope.bias("w_o"))
+
+
+_SHARED = _PARTS["shared"]
 
 _MASKED = TapEntry(
     "Scores without padding",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from torch import Tensor
 
@@ -91,6 +92,27 @@ class TapEntry:
 
 Entries = dict[str, dict[str, TapEntry]]
 """Entries by the kind of module and the tap's name."""
+
+
+def add(  # noqa: PLR0917  # the fields of an entry, in their order
+    entries: Entries, address: str, title: str, sentence: str, equation: str, section: str, **more: Any
+) -> None:
+    """Add an entry under ``address``, a kind of module and a name; ``more`` are further fields of ``TapEntry``."""
+    kind, name = address.split(".")
+    entries.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
+
+
+def entry(
+    entries: Entries, address: str, title: str, equation: str, section: str, **more: Any
+) -> Callable[[Compute], Compute]:
+    """Add an entry of which the decorated function is the ``compute``, and its docstring the sentence."""
+
+    def decorate(compute: Compute) -> Compute:
+        sentence = " ".join((compute.__doc__ or "").split())
+        add(entries, address, title, sentence, equation, section, compute=compute, **more)
+        return compute
+
+    return decorate
 
 
 def all_entries(entries: Entries) -> Iterator[tuple[str, str, TapEntry]]:

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry, Variant
+from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry, Variant, add, entry
 from glassformer.explain.tap_entries.scope import Scope
 
 _SHAW = "Shaw et al. 2018, 3.2"
@@ -31,18 +31,6 @@ def _sinusoids(start: int, stop: int, width: int) -> list[list[float]]:
     return [
         [wave(angle) for angle in angles for wave in (math.sin, math.cos)] for angles in _angles(start, stop, width)
     ]
-
-
-def _position_vectors(scope: Scope) -> Tensor:
-    """Vectors of the positions read now; with a cache, generation reads one position later at each step."""
-    cached = scope.module == "tgt_embedding" and scope.context.decode.cache
-    start = max(0, scope.count("search.tgt_in_ids") - 1) if cached else 0
-    embedded = scope.here("embedded")
-    stop = start + embedded.shape[1]
-    if scope.config.positions == "learned":
-        return scope.weight("positions.table")[start:stop]
-    table = torch.tensor(_sinusoids(start, stop, scope.config.d_model), device=embedded.device)
-    return table.to(embedded.dtype)
 
 
 def _rotate(name: str) -> Compute:
@@ -80,16 +68,6 @@ def _distance_vectors(table: str) -> Compute:
     return equation
 
 
-def _relative_products(scope: Scope) -> Tensor:
-    q = scope.at(f"{scope.module.removesuffix('.relative')}.q")
-    return torch.einsum("bhqd,qkd->bhqk", q, scope.here("relative_keys"))
-
-
-def _relative_heads(scope: Scope) -> Tensor:
-    weights = scope.at(f"{scope.module.removesuffix('.relative')}.weights")
-    return torch.einsum("bhqk,qkd->bhqd", weights, scope.here("relative_values"))
-
-
 _ROTARY: dict[str, TapEntry] = {
     "q_rotated": TapEntry(
         "Queries turned by their position",
@@ -108,81 +86,95 @@ _ROTARY: dict[str, TapEntry] = {
 }
 
 
+POSITIONS: Entries = {"encoder_self_attention": _ROTARY, "decoder_self_attention": _ROTARY}
+
+
+@entry(
+    POSITIONS,
+    "embedding.position_vectors",
+    "Position vectors",
+    "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(…)",
+    "3.5",
+    variants=(
+        Variant(
+            "positions",
+            "learned",
+            "PE = W_pos[pos]",
+            "A learned vector for each position, the same in each sentence.",
+        ),
+    ),
+)
+def _position_vectors(scope: Scope) -> Tensor:
+    """Sines and cosines of many wavelengths: another pattern for each position, the same in each sentence."""
+    # Vectors of the positions read now; with a cache, generation reads one position later at each step.
+    cached = scope.module == "tgt_embedding" and scope.context.decode.cache
+    start = max(0, scope.count("search.tgt_in_ids") - 1) if cached else 0
+    embedded = scope.here("embedded")
+    stop = start + embedded.shape[1]
+    if scope.config.positions == "learned":
+        return scope.weight("positions.table")[start:stop]
+    table = torch.tensor(_sinusoids(start, stop, scope.config.d_model), device=embedded.device)
+    return table.to(embedded.dtype)
+
+
+@entry(
+    POSITIONS,
+    "embedding.with_positions",
+    "Token plus position",
+    "x = E · √d_model + PE",
+    "3.5",
+    variants=(Variant("scale_embedding", False, "x = E + PE"),),
+)
+def _with_positions(scope: Scope) -> Tensor:
+    """Which token it is and where it is, in one vector."""
+    return scope.here("scaled") + scope.here("position_vectors")
+
+
+add(
+    POSITIONS,
+    "relative.relative_keys",
+    "A key for each distance",
+    "A learned vector for the distance from query to key, the same for all heads.",
+    "a_K[key − query]",
+    _SHAW,
+    compute=_distance_vectors("key_table"),
+)
+
+
+@entry(POSITIONS, "relative.relative_products", "Query times distance", "S_rel = Q · a_K", _SHAW)
+def _relative_products(scope: Scope) -> Tensor:
+    """How well each query agrees with each distance."""
+    q = scope.at(f"{scope.module.removesuffix('.relative')}.q")
+    return torch.einsum("bhqd,qkd->bhqk", q, scope.here("relative_keys"))
+
+
+add(
+    POSITIONS,
+    "relative.relative_values",
+    "A value for each distance",
+    "A learned vector that is added to each value.",
+    "a_V[key − query]",
+    _SHAW,
+    compute=_distance_vectors("value_table"),
+)
+
+
+@entry(POSITIONS, "relative.relative_heads", "What the distances add", "A · a_V", _SHAW)
+def _relative_heads(scope: Scope) -> Tensor:
+    """The mean of the distances' values, weighted by the attention weights."""
+    weights = scope.at(f"{scope.module.removesuffix('.relative')}.weights")
+    return torch.einsum("bhqk,qkd->bhqd", weights, scope.here("relative_values"))
+
+
+@entry(
+    POSITIONS, "alibi.biases", "A bias for each distance", "B = −2^(−8i/h) · |key − query|", "Press et al. 2022, 3"
+)
 def _alibi_biases(scope: Scope) -> Tensor:
-    """-2^(-8 i / h) · |key - query| for head i = 1 ... h; the last query stands at the last key."""
+    """Falls with the distance from query to key, in each head at its own slope; not learned."""
+    # -2^(-8 i / h) · |key - query| for head i = 1 ... h; the last query stands at the last key.
     n_queries, n_keys = scope.at(f"{scope.module.removesuffix('.alibi')}.products").shape[2:]
     keys = torch.arange(n_keys, device=scope.step.value.device)
     distances = (keys[None, :] - keys[n_keys - n_queries :][:, None]).abs()
     n_heads = scope.config.n_heads
     slopes = torch.tensor([2.0 ** (-8.0 * head / n_heads) for head in range(1, n_heads + 1)], device=keys.device)
     return -slopes.to(scope.step.value.dtype)[:, None, None] * distances
-
-
-POSITIONS: Entries = {
-    "embedding": {
-        "position_vectors": TapEntry(
-            "Position vectors",
-            "Sines and cosines of many wavelengths: another pattern for each position, the same in each sentence.",
-            "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(…)",
-            "3.5",
-            compute=_position_vectors,
-            variants=(
-                Variant(
-                    "positions",
-                    "learned",
-                    "PE = W_pos[pos]",
-                    "A learned vector for each position, the same in each sentence.",
-                ),
-            ),
-        ),
-        "with_positions": TapEntry(
-            "Token plus position",
-            "Which token it is and where it is, in one vector.",
-            "x = E · √d_model + PE",
-            "3.5",
-            compute=lambda scope: scope.here("scaled") + scope.here("position_vectors"),
-            variants=(Variant("scale_embedding", False, "x = E + PE"),),
-        ),
-    },
-    "encoder_self_attention": _ROTARY,
-    "decoder_self_attention": _ROTARY,
-    "relative": {
-        "relative_keys": TapEntry(
-            "A key for each distance",
-            "A learned vector for the distance from query to key, the same for all heads.",
-            "a_K[key − query]",
-            _SHAW,
-            compute=_distance_vectors("key_table"),
-        ),
-        "relative_products": TapEntry(
-            "Query times distance",
-            "How well each query agrees with each distance.",
-            "S_rel = Q · a_K",
-            _SHAW,
-            compute=_relative_products,
-        ),
-        "relative_values": TapEntry(
-            "A value for each distance",
-            "A learned vector that is added to each value.",
-            "a_V[key − query]",
-            _SHAW,
-            compute=_distance_vectors("value_table"),
-        ),
-        "relative_heads": TapEntry(
-            "What the distances add",
-            "The mean of the distances' values, weighted by the attention weights.",
-            "A · a_V",
-            _SHAW,
-            compute=_relative_heads,
-        ),
-    },
-    "alibi": {
-        "biases": TapEntry(
-            "A bias for each distance",
-            "Falls with the distance from query to key, in each head at its own slope; not learned.",
-            "B = −2^(−8i/h) · |key − query|",
-            "Press et al. 2022, 3",
-            compute=_alibi_biases,
-        ),
-    },
-}

@@ -9,26 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
-from glassformer.explain.tap_entries.entry import Entries, TapEntry
+from glassformer.explain.tap_entries.entry import Entries, add, entry
 from glassformer.explain.tap_entries.scope import Scope, source_of_rows, written_ids
 
 _NOT_IN_PAPER = "not in the paper"
-
-
-def _processed_log_probs(scope: Scope) -> Tensor:
-    """The rules one after the other for each row, in plain Python."""
-    own, step = scope.at("search.next_log_probs"), scope.step.call
-    left, options = own.clone(), scope.context.decode
-    sources = source_of_rows(scope, step)
-    for row, (written, source) in enumerate(zip(written_ids(scope, step).tolist(), sources, strict=True)):
-        for number in set(written):
-            left[row, number] *= options.repetition_penalty
-        for number in _repeating(written, options.no_repeat_ngram):
-            left[row, number] = -math.inf
-        if len(written) < options.min_length:
-            left[row, scope.config.eos_id] = -math.inf
-        _apply_constraints(scope, source, written, own[row], left[row])
-    return left
 
 
 def _repeating(written: Sequence[int], n: int) -> Iterable[int]:
@@ -64,25 +48,45 @@ def _occurs(phrase: list[int], ids: list[int]) -> bool:
     return any(ids[start : start + len(phrase)] == phrase for start in range(len(ids)))
 
 
-RULES: Entries = {
-    "search": {
-        "processed_log_probs": TapEntry(
-            "After the rules",
-            "A token that was written before costs more; one that repeats an n-gram, ends too early or breaks a "
-            "constraint gets −∞.",
-            "θ log P, or −∞",
-            "Keskar et al. 2019",
-            compute=_processed_log_probs,
-        ),
-        "prefix_ids": TapEntry(
-            "Required beginnings", "What each output has to begin with, padded.", "given", _NOT_IN_PAPER
-        ),
-        "required_ids": TapEntry(
-            "Required sequences",
-            "What each output has to contain, padded; until it does, it may not end, and the beam is divided.",
-            "given",
-            "Post and Vilar 2018",
-        ),
-        "banned_ids": TapEntry("Banned sequences", "What no output may contain, padded.", "given", _NOT_IN_PAPER),
-    }
-}
+RULES: Entries = {}
+
+
+@entry(RULES, "search.processed_log_probs", "After the rules", "θ log P, or −∞", "Keskar et al. 2019")
+def _processed_log_probs(scope: Scope) -> Tensor:
+    """A token that was written before costs more; one that repeats an n-gram, ends too early or breaks a
+    constraint gets −∞.
+    """
+    # The rules one after the other for each row, in plain Python.
+    own, step = scope.at("search.next_log_probs"), scope.step.call
+    left, options = own.clone(), scope.context.decode
+    sources = source_of_rows(scope, step)
+    for row, (written, source) in enumerate(zip(written_ids(scope, step).tolist(), sources, strict=True)):
+        for number in set(written):
+            left[row, number] *= options.repetition_penalty
+        for number in _repeating(written, options.no_repeat_ngram):
+            left[row, number] = -math.inf
+        if len(written) < options.min_length:
+            left[row, scope.config.eos_id] = -math.inf
+        _apply_constraints(scope, source, written, own[row], left[row])
+    return left
+
+
+add(
+    RULES,
+    "search.prefix_ids",
+    "Required beginnings",
+    "What each output has to begin with, padded.",
+    "given",
+    _NOT_IN_PAPER,
+)
+
+add(
+    RULES,
+    "search.required_ids",
+    "Required sequences",
+    "What each output has to contain, padded; until it does, it may not end, and the beam is divided.",
+    "given",
+    "Post and Vilar 2018",
+)
+
+add(RULES, "search.banned_ids", "Banned sequences", "What no output may contain, padded.", "given", _NOT_IN_PAPER)

@@ -110,9 +110,9 @@ class Scope:
         own, other = self.place(self.step.address), self.place(f"{self.module}.{name}")
         return other is not None and (own is None or other > own)
 
-    def weight(self, name: str, module: str | None = None) -> Tensor:
-        """A parameter, by its name in the step's module or in another."""
-        return self._record.weights[f"{self.module if module is None else module}.{name}".lstrip(".")].detach()
+    def weight(self, name: str) -> Tensor:
+        """A parameter, by its name in the step's module."""
+        return self._record.weights[f"{self.module}.{name}"].detach()
 
     def bias(self, name: str) -> Tensor | None:
         """The bias of a linear map, if it has one."""

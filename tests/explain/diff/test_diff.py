@@ -22,7 +22,7 @@ from glassformer.explain.diff.compiled import capture_pass, run_compiled
 from glassformer.explain.diff.passes import EXACT, LOW_PRECISION, WAYS, Way, read_way, run_pass, usual_tolerance
 from glassformer.explain.diff.runs import Side, diff_places, diff_runs, diff_sides
 from glassformer.explain.recording import record_pass
-from glassformer.explain.walk_kinds import walk
+from glassformer.explain.walks import walk
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.trace import Step, Trace, tracing

@@ -13,7 +13,7 @@ from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.page.writer import MOST_FRAME_NUMBERS, page_html
 from glassformer.explain.render import html
-from glassformer.explain.walk_kinds import walk_generation
+from glassformer.explain.walks import walk_generation
 from glassformer.model import Transformer
 from glassformer.text import Tokenizer
 

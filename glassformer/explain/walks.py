@@ -28,12 +28,12 @@ from glassformer.explain.sentences import Sentences, read_sentences
 from glassformer.explain.walk import Walk, build_walk
 from glassformer.model.inference import evaluating
 from glassformer.run_directory import RunDirectory
-from glassformer.trace import Step, note, tracing
+from glassformer.trace import Step, tracing
 from glassformer.trace.taps import Edit
-from glassformer.training.checkpointing import TrainState, restore_optimizer
+from glassformer.training.checkpointing import TrainState
 from glassformer.training.distributed import ParallelStrategy
-from glassformer.training.schedule import cooldown_factor, learning_rate
-from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+from glassformer.training.optimizer import freeze, new_optimizer, restore_optimizer
+from glassformer.training.update import update
 
 _PROBABILITIES = "output_projection.probabilities"
 _CHOICE = ("choice.next_ids", "choice.next_probabilities")
@@ -123,33 +123,29 @@ def walk_training(
 ) -> Walk:
     """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
 
-    With ``run``, Adam continues from the moments of the run's latest checkpoint; without it starts from zero. One
+    With ``run``, the counters and Adam's moments of the run's latest checkpoint go on; without it they are zero. One
     pass is shown, where R-Drop makes two. Raises what ``walk`` raises.
     """
     train = replace(train, r_drop=0.0, warmup=train.warmup or WARMUP[translator.model.config.norm])
     sentences = read_sentences(translator, sources, targets)
     model = copy.deepcopy(translator.model).train()
-    optimizer = new_optimizer(model, train)
-    state = TrainState()
+    freeze(model, train.freeze, log=lambda _: None)
+    strategy, optimizer, state = ParallelStrategy(model, train), new_optimizer(model, train), TrainState()
     if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
         state = TrainState.read(latest)
-        restore_optimizer(ParallelStrategy(model, train), optimizer, latest)
-    number = state.update + 1
+        restore_optimizer(strategy, optimizer, latest)
     device = next(model.parameters()).device
     own_dropout = torch.random.fork_rng([device] if device.type == "cuda" else [])
+    batch = sentences.batch
     with own_dropout, tracing(model, only=only, gradients=True) as trace:
         torch.manual_seed(train.seed)
-        accumulate_gradients(model, [sentences.batch], train)
-        clip_gradients(model, train)
-        cooldown = cooldown_factor(state, number)
-        note("update.cooldown", torch.tensor(cooldown, dtype=torch.float64), "")
-        adam_step(model, optimizer, learning_rate(number, train, model.config.d_model) * cooldown)
+        update(strategy, optimizer, [batch], tokens=batch.target_tokens, state=state, config=train)
     trace.steps = [step for step in (*sentences.steps, *trace) if fnmatchcase(step.address, only)]
     return build_walk(translator, sentences, trace, only=only, kind="training", train=train)
 
 
 @dataclass(frozen=True)
-class MadeWalk:
+class WalkResult:
     """The requested walk; with edits, ``plain`` is the same walk without them."""
 
     walk: Walk
@@ -199,19 +195,19 @@ class WalkRequest:
             names = ", ".join(flag(name, value) for name, value in self.options.items())
             raise ConfigError(f"{names}: found without --generate, and only --generate searches or samples. Add it.")
 
-    def make(self) -> MadeWalk:
+    def make(self) -> WalkResult:
         """Load the run and make the walk; raises whatever loading and walking raise."""
         run = RunDirectory(self.run).load(self.device)
         translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
         if self.generate:
-            return MadeWalk(self._generation(translator), translator)
+            return WalkResult(self._generation(translator), translator)
         if self.training:
-            return MadeWalk(self._training(translator, run.config), translator)
+            return WalkResult(self._training(translator, run.config), translator)
         plain = walk(translator, self.sources, self.targets, only=self.only)
         if not self.edits:
-            return MadeWalk(plain, translator)
+            return WalkResult(plain, translator)
         edits = parse_edits(self.edits, plain, translator)
-        return MadeWalk(walk_through(translator, plain.sentences, edits=edits), translator, plain)
+        return WalkResult(walk_through(translator, plain.sentences, edits=edits), translator, plain)
 
     def _generation(self, translator: Translator) -> Walk:
         options = translator.config.with_changes(self.options)
