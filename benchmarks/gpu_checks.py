@@ -24,15 +24,11 @@ from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.model import Transformer
 from glassformer.text.batches import Batch
 from glassformer.training.data import FileSource
+from glassformer.training.objective import autocast
+from glassformer.training.optimizer import adam_step, clip_gradients, new_optimizer
 from glassformer.training.run_log import Display, TrainProgress
 from glassformer.training.train import train
-from glassformer.training.train_step import (
-    accumulate_gradients,
-    adam_step,
-    autocast,
-    clip_gradients,
-    new_optimizer,
-)
+from glassformer.training.update import accumulate_gradients
 
 ROOT = Path(__file__).resolve().parents[1]
 # Relative norms of the differences of logits, loss and gradients from those in float64. Products are rounded to 24,

@@ -21,9 +21,10 @@ from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.model import Transformer
 from glassformer.text.batches import Batch
 from glassformer.training.data import FileSource
+from glassformer.training.optimizer import adam_step, clip_gradients, new_optimizer
 from glassformer.training.run_log import Display
 from glassformer.training.train import train
-from glassformer.training.train_step import accumulate_gradients, adam_step, clip_gradients, new_optimizer
+from glassformer.training.update import accumulate_gradients
 
 SOURCES = [[5, 6, 7, 8, 2], [9, 4, 2], [10, 11, 12, 13, 14, 15, 2]]
 LIMITS = [4, 3, 5]
