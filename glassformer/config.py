@@ -7,10 +7,10 @@ nothing of torch.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from glassformer.errors import ConfigError, nearest
-from glassformer.settings import Section, knob
+from glassformer.settings import RetiredSetting, Section, knob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,6 +351,11 @@ class DecodeConfig(Section):
     of the commands are made from these fields.
     """
 
+    retired: ClassVar[Mapping[str, RetiredSetting]] = {  # of diverse beam search
+        "beam_groups": RetiredSetting((1,), "dd35302"),
+        "diversity": RetiredSetting((0.5, 0.0), "dd35302"),
+    }
+
     beam: int = knob(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000, acts_in="search")
     length_penalty: float = knob(
         0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty", symbol="α",
@@ -386,13 +391,6 @@ class DecodeConfig(Section):
     coverage_penalty: float = knob(
         0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
         symbol="β", low=0.0, high=100.0, acts_in="search",
-    )  # fmt: skip
-    beam_groups: int = knob(
-        1, "groups of a diverse beam search; divides beam", symbol="G", low=1, high=1000, acts_in="search"
-    )
-    diversity: float = knob(
-        0.5, "subtracted from a token's score for each earlier group that chose it at this step", symbol="λ",
-        low=0.0, high=100.0, acts_in="search",
     )  # fmt: skip
     max_length_a: float = knob(
         1.0, "the longest output has a times the source's tokens + b", symbol="a", low=0.0, high=100.0,
@@ -455,11 +453,6 @@ class DecodeConfig(Section):
             raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most mbr = {self.mbr}. Raise mbr.")
         if not self.sample and self.n_best > self.beam:
             raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most beam = {self.beam}. Raise beam.")
-        if not self.sample and self.beam % self.beam_groups:
-            raise ConfigError(
-                f"decode.beam_groups: found {self.beam_groups}, expected a divisor of beam = {self.beam}, so that "
-                f"all groups are as wide. Set beam to {-(-self.beam // self.beam_groups) * self.beam_groups}."
-            )
 
     @property
     def pool(self) -> int:
@@ -474,8 +467,8 @@ class DecodeConfig(Section):
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
         """These options with ``changes``, as a command applies its own options to those of a run.
 
-        An option that only a search has turns sampling off, and a beam that is not given widens to n_best and
-        beam_groups. Raises ``ConfigError`` for a value out of range, and for an option without effect.
+        An option that only a search has turns sampling off, and a beam that is not given widens to n_best.
+        Raises ``ConfigError`` for a value out of range, and for an option without effect.
         """
         if not isinstance(changes, Mapping):
             raise ConfigError(f"decode: found {type(changes).__name__}, expected a dict such as {{'beam': 5}}.")
@@ -491,17 +484,12 @@ class DecodeConfig(Section):
             raise ConfigError(
                 f"{', '.join(without_effect)}: found with sampling, on which it has no effect. Drop one of both."
             )
-        if {"n_best", "beam_groups"} & changes.keys() and "beam" not in changes and not changes.get("sample"):
-            groups = max(changes.get("beam_groups", self.beam_groups), 1)
-            least = max(self.beam, changes.get("n_best", self.n_best))
-            changes = {**changes, "beam": -(-least // groups) * groups}
-        options = self.from_mapping({**self.to_mapping(), **changes})
-        if "diversity" in changes and options.beam_groups == 1:
-            raise ConfigError("--diversity: found without --beam-groups, expected both: it acts between groups.")
-        return options
+        if "n_best" in changes and "beam" not in changes and not changes.get("sample"):
+            changes = {**changes, "beam": max(self.beam, changes["n_best"])}
+        return self.from_mapping({**self.to_mapping(), **changes})
 
 
-_ONLY_IN_SEARCH = {"beam": 1, "beam_groups": 1, "diversity": 0.0, "coverage_penalty": 0.0}  # and their neutral values
+_ONLY_IN_SEARCH = {"beam": 1, "coverage_penalty": 0.0}  # and their neutral values
 
 
 def flag(name: str, value: object = None) -> str:

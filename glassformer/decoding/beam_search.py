@@ -14,7 +14,7 @@ eos are finished; the best ``beam`` of the others stay live. A sentence is done 
 That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
 the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
 
-Filters, constraints and groups change which candidates are considered and in which order (``beam``), and nothing of
+Filters and constraints change which candidates are considered and in which order (``beam``), and nothing of
 the above. Sums are of processed log-probabilities; log_prob is the model's own.
 
 The search of a sentence does not depend on the other sentences of its batch, nor its best hypothesis on ``n_best``.
@@ -46,7 +46,7 @@ from glassformer.decoding.beam import (
     note_candidates,
     start_state,
 )
-from glassformer.decoding.candidates import Candidate, length_penalty, merge_groups, run_to_end
+from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates, run_to_end
 from glassformer.decoding.constraints import ConstraintBatch
 from glassformer.decoding.request import Constraints
 from glassformer.decoding.steps import AttendingSteps, Steps, require_attention
@@ -84,11 +84,11 @@ def beam_steps(
 ) -> Generator[SearchState, None, list[list[Candidate]]]:
     """``beam_search`` that yields the state after each step, before the sentences that are done are removed."""
     constraint_batch = ConstraintBatch.of(constraints, len(limits), steps.config, steps.device)
-    plan = Plan.of(options, steps.config, constraint_batch)
+    plan = Plan(options, steps.config, constraint_batch)
     attending = require_attention(steps) if options.coverage_penalty > 0.0 else None
     state = _first_state(steps, attending, limits, plan)
     last_ids = torch.full_like(state.sentences, steps.config.bos_id)
-    found: list[list[Candidate]] = [[] for _ in range(len(limits) * plan.groups)]
+    found: list[list[Candidate]] = [[] for _ in limits]
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
         following = NextLogProbs.of(state, log_probs, None if attending is None else attending.attention(), plan)
@@ -108,20 +108,16 @@ def beam_steps(
         elif plan.options.beam > 1:
             steps.exchange(rows.flatten())
         last_ids = state.ids[:, :, -1].flatten()
-    return _rank_sources(found, plan.groups, options.n_best, constraints)
+    return _rank_sources(found, options.n_best, constraints)
 
 
 def _first_state(steps: Steps, attending: AttendingSteps | None, limits: Sequence[int], plan: Plan) -> SearchState:
-    """The first state; the decoder gets a row for each source, or for each of its groups."""
+    """The first state."""
     if plan.constraints is not None:
         plan.constraints.note()
-    sources = torch.arange(len(limits), device=steps.device).repeat_interleave(plan.groups)
-    covered = None if attending is None else initial_coverage(attending.source_mask).index_select(0, sources)
-    row_limits = [limit for limit in limits for _ in range(plan.groups)]
-    state = start_state(row_limits, plan.options, steps.device, has_sums=plan.has_processors, covered=covered)
+    covered = None if attending is None else initial_coverage(attending.source_mask)
+    state = start_state(limits, plan.options, steps.device, has_sums=plan.has_processors, covered=covered)
     state.note()
-    if plan.groups > 1:
-        steps.select(sources)
     return state
 
 
@@ -222,15 +218,12 @@ def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig)
 
 
 def _rank_sources(
-    found: Sequence[list[Candidate]], groups: int, n_best: int, constraints: Sequence[Constraints] | None
+    found: Sequence[list[Candidate]], n_best: int, constraints: Sequence[Constraints] | None
 ) -> list[list[Candidate]]:
-    """The ``n_best`` of each source from the candidates of its groups, each with its unmet constraints."""
-    results = []
-    for place, first in enumerate(range(0, len(found), groups)):
-        of_groups = found[first : first + groups]
-        if constraints is not None:
-            of_groups = [
-                [replace(one, unmet=constraints[place].unmet(one.ids)) for one in group] for group in of_groups
-            ]
-        results.append(merge_groups(of_groups, n_best))
-    return results
+    """The ``n_best`` of each source, each with its unmet constraints."""
+    if constraints is not None:
+        found = [
+            [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
+            for candidates, of_source in zip(found, constraints, strict=True)
+        ]
+    return [rank_candidates(candidates, n_best) for candidates in found]

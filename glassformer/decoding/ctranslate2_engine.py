@@ -42,7 +42,6 @@ COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 _REFUSED: dict[str, tuple[Any, str]] = {
     "repetition_penalty": (1.0, "multiplies logits and not log-probabilities"),
     "coverage_penalty": (0.0, "needs the attention of each hypothesis, which it does not keep"),
-    "beam_groups": (1, "has no diverse beam search"),
     "cache": (True, "cannot decode without a cache"),
     "min_p": (0.0, "has no such filter"),
     "typical_p": (1.0, "has no such filter"),

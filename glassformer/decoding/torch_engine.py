@@ -88,7 +88,7 @@ class TorchEngine:
     def _steps(self, job: SearchJob) -> Steps:
         """Beam slots where the search keeps equally many hypotheses of each source; a trace records plain rows."""
         src_ids, options = self._src_ids(job.sources), job.options
-        in_slots = options.cache and not options.sample and options.beam_groups == 1 and not is_tracing()
+        in_slots = options.cache and not options.sample and not is_tracing()
         kind = BeamSteps if in_slots else DecoderSteps
         members: list[Steps] = [kind.of(model, src_ids, options) for model in self.models]
         return members[0] if len(members) == 1 else EnsembleSteps(members)

@@ -32,7 +32,7 @@ OUT_BIAS = "output_projection.linear.bias"
 # Settings of a search that change outputs, with the value that changes nothing.
 NEUTRAL_SEARCH = {
     "n_best": 1, "min_length": 0, "repetition_penalty": 1.0, "no_repeat_ngram": 0, "coverage_penalty": 0.0,
-    "beam_groups": 1, "max_length_a": 0.0, "sample": False, "mbr": 0, "split_sentences": False,
+    "max_length_a": 0.0, "sample": False, "mbr": 0, "split_sentences": False,
 }  # fmt: skip
 # The axis of d_model of each kind of weight, by the end of its name; other weights have none.
 _WIDTH_AXES = {

@@ -67,14 +67,13 @@ def test_every_output_holds_what_is_required(make_model, positions, beam):
 @given(
     required=st.lists(st.lists(st.integers(3, 10), min_size=1, max_size=3).map(tuple), min_size=1, max_size=4),
     prefix=st.lists(st.integers(3, 10), max_size=3).map(tuple),
-    beam=st.integers(1, 6),
-    groups=st.integers(1, 2),
+    beam=st.integers(1, 12),
 )
-def test_as_many_ids_as_are_required_are_room_enough(make_model, required, prefix, beam, groups):
+def test_as_many_ids_as_are_required_are_room_enough(make_model, required, prefix, beam):
     model = make_model(bias={EOS: 2.0})
     constraints = Constraints(required=tuple(required), prefix=prefix)
     limit = min(len(prefix) + sum(map(len, dict.fromkeys(required))), 20)
-    options = DecodeConfig(beam=beam * groups, beam_groups=groups)
+    options = DecodeConfig(beam=beam)
     ((best,),) = beam_search(model, padded(SENTENCES[:1]), [limit], options, [constraints])
     assert not best.unmet
     assert all(occurs(phrase, best.ids) for phrase in required)
@@ -116,10 +115,9 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_that_holds_it(make_model):
         assert_same(found, expected[:count])
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-def test_a_batch_is_its_sentences_alone_and_plain_ones_do_not_notice(make_model, groups):
+def test_a_batch_is_its_sentences_alone_and_plain_ones_do_not_notice(make_model):
     model = make_model(bias={EOS: 0.7})
-    options = DecodeConfig(beam=4, n_best=3, beam_groups=groups)
+    options = DecodeConfig(beam=4, n_best=3)
     together = beam_search(model, padded(SENTENCES), LIMITS, options, CONSTRAINTS)
     for src, limit, constraints, found in zip(SENTENCES, LIMITS, CONSTRAINTS, together, strict=True):
         assert_same(found, beam_search(model, padded([src]), [limit], options, [constraints])[0])
@@ -129,7 +127,7 @@ def test_a_batch_is_its_sentences_alone_and_plain_ones_do_not_notice(make_model,
 def test_every_rule_at_once(make_model):
     model = make_model(bias={EOS: 0.7})
     options = DecodeConfig(
-        beam=6, n_best=3, beam_groups=2, no_repeat_ngram=2, min_length=4, repetition_penalty=1.5, coverage_penalty=0.3
+        beam=6, n_best=3, no_repeat_ngram=2, min_length=4, repetition_penalty=1.5, coverage_penalty=0.3
     )
     for constraints, found in zip(
         CONSTRAINTS, beam_search(model, padded(SENTENCES), LIMITS, options, CONSTRAINTS), strict=True

@@ -166,7 +166,7 @@ def test_samples_follow_from_the_seed(fast):
 @pytest.mark.parametrize(
     "options",
     [
-        {"repetition_penalty": 1.2}, {"coverage_penalty": 0.2}, {"beam_groups": 2}, {"cache": False},
+        {"repetition_penalty": 1.2}, {"coverage_penalty": 0.2}, {"cache": False},
         {"early_stopping": "never"}, {"early_stopping": "heuristic"},
         {"sample": True, "min_p": 0.1}, {"sample": True, "typical_p": 0.9},
     ],

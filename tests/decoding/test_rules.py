@@ -134,7 +134,4 @@ def test_limits_of_the_knobs_are_told():
         ConfigError, match=r"decode.repetition_penalty: found 0.5, expected a value from 1.0 to 100.0"
     ):
         DecodeConfig(repetition_penalty=0.5)
-    with pytest.raises(ConfigError, match=r"expected a divisor of beam = 4, .* Set beam to 6"):
-        DecodeConfig(beam_groups=3)
-    assert DecodeConfig().with_changes({"beam_groups": 3}).beam == 6
-    assert DecodeConfig().with_changes({"beam_groups": 3, "n_best": 7}).beam == 9
+    assert DecodeConfig().with_changes({"n_best": 7}).beam == 7

@@ -28,7 +28,7 @@ SEARCHES = [
     DecodeConfig(
         beam=3, n_best=2, no_repeat_ngram=2, min_length=2, repetition_penalty=1.3, max_length_a=0, max_length_b=4
     ),
-    DecodeConfig(beam=4, n_best=3, beam_groups=2, coverage_penalty=0.4, max_length_a=0, max_length_b=4),
+    DecodeConfig(beam=4, n_best=3, coverage_penalty=0.4, max_length_a=0, max_length_b=4),
     DecodeConfig(beam=2, coverage_penalty=0.4, cache=False, max_length_a=0, max_length_b=4),
     DecodeConfig(sample=True, no_repeat_ngram=1, repetition_penalty=2.0, n_best=2, max_length_a=0, max_length_b=4),
     DecodeConfig(sample=True, n_best=2, top_k=5, temperature=0.7, max_length_a=0, max_length_b=4),
@@ -96,10 +96,10 @@ def test_a_generation_follows_step_by_step(build, search):
     "search",
     [
         DecodeConfig(beam=4, n_best=4, max_length_a=0, max_length_b=6),
-        DecodeConfig(beam=4, n_best=2, beam_groups=2, coverage_penalty=0.2, max_length_a=0, max_length_b=6),
+        DecodeConfig(beam=4, n_best=2, coverage_penalty=0.2, max_length_a=0, max_length_b=6),
         DecodeConfig(beam=1, cache=False, no_repeat_ngram=2, max_length_a=0, max_length_b=6),
     ],
-    ids=lambda search: f"{search.beam}-{search.beam_groups}",
+    ids=lambda search: f"beam {search.beam}",
 )
 def test_what_was_demanded_is_recorded_and_followed(build, search):
     translator = build()
@@ -274,17 +274,9 @@ def _wrong_base(original):
     return lambda width: 1000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
-def _without_diversity(original):
-    def choose(sums, state, plan):
-        return original(sums, state, replace(plan, options=replace(plan.options, diversity=0.0)))
-
-    return choose
-
-
 BEAM = DecodeConfig(beam=3, no_repeat_ngram=1, max_length_a=0, max_length_b=6)
 PLAIN_BEAM = DecodeConfig(beam=3, max_length_a=0, max_length_b=6)
 HEURISTIC = DecodeConfig(beam=3, length_norm="power", early_stopping="heuristic", max_length_a=0, max_length_b=6)
-DIVERSE = DecodeConfig(beam=4, beam_groups=2, diversity=3.0, max_length_a=0, max_length_b=4)
 SAMPLE = DecodeConfig(sample=True, top_k=5, top_p=0.9, max_length_a=0, max_length_b=4)
 MISTAKES = {
     "sinusoids": ("model.positions.frequencies", _wrong_base, {}, None, "src_embedding.position_vectors"),
@@ -313,9 +305,6 @@ MISTAKES = {
         "search.done",
     ),
     "rule": ("decoding.filters.block_repeated_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.processed_log_probs"),
-    "diversity": (
-        "decoding.beam._expand_groups", _without_diversity, {}, DIVERSE, "search.candidate_keys",
-    ),
     "filter": (
         "decoding.filters.keep_top_k", lambda keep: lambda own, k: keep(own, k + 1), {}, SAMPLE,
         "search.filtered_log_probs",

@@ -221,11 +221,6 @@ def has_rules(scope: Scope) -> bool:
     return wanted or scope.has("search.required_ids")
 
 
-def beam_size(scope: Scope) -> int:
-    """The size of the beam of each sentence, or of each group of a sentence."""
-    return scope.context.decode.beam // scope.context.decode.beam_groups
-
-
 def hypothesis_ranking(scope: Scope, step: int) -> Tensor:
     """The sums by which the hypotheses of a step are ranked."""
     return state_before(scope, "sums" if has_rules(scope) else "log_probs", step)
@@ -255,4 +250,4 @@ def source_of_rows(scope: Scope, step: int) -> list[int]:
             samples = samples[~scope.at_call("search.done", call).cpu()]
         return (samples // options.n_best).tolist()
     ids, sentences = state_before(scope, "ids", step), state_before(scope, "sentences", step)
-    return (sentences // options.beam_groups).repeat_interleave(ids.shape[1]).tolist()
+    return sentences.repeat_interleave(ids.shape[1]).tolist()

@@ -23,7 +23,7 @@ const PAPER = { beam: 4, length_penalty: 0.6, length_norm: "gnmt", early_stoppin
 
 /** What of a run's decode settings the page's searches do not carry out, and its neutral value. */
 const NEUTRAL = {
-  min_length: 0, repetition_penalty: 1, no_repeat_ngram: 0, coverage_penalty: 0, beam_groups: 1, sample: false, mbr: 0,
+  min_length: 0, repetition_penalty: 1, no_repeat_ngram: 0, coverage_penalty: 0, sample: false, mbr: 0,
   split_sentences: false,
 };
 
