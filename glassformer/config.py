@@ -347,8 +347,8 @@ class TrainConfig(Section):
 class DecodeConfig(Section):
     """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50.
 
-    Each field says where it acts: in the ``search``, in ``sampling``, in ``scoring`` or in ``batching``. The options
-    of the commands are made from these fields.
+    Each field says where it acts: in the ``search``, in ``sampling``, in ``scoring`` or in ``batching``, and which
+    engines do not have it. The options of the commands are made from these fields.
     """
 
     retired: ClassVar[Mapping[str, RetiredSetting]] = {  # of diverse beam search
@@ -380,6 +380,7 @@ class DecodeConfig(Section):
     repetition_penalty: float = knob(
         1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
         symbol="θ", low=1.0, high=100.0, acts_in="search",
+        missing_in={"ctranslate2": "multiplies logits and not log-probabilities"},
     )  # fmt: skip
     no_repeat_ngram: int = knob(
         0,
@@ -391,6 +392,7 @@ class DecodeConfig(Section):
     coverage_penalty: float = knob(
         0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
         symbol="β", low=0.0, high=100.0, acts_in="search",
+        missing_in={"ctranslate2": "needs the attention of each hypothesis, which it does not keep"},
     )  # fmt: skip
     max_length_a: float = knob(
         1.0, "the longest output has a times the source's tokens + b", symbol="a", low=0.0, high=100.0,
@@ -401,7 +403,7 @@ class DecodeConfig(Section):
     )
     cache: bool = knob(
         True, "keep keys and values; without them every step decodes all positions again, for comparison",
-        acts_in="search",
+        acts_in="search", missing_in={"ctranslate2": "cannot decode without a cache"},
     )  # fmt: skip
     sample: bool = knob(
         False, "sample each token from the model's distribution instead of searching", acts_in="sampling"
@@ -424,11 +426,12 @@ class DecodeConfig(Section):
     )  # fmt: skip
     min_p: float = knob(
         0.0, "sample from tokens with at least this share of the best token's probability",
-        low=0.0, high=1.0, acts_in="sampling",
+        low=0.0, high=1.0, acts_in="sampling", missing_in={"ctranslate2": "has no such filter"},
     )  # fmt: skip
     typical_p: float = knob(
         1.0, "sample from the most typical tokens, whose information is closest to the entropy, with this much "
         "probability", symbol="τ", low=0.0, high=1.0, acts_in="sampling",
+        missing_in={"ctranslate2": "has no such filter"},
     )  # fmt: skip
     seed: int = knob(0, "seed of sampling", low=0, high=2**63 - 1, acts_in="sampling")
     mbr: int = knob(

@@ -22,9 +22,15 @@ def knob(
     low: float | None = None,
     high: float | None = None,
     acts_in: str = "",
+    missing_in: Mapping[str, str] | None = None,
 ) -> Any:
-    """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts."""
-    metadata = {"doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in}
+    """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts.
+
+    ``missing_in`` names the engines that have the default only, each with what it does instead.
+    """
+    metadata = {
+        "doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in, "missing_in": missing_in or {},
+    }  # fmt: skip
     return field(default=default, metadata=metadata)
 
 

@@ -12,7 +12,7 @@ What CTranslate2 does not have, or computes in another way, is refused by name.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,14 +38,6 @@ if TYPE_CHECKING:
 
 # The precisions, as CTranslate2 calls them.
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
-# Options whose other values are refused, with the value that changes nothing and the reason.
-_REFUSED: dict[str, tuple[Any, str]] = {
-    "repetition_penalty": (1.0, "multiplies logits and not log-probabilities"),
-    "coverage_penalty": (0.0, "needs the attention of each hypothesis, which it does not keep"),
-    "cache": (True, "cannot decode without a cache"),
-    "min_p": (0.0, "has no such filter"),
-    "typical_p": (1.0, "has no such filter"),
-}
 _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
 
 
@@ -53,9 +45,10 @@ def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
     """Each option that CTranslate2 does not have: its name, the only value that it has, and what it does instead."""
     if options.early_stopping != "beam" and options.rows_per_source > 1 and not options.sample:
         yield "early_stopping", "beam", "ends a search when beam outputs have ended"
-    for name, (neutral, reason) in _REFUSED.items():
-        if getattr(options, name) != neutral:
-            yield name, neutral, reason
+    for knob in fields(options):
+        reason = knob.metadata["missing_in"].get("ctranslate2")
+        if reason and getattr(options, knob.name) != knob.default:
+            yield knob.name, knob.default, reason
 
 
 def check_options(options: DecodeConfig) -> None:

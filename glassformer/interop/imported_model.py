@@ -7,7 +7,7 @@ the vocabulary has an output bias so low that its probability is exactly 0.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,13 @@ UNUSED = "<unused "  # begins the name of a row that has no entry
 NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
 OUT_BIAS = "output_projection.linear.bias"
-# Settings of a search that change outputs, with the value that changes nothing.
+_IN_ALL_PROGRAMS = {"beam", "early_stopping", "max_length_b", "cache"}
+# Settings of a search that not all programs have, with the value that changes nothing.
 NEUTRAL_SEARCH = {
-    "n_best": 1, "min_length": 0, "repetition_penalty": 1.0, "no_repeat_ngram": 0, "coverage_penalty": 0.0,
-    "max_length_a": 0.0, "sample": False, "mbr": 0, "split_sentences": False,
-}  # fmt: skip
+    knob.name: knob.default
+    for knob in fields(DecodeConfig)
+    if knob.metadata["acts_in"] == "search" and knob.name not in _IN_ALL_PROGRAMS
+} | {"max_length_a": 0.0, "sample": False, "mbr": 0, "split_sentences": False}
 # The axis of d_model of each kind of weight, by the end of its name; other weights have none.
 _WIDTH_AXES = {
     "tokens.weight": 1, "norm.gain": 0, "norm.bias": 0, "w_q.weight": 1, "w_k.weight": 1, "w_v.weight": 1,

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from filter_values import PROCESSOR_VALUES
 from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, padded
 
 from glassformer.config import DecodeConfig
@@ -44,12 +45,10 @@ def test_a_model_that_says_no_numbers_is_refused(make_model):
 
 @pytest.mark.parametrize(
     "asked",
-    [
-        {"beam": 2}, {"sample": True}, {"coverage_penalty": 0.1}, {"repetition_penalty": 1.1}, {"no_repeat_ngram": 2},
-        {"min_length": 3},
-    ],
+    [{"beam": 2}, {"sample": True}, {"coverage_penalty": 0.1}]
+    + [{setting: value} for setting, value in PROCESSOR_VALUES.items()],
     ids=lambda asked: next(iter(asked)),
-)  # fmt: skip
+)
 def test_whatever_else_is_asked_for_is_beam_searchs(asked):
     assert not is_greedy(DecodeConfig(**{"beam": 1, **asked}), None)
 

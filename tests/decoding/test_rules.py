@@ -5,14 +5,15 @@ from functools import partial
 
 import pytest
 import torch
+from filter_values import PROCESSOR_VALUES
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
 from glassformer import decoding
-from glassformer.config import DecodeConfig
+from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Candidate, Constraints, DecoderSteps, length_penalty
-from glassformer.decoding.filters import apply_repetition_penalty, block_repeated_ngrams
+from glassformer.decoding.filters import apply_repetition_penalty, block_repeated_ngrams, process_log_probs
 from glassformer.errors import ConfigError, InputError
 
 LIMITS = [9, 3, 6, 14, 4]
@@ -31,18 +32,29 @@ def ngrams(ids: list[int], n: int) -> list[tuple[int, ...]]:
 
 def test_what_was_written_costs_more_by_hand():
     log_probs = torch.tensor([[-1.0, -2.0, -math.inf, -3.0]])
-    found = apply_repetition_penalty(log_probs, torch.tensor([[1, 3, 1]]), 1.5)
+    found = apply_repetition_penalty(log_probs, torch.tensor([[1, 3, 1]]), 1.5, ModelConfig())
     assert found.tolist() == [[-1.0, -3.0, -math.inf, -4.5]], "once, however often it was written"
 
 
 @given(rows=rows, n=st.integers(1, 4))
 def test_no_ngram_comes_twice_whatever_was_written(rows, n):
     prefixes = torch.tensor(rows)
-    found = block_repeated_ngrams(torch.zeros(len(rows), 5), prefixes, n)
+    found = block_repeated_ngrams(torch.zeros(len(rows), 5), prefixes, n, ModelConfig())
     for ids, log_probs in zip(rows, found.tolist(), strict=True):
         for token, log_prob in enumerate(log_probs):
             repeats = tuple([*ids, token][-n:]) in ngrams(ids, n) and len(ids) >= n
             assert (log_prob == -math.inf) == repeats
+
+
+@pytest.mark.parametrize("setting", PROCESSOR_VALUES)
+def test_a_processor_forbids_or_lowers_and_never_raises(setting):
+    log_probs = torch.randn(40, 5).log_softmax(dim=-1)
+    prefixes = torch.randint(3, 5, (40, 1 if setting == "min_length" else 9))
+    options = DecodeConfig(**{setting: PROCESSOR_VALUES[setting]})
+    found = process_log_probs(log_probs, prefixes, options, None, ModelConfig())
+    assert (found <= log_probs).all(), "the early end of a beam search rests on that"
+    assert (found < log_probs).any()
+    assert process_log_probs(log_probs, prefixes, DecodeConfig(), None, ModelConfig()) is log_probs
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

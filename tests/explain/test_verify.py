@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from filter_values import FILTER_VALUES, PROCESSOR_VALUES
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Constraints, Translator
+from glassformer.decoding import Constraints, Translator, filters
 from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.tap_entries import Check
@@ -304,11 +305,6 @@ MISTAKES = {
         "decoding.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,
         "search.done",
     ),
-    "rule": ("decoding.filters.block_repeated_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.processed_log_probs"),
-    "filter": (
-        "decoding.filters.keep_top_k", lambda keep: lambda own, k: keep(own, k + 1), {}, SAMPLE,
-        "search.filtered_log_probs",
-    ),
     "draw": ("decoding.sampling.draw_ids", lambda _: lambda own, u: own.argmax(dim=1), {}, SAMPLE, "search.drawn_ids"),
 }  # fmt: skip
 
@@ -325,6 +321,22 @@ def test_a_mistake_in_the_product_does_not_follow(build, monkeypatch, name):
     proof = prove(walked, translator.model)
     assert proof.verification.off[0].address == address
     assert list(proof.lines())[-1] == "Not everything follows."
+
+
+@pytest.mark.parametrize("setting", [*PROCESSOR_VALUES, *FILTER_VALUES])
+def test_each_filter_follows_and_one_that_does_nothing_does_not(build, monkeypatch, setting):
+    register, drawn = ("SAMPLING_FILTERS", True) if setting in FILTER_VALUES else ("PROCESSORS", False)
+    value = {**PROCESSOR_VALUES, **FILTER_VALUES}[setting]
+    options = DecodeConfig(beam=3, n_best=3, sample=drawn, max_length_a=0, max_length_b=6, **{setting: value})
+    translator = build()
+    assert verify_walk(walk_generation(translator, SOURCES, options), translator.model).holds
+    idle = tuple(
+        replace(one, apply=lambda log_probs, *_: log_probs) if one.setting == setting else one
+        for one in getattr(filters, register)
+    )
+    monkeypatch.setattr(filters, register, idle)
+    off = verify_walk(walk_generation(translator, SOURCES, options), translator.model).off
+    assert off[0].address == f"search.{'filtered' if drawn else 'processed'}_log_probs"
 
 
 def test_a_wrong_learning_rate_does_not_follow(build, monkeypatch):
