@@ -21,7 +21,7 @@ from lesson import Lesson
 
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
 from glassformer.checkpoint import load_weights, save_checkpoint, weights_of
-from glassformer.decoding import DecoderSteps, length_penalty
+from glassformer.decoding import DecoderSteps, SearchJob, length_penalty
 from glassformer.decoding.beam_search import beam_search
 from glassformer.decoding.teacher_forcing import forced_token_log_probs
 from glassformer.tasks import load_task
@@ -108,7 +108,8 @@ def all_scores(model: Transformer, alpha: float) -> list[tuple[float, list[int]]
 def find_best(model: Transformer, beam: int, alpha: float) -> tuple[float, list[int], bool]:
     """What the search takes for the best: score, ids, and whether it was cut short by the limit."""
     options = DecodeConfig(beam=beam, length_penalty=alpha)
-    best = beam_search(DecoderSteps.of(model, source, options), [LONGEST], options)[0][0]
+    job = SearchJob(source.tolist(), [LONGEST], options)
+    best = beam_search(DecoderSteps.of(model, source, options), job)[0][0]
     return best.score, best.ids, best.truncated
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from glassformer.decoding.candidates import Candidate, length_penalty
-    from glassformer.decoding.request import Constraints, Request
+    from glassformer.decoding.job import Constraints, SearchJob
+    from glassformer.decoding.request import Request
     from glassformer.decoding.sampling import sample
     from glassformer.decoding.scoring import Scored
     from glassformer.decoding.steps import DecoderSteps, Steps
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Candidate": "candidates",
-    "Constraints": "request",
+    "Constraints": "job",
     "DecoderSteps": "steps",
     "Hypothesis": "translation",
     "Request": "request",
     "Scored": "scoring",
+    "SearchJob": "job",
     "Steps": "steps",
     "Translation": "translation",
     "Translator": "translator",
@@ -38,6 +40,7 @@ __all__ = [
     "Hypothesis",
     "Request",
     "Scored",
+    "SearchJob",
     "Steps",
     "Translation",
     "Translator",

@@ -48,7 +48,7 @@ from glassformer.decoding.beam import (
 )
 from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates, run_to_end
 from glassformer.decoding.constraints import ConstraintBatch
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.job import SearchJob
 from glassformer.decoding.steps import AttendingSteps, Steps, require_attention
 from glassformer.trace import note
 
@@ -66,29 +66,23 @@ def coverage_penalty(covered: Float[Tensor, "... src"], beta: float) -> Float[Te
     return beta * covered.clamp(min=_LEAST, max=1.0).log().sum(dim=-1)
 
 
-def beam_search(
-    steps: Steps, limits: Sequence[int], options: DecodeConfig, constraints: Sequence[Constraints] | None = None
-) -> list[list[Candidate]]:
+def beam_search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
     """The ``n_best`` candidates of each source: complete ones first, then by unmet constraints, then by score.
 
-    ``steps`` are at the start, with a row for each source; ``limits`` are the maximum lengths of the outputs in ids,
-    eos included, from 1 to the model's max_length; ``constraints`` has one entry for each source. Fewer than
-    ``n_best`` are returned if no more exist. Raises ``ConfigError`` for a coverage penalty if the steps do not give
-    their attention, ``InputError`` for constraints that no output can meet.
+    ``steps`` are at the start, with a row for each source. Fewer than ``n_best`` are returned if no more exist.
+    Raises ``ConfigError`` for a coverage penalty if the steps do not give their attention, ``InputError`` for
+    constraints that no output can meet.
     """
-    return run_to_end(beam_steps(steps, limits, options, constraints))
+    return run_to_end(beam_steps(steps, job))
 
 
-def beam_steps(
-    steps: Steps, limits: Sequence[int], options: DecodeConfig, constraints: Sequence[Constraints] | None = None
-) -> Generator[SearchState, None, list[list[Candidate]]]:
+def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, list[list[Candidate]]]:
     """``beam_search`` that yields the state after each step, before the sentences that are done are removed."""
-    constraint_batch = ConstraintBatch.of(constraints, len(limits), steps.config, steps.device)
-    plan = Plan(options, steps.config, constraint_batch)
-    attending = require_attention(steps) if options.coverage_penalty > 0.0 else None
-    state = _first_state(steps, attending, limits, plan)
+    plan = Plan(job.options, steps.config, ConstraintBatch.of(job, steps.config, steps.device))
+    attending = require_attention(steps) if job.options.coverage_penalty > 0.0 else None
+    state = _first_state(steps, attending, job.limits, plan)
     last_ids = torch.full_like(state.sentences, steps.config.bos_id)
-    found: list[list[Candidate]] = [[] for _ in limits]
+    found: list[list[Candidate]] = [[] for _ in job.limits]
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
         following = NextLogProbs.of(state, log_probs, None if attending is None else attending.attention(), plan)
@@ -108,7 +102,7 @@ def beam_steps(
         elif plan.options.beam > 1:
             steps.exchange(rows.flatten())
         last_ids = state.ids[:, :, -1].flatten()
-    return _rank_sources(found, options.n_best, constraints)
+    return _rank_sources(found, job)
 
 
 def _first_state(steps: Steps, attending: AttendingSteps | None, limits: Sequence[int], plan: Plan) -> SearchState:
@@ -217,13 +211,11 @@ def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig)
     return [Candidate(ids, log_prob, rank / penalty + more, truncated=True) for ids, log_prob, rank, more in live]
 
 
-def _rank_sources(
-    found: Sequence[list[Candidate]], n_best: int, constraints: Sequence[Constraints] | None
-) -> list[list[Candidate]]:
+def _rank_sources(found: Sequence[list[Candidate]], job: SearchJob) -> list[list[Candidate]]:
     """The ``n_best`` of each source, each with its unmet constraints."""
-    if constraints is not None:
+    if job.constraints is not None:
         found = [
             [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
-            for candidates, of_source in zip(found, constraints, strict=True)
+            for candidates, of_source in zip(found, job.constraints, strict=True)
         ]
-    return [rank_candidates(candidates, n_best) for candidates in found]
+    return [rank_candidates(candidates, job.options.n_best) for candidates in found]

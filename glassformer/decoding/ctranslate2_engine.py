@@ -21,15 +21,14 @@ import numpy as np
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig, ModelConfig, RunConfig, flag
-from glassformer.decoding.batching import check_tokenizers
 from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates
-from glassformer.decoding.engine import SearchJob, SearchResult, check_workers
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.engine import SearchResult, check_workers
+from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, InputError
 from glassformer.interop.ctranslate2 import NEEDED, check_supported
 from glassformer.interop.export_cache import cached_export
 from glassformer.run_directory import RunDirectory, logger
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, check_tokenizers
 from glassformer.text.workers import available_cores
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from glassformer.decoding.batch_translator import BatchTranslator
 from glassformer.decoding.batching import (
     check_pairs,
     check_texts,
-    check_tokenizers,
     plan_decoding,
     read_sources,
     refuse_one_str,
@@ -29,7 +28,7 @@ from glassformer.decoding.segments import Segment, join_segments, split_requests
 from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
 from glassformer.run_directory import LoadedRun, RunDirectory
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, check_tokenizers
 
 if TYPE_CHECKING:
     from glassformer.decoding.engine import Engine

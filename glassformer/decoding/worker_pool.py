@@ -17,7 +17,8 @@ from torch import multiprocessing
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.candidates import Candidate
-from glassformer.decoding.engine import SearchJob, SearchResult
+from glassformer.decoding.engine import SearchResult
+from glassformer.decoding.job import SearchJob
 from glassformer.decoding.request import Request
 from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.decoding.translation import Translation

@@ -8,7 +8,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, padd
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, DecoderSteps, length_penalty
+from glassformer.decoding import Candidate, DecoderSteps, SearchJob, length_penalty
 from glassformer.decoding.beam_search import coverage_penalty, initial_coverage
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.errors import ConfigError
@@ -107,9 +107,11 @@ def test_steps_that_do_not_look_are_refused(make_model):
         config, device = model.config, torch.device("cpu")
 
     with pytest.raises(ConfigError, match="found Blind, expected steps that give the decoder's"):
-        decoding.beam_search.beam_search(Blind(), [4], options)
+        decoding.beam_search.beam_search(Blind(), SearchJob([[3, 2]], [4], options))
     with pytest.raises(ConfigError, match="attends=True"):
-        decoding.beam_search.beam_search(DecoderSteps(model, padded(SENTENCES)), LIMITS, options)
+        decoding.beam_search.beam_search(
+            DecoderSteps(model, padded(SENTENCES)), SearchJob(SENTENCES, LIMITS, options)
+        )
 
 
 def test_attention_in_one_kernel_steps_aside(make_model):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding import sample
+from glassformer.decoding import SearchJob, sample
 from glassformer.decoding.filters import PROCESSORS, SAMPLING_FILTERS, filter_log_probs, keep_typical_p
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain.tap_entries.rules import PROCESSOR_EQUATIONS
@@ -147,7 +147,7 @@ def chi_square_p_value(counts: Counter, expected: dict[tuple[int, ...], float]) 
 def drawn_counts(model, options: DecodeConfig) -> Counter:
     """Outputs of at most two ids, as often as the real sampler draws each, 6,000 times."""
     steps = DecoderSteps.of(model, torch.tensor([SOURCE] * 6), options)
-    found = sample(steps, [2] * 6, options, range(6))
+    found = sample(steps, SearchJob([SOURCE] * 6, [2] * 6, options))
     return Counter(tuple(one.ids) for candidates in found for one in candidates)
 
 

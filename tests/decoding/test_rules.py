@@ -1,7 +1,6 @@
 """Rules hold in every output, rank by what they leave, and change nothing where they forbid nothing."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, next
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding import Candidate, Constraints, DecoderSteps, length_penalty
+from glassformer.decoding import Candidate, Constraints, DecoderSteps, SearchJob, length_penalty
 from glassformer.decoding.filters import apply_repetition_penalty, block_repeated_ngrams, process_log_probs
 from glassformer.errors import ConfigError, InputError
 
@@ -23,7 +22,7 @@ rows = st.integers(1, 6).flatmap(lambda step: st.lists(st.lists(st.integers(0, 4
 
 def sampled(model, options, constraints=None) -> list[list[Candidate]]:
     steps = DecoderSteps.of(model, padded(SENTENCES), options)
-    return decoding.sample(steps, LIMITS, options, range(len(SENTENCES)), constraints)
+    return decoding.sample(steps, SearchJob(SENTENCES, LIMITS, options, constraints=constraints))
 
 
 def ngrams(ids: list[int], n: int) -> list[tuple[int, ...]]:
@@ -136,9 +135,9 @@ def test_rules_that_leave_nothing_are_told(make_model, sample):
     model = make_model(vocab=4)
     options = DecodeConfig(beam=1, sample=sample, no_repeat_ngram=1, min_length=3)
     steps = DecoderSteps.of(model, torch.tensor([[3, EOS]]), options)
-    choose = partial(decoding.sample, sample_keys=[0]) if sample else decoding.beam_search.beam_search
+    choose = decoding.sample if sample else decoding.beam_search.beam_search
     with pytest.raises(InputError, match="allow no token"):
-        choose(steps, [4], options)
+        choose(steps, SearchJob([[3, EOS]], [4], options))
 
 
 def test_limits_of_the_knobs_are_told():

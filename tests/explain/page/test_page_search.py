@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Translator
+from glassformer.decoding import SearchJob, Translator
 from glassformer.decoding.beam import DROPPED, FINISHED, LIVE
 from glassformer.decoding.search import search
 from glassformer.decoding.steps import DecoderSteps
@@ -44,7 +44,7 @@ def limit(ids: list[int], options: DecodeConfig, model: Transformer) -> int:
 def python_search(model: Transformer, ids: list[int], options: DecodeConfig) -> list[Any]:
     steps = DecoderSteps.of(model, torch.tensor([ids]), options)
     with torch.no_grad():
-        return search(steps, [limit(ids, options, model)], options, None, None)[0]
+        return search(steps, SearchJob([ids], [limit(ids, options, model)], options))[0]
 
 
 def lively(model: Transformer) -> Transformer:
