@@ -467,6 +467,15 @@ class DecodeConfig(Section):
         """Rows that each source has in the decoder: its hypotheses, or its samples."""
         return (self.mbr or self.n_best) if self.sample else self.beam
 
+    def penalty(self, length: Any) -> Any:
+        """((5 + length) / 6)^α, by which log_prob is divided, or length^α with ``length_norm`` "power".
+
+        ``length`` is a number of ids, eos included, or a tensor of such numbers. Equation 14 of Wu et al. 2016
+        (arXiv 1609.08144), which section 6.1 of the paper uses with α = 0.6.
+        Differs from the paper: "power", which Hugging Face and CTranslate2 have.
+        """
+        return (length if self.length_norm == "power" else (5 + length) / 6) ** self.length_penalty
+
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
         """These options with ``changes``, as a command applies its own options to those of a run.
 

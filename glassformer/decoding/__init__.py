@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.decoding.candidates import Candidate, length_penalty
+    from glassformer.decoding.candidates import Candidate
     from glassformer.decoding.job import Constraints, SearchJob
     from glassformer.decoding.request import Request
     from glassformer.decoding.sampling import sample
@@ -28,7 +28,6 @@ _HOMES = {
     "Steps": "steps",
     "Translation": "translation",
     "Translator": "translator",
-    "length_penalty": "candidates",
     "sample": "sampling",
     "translate_together": "worker_pool",
 }
@@ -44,7 +43,6 @@ __all__ = [
     "Steps",
     "Translation",
     "Translator",
-    "length_penalty",
     "sample",
     "translate_together",
 ]

@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidates import length_penalty
 from glassformer.decoding.constraints import ConstraintBatch, allocate_candidates
 from glassformer.decoding.filters import has_processors, process_log_probs
 from glassformer.trace import note
@@ -94,12 +93,11 @@ def start_state(
 ) -> SearchState:
     """One live hypothesis for each sentence, empty and with probability 1; none has finished."""
     batch = len(limits)
-    penalties = [length_penalty(limit, options.length_penalty, options.length_norm) for limit in limits]
     nothing = torch.full((batch, options.pool), -math.inf, device=device)
     return SearchState(
         sentences=torch.arange(batch, device=device),
         limits=torch.tensor(limits, dtype=torch.int64, device=device),
-        last_penalty=torch.tensor(penalties, dtype=torch.float32, device=device),
+        last_penalty=torch.tensor([options.penalty(limit) for limit in limits], dtype=torch.float32, device=device),
         ids=torch.empty(batch, 1, 0, dtype=torch.int64, device=device),
         log_probs=torch.zeros(batch, 1, device=device),
         ended=torch.zeros(batch, dtype=torch.int64, device=device),

@@ -46,7 +46,7 @@ from glassformer.decoding.beam import (
     note_candidates,
     start_state,
 )
-from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates, run_to_end
+from glassformer.decoding.candidates import Candidate, rank_candidates, run_to_end
 from glassformer.decoding.constraints import ConstraintBatch
 from glassformer.decoding.job import SearchJob
 from glassformer.decoding.steps import AttendingSteps, Steps, require_attention
@@ -151,7 +151,7 @@ def _add_finished(
     longer_ids = pad(state.ended_ids, (0, 1))
     if not finishes.any():
         return replace(state, ended_ids=longer_ids)
-    scores = best.ranking / length_penalty(state.step + 1, options.length_penalty, options.length_norm)
+    scores = best.ranking / options.penalty(state.step + 1)
     if covered is not None:
         scores = scores + coverage_penalty(covered, options.coverage_penalty).gather(1, best.parents)
     scores = scores.masked_fill(~finishes, -math.inf)
@@ -172,7 +172,7 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
     best = state.ranking.amax(dim=1)
     at_limit = state.step >= state.limits
     if options.early_stopping == "heuristic" and options.beam > 1:
-        now = length_penalty(state.step, options.length_penalty, options.length_norm)
+        now: float = options.penalty(state.step)
         return (state.ended_scores[:, -1] >= best / now) | at_limit
     nothing_better = state.ended_scores[:, -1] >= best / state.last_penalty
     if options.early_stopping == "never" and options.beam > 1:
@@ -200,7 +200,7 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Candidate]:
 
 def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig) -> list[Candidate]:
     """The live hypotheses of row ``place``, whose sentence is done."""
-    penalty = length_penalty(state.step, options.length_penalty, options.length_norm)
+    penalty = options.penalty(state.step)
     ranking = state.ranking[place]
     coverage = torch.zeros_like(ranking)
     if state.covered is not None:

@@ -1,8 +1,4 @@
-"""Candidates: the outputs of a search or of sampling, and how they are scored and ranked.
-
-The length penalty is equation 14 of Wu et al. 2016 (arXiv 1609.08144), which section 6.1 of the paper uses with
-α = 0.6.
-"""
+"""Candidates: the outputs of a search or of sampling, and how they are ranked."""
 
 import math
 from collections.abc import Generator
@@ -26,14 +22,6 @@ class Candidate:
     score: float
     truncated: bool
     unmet: tuple[tuple[int, ...], ...] = ()
-
-
-def length_penalty(length: int, alpha: float, norm: str = "gnmt") -> float:
-    """((5 + length) / 6)^α, by which log_prob is divided, or length^α for ``norm`` "power"; ``length`` counts eos.
-
-    Differs from the paper: the second, which Hugging Face and CTranslate2 have.
-    """
-    return math.pow(length if norm == "power" else (5 + length) / 6, alpha)
 
 
 def rank_candidates(candidates: list[Candidate], n_best: int) -> list[Candidate]:

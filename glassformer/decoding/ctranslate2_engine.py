@@ -21,7 +21,7 @@ import numpy as np
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig, ModelConfig, RunConfig, flag
-from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates
+from glassformer.decoding.candidates import Candidate, rank_candidates
 from glassformer.decoding.engine import SearchResult, check_workers
 from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, InputError
@@ -294,9 +294,8 @@ class CTranslate2Engine:
         return list(zip(rows, self._log_probs([job.sources[row]] * len(rows), rows), strict=True))
 
     def _rank(self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]) -> list[Candidate]:
-        alpha, norm = job.options.length_penalty, job.options.length_norm
         candidates = [
-            Candidate(ids, log_prob, log_prob / length_penalty(len(ids), alpha, norm), ids[-1] != self.config.eos_id)
+            Candidate(ids, log_prob, log_prob / job.options.penalty(len(ids)), ids[-1] != self.config.eos_id)
             for ids, log_prob in outputs
         ]
         return rank_candidates(candidates, job.options.n_best)

@@ -7,7 +7,7 @@ import torch
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.beam import fill_gaps, top_k
-from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates
+from glassformer.decoding.candidates import Candidate, rank_candidates
 from glassformer.decoding.filters import has_processors
 from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.decoding.steps import Steps
@@ -47,5 +47,4 @@ def greedy_search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
 
 
 def _candidate(ids: list[int], log_prob: float, eos_id: int, options: DecodeConfig) -> Candidate:
-    score = log_prob / length_penalty(len(ids), options.length_penalty, options.length_norm)
-    return Candidate(ids, log_prob, score, truncated=ids[-1] != eos_id)
+    return Candidate(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

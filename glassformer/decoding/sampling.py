@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidates import Candidate, length_penalty, no_token_allowed, rank_candidates, run_to_end
+from glassformer.decoding.candidates import Candidate, no_token_allowed, rank_candidates, run_to_end
 from glassformer.decoding.constraints import ConstraintBatch
 from glassformer.decoding.filters import filter_log_probs, has_processors, process_log_probs
 from glassformer.decoding.job import Constraints, SearchJob
@@ -173,5 +173,4 @@ def _note(state: SampleState, done: Tensor) -> None:
 
 def _result(state: SampleState, row: int, options: DecodeConfig, eos_id: int) -> Candidate:
     ids, log_prob = state.ids[row].tolist(), float(state.log_probs[row])
-    score = log_prob / length_penalty(len(ids), options.length_penalty, options.length_norm)
-    return Candidate(ids, log_prob, score, truncated=ids[-1] != eos_id)
+    return Candidate(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

@@ -11,7 +11,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, next
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding import Candidate, Constraints, DecoderSteps, SearchJob, length_penalty
+from glassformer.decoding import Candidate, Constraints, DecoderSteps, SearchJob
 from glassformer.decoding.filters import apply_repetition_penalty, block_repeated_ngrams, process_log_probs
 from glassformer.errors import ConfigError, InputError
 
@@ -95,7 +95,9 @@ def test_repetitions_become_rare_and_log_prob_stays_the_models(make_model):
             own = [next_log_probs(model, src, [tuple(one.ids[:at])])[0][token] for at, token in enumerate(one.ids)]
             ruled = [4.0 * more if token in one.ids[:at] else more for at, (token, more) in enumerate(zip(one.ids, own, strict=True))]  # fmt: skip
             assert one.log_prob == pytest.approx(sum(own), abs=1e-4)
-            assert one.score == pytest.approx(sum(ruled) / length_penalty(len(one.ids), 0.7), abs=1e-4)
+            assert one.score == pytest.approx(
+                sum(ruled) / DecodeConfig(length_penalty=0.7).penalty(len(one.ids)), abs=1e-4
+            )
 
 
 def test_a_beam_as_wide_as_the_space_finds_the_best_that_the_rules_leave(make_model):
@@ -111,7 +113,11 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_that_the_rules_leave(make_mo
         for at, token in enumerate(ids):
             more = next_log_probs(model, src, [ids[:at]])[0][token]
             ruled += 1.7 * more if token in ids[:at] else more
-        made.append(Candidate(list(ids), log_prob, ruled / length_penalty(len(ids), 0.6), truncated=False))
+        made.append(
+            Candidate(
+                list(ids), log_prob, ruled / DecodeConfig(length_penalty=0.6).penalty(len(ids)), truncated=False
+            )
+        )
     expected = sorted(made, key=lambda one: -one.score)[:9]
     assert_same(beam_search(model, padded([src]), [4], options)[0], expected)
 

@@ -1,6 +1,6 @@
 """Every step of a trace follows from those before it, over the whole grid of options; and a false one does not."""
 
-import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -294,11 +294,11 @@ MISTAKES = {
         "search.ids",
     ),
     "length penalty": (
-        "decoding.beam_search.length_penalty", lambda penalty: lambda length, *rest: penalty(length + 1, *rest), {},
+        "config.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
         PLAIN_BEAM, "search.ended_scores",
     ),
     "length penalty of others": (
-        "decoding.beam_search.length_penalty", lambda penalty: lambda length, *rest: penalty(length + 1, *rest), {},
+        "config.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
         HEURISTIC, "search.ended_scores",
     ),
     "end": (
@@ -314,7 +314,7 @@ def test_a_mistake_in_the_product_does_not_follow(build, monkeypatch, name):
     """The equations are stated anew, so that a wrong function of the product does not explain itself."""
     place, mistake, changes, options, address = MISTAKES[name]
     module, _, function = f"glassformer.{place}".rpartition(".")
-    home = importlib.import_module(module)
+    home = pkgutil.resolve_name(module)
     monkeypatch.setattr(home, function, mistake(getattr(home, function)))
     translator = build(**changes)
     walked = walk(translator, SOURCES, TARGETS) if options is None else walk_generation(translator, SOURCES, options)
