@@ -22,6 +22,7 @@ from machine import machine, spread
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding.beam_search import beam_search
+from glassformer.decoding.job import SearchJob
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.explain.tap_entries import PassContext
 from glassformer.explain.verify import verify
@@ -42,8 +43,10 @@ def cost(name: str, rounds: int) -> dict[str, Any]:
     model = Transformer(ModelConfig.from_name(name)).eval()
     src_ids = torch.randint(4, 8000, (SENTENCES, LENGTH))
 
+    job = SearchJob(src_ids.tolist(), [LONGEST] * SENTENCES, OPTIONS)
+
     def translate() -> object:
-        return beam_search(DecoderSteps.of(model, src_ids, OPTIONS), [LONGEST] * SENTENCES, OPTIONS)
+        return beam_search(DecoderSteps.of(model, src_ids, OPTIONS), job)
 
     arms = {
         "idle": idle, "without": without_taps, "traced": lambda: trace_model(model),

@@ -7,10 +7,10 @@ nothing of torch.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from glassformer.errors import ConfigError, nearest
-from glassformer.settings import Section, knob
+from glassformer.settings import RetiredSetting, Section, knob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,9 +347,14 @@ class TrainConfig(Section):
 class DecodeConfig(Section):
     """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50.
 
-    Each field says where it acts: in the ``search``, in ``sampling``, in ``scoring`` or in ``batching``. The options
-    of the commands are made from these fields.
+    Each field says where it acts: in the ``search``, in ``sampling``, in ``scoring`` or in ``batching``, and which
+    engines do not have it. The options of the commands are made from these fields.
     """
+
+    retired: ClassVar[Mapping[str, RetiredSetting]] = {  # of diverse beam search
+        "beam_groups": RetiredSetting((1,), "dd35302"),
+        "diversity": RetiredSetting((0.5, 0.0), "dd35302"),
+    }
 
     beam: int = knob(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000, acts_in="search")
     length_penalty: float = knob(
@@ -375,6 +380,7 @@ class DecodeConfig(Section):
     repetition_penalty: float = knob(
         1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
         symbol="θ", low=1.0, high=100.0, acts_in="search",
+        missing_in={"ctranslate2": "multiplies logits and not log-probabilities"},
     )  # fmt: skip
     no_repeat_ngram: int = knob(
         0,
@@ -386,13 +392,7 @@ class DecodeConfig(Section):
     coverage_penalty: float = knob(
         0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
         symbol="β", low=0.0, high=100.0, acts_in="search",
-    )  # fmt: skip
-    beam_groups: int = knob(
-        1, "groups of a diverse beam search; divides beam", symbol="G", low=1, high=1000, acts_in="search"
-    )
-    diversity: float = knob(
-        0.5, "subtracted from a token's score for each earlier group that chose it at this step", symbol="λ",
-        low=0.0, high=100.0, acts_in="search",
+        missing_in={"ctranslate2": "needs the attention of each hypothesis, which it does not keep"},
     )  # fmt: skip
     max_length_a: float = knob(
         1.0, "the longest output has a times the source's tokens + b", symbol="a", low=0.0, high=100.0,
@@ -403,7 +403,7 @@ class DecodeConfig(Section):
     )
     cache: bool = knob(
         True, "keep keys and values; without them every step decodes all positions again, for comparison",
-        acts_in="search",
+        acts_in="search", missing_in={"ctranslate2": "cannot decode without a cache"},
     )  # fmt: skip
     sample: bool = knob(
         False, "sample each token from the model's distribution instead of searching", acts_in="sampling"
@@ -426,11 +426,12 @@ class DecodeConfig(Section):
     )  # fmt: skip
     min_p: float = knob(
         0.0, "sample from tokens with at least this share of the best token's probability",
-        low=0.0, high=1.0, acts_in="sampling",
+        low=0.0, high=1.0, acts_in="sampling", missing_in={"ctranslate2": "has no such filter"},
     )  # fmt: skip
     typical_p: float = knob(
         1.0, "sample from the most typical tokens, whose information is closest to the entropy, with this much "
         "probability", symbol="τ", low=0.0, high=1.0, acts_in="sampling",
+        missing_in={"ctranslate2": "has no such filter"},
     )  # fmt: skip
     seed: int = knob(0, "seed of sampling", low=0, high=2**63 - 1, acts_in="sampling")
     mbr: int = knob(
@@ -455,11 +456,6 @@ class DecodeConfig(Section):
             raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most mbr = {self.mbr}. Raise mbr.")
         if not self.sample and self.n_best > self.beam:
             raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most beam = {self.beam}. Raise beam.")
-        if not self.sample and self.beam % self.beam_groups:
-            raise ConfigError(
-                f"decode.beam_groups: found {self.beam_groups}, expected a divisor of beam = {self.beam}, so that "
-                f"all groups are as wide. Set beam to {-(-self.beam // self.beam_groups) * self.beam_groups}."
-            )
 
     @property
     def pool(self) -> int:
@@ -471,11 +467,20 @@ class DecodeConfig(Section):
         """Rows that each source has in the decoder: its hypotheses, or its samples."""
         return (self.mbr or self.n_best) if self.sample else self.beam
 
+    def penalty(self, length: Any) -> Any:
+        """((5 + length) / 6)^α, by which log_prob is divided, or length^α with ``length_norm`` "power".
+
+        ``length`` is a number of ids, eos included, or a tensor of such numbers. Equation 14 of Wu et al. 2016
+        (arXiv 1609.08144), which section 6.1 of the paper uses with α = 0.6.
+        Differs from the paper: "power", which Hugging Face and CTranslate2 have.
+        """
+        return (length if self.length_norm == "power" else (5 + length) / 6) ** self.length_penalty
+
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
         """These options with ``changes``, as a command applies its own options to those of a run.
 
-        An option that only a search has turns sampling off, and a beam that is not given widens to n_best and
-        beam_groups. Raises ``ConfigError`` for a value out of range, and for an option without effect.
+        An option that only a search has turns sampling off, and a beam that is not given widens to n_best.
+        Raises ``ConfigError`` for a value out of range, and for an option without effect.
         """
         if not isinstance(changes, Mapping):
             raise ConfigError(f"decode: found {type(changes).__name__}, expected a dict such as {{'beam': 5}}.")
@@ -491,17 +496,12 @@ class DecodeConfig(Section):
             raise ConfigError(
                 f"{', '.join(without_effect)}: found with sampling, on which it has no effect. Drop one of both."
             )
-        if {"n_best", "beam_groups"} & changes.keys() and "beam" not in changes and not changes.get("sample"):
-            groups = max(changes.get("beam_groups", self.beam_groups), 1)
-            least = max(self.beam, changes.get("n_best", self.n_best))
-            changes = {**changes, "beam": -(-least // groups) * groups}
-        options = self.from_mapping({**self.to_mapping(), **changes})
-        if "diversity" in changes and options.beam_groups == 1:
-            raise ConfigError("--diversity: found without --beam-groups, expected both: it acts between groups.")
-        return options
+        if "n_best" in changes and "beam" not in changes and not changes.get("sample"):
+            changes = {**changes, "beam": max(self.beam, changes["n_best"])}
+        return self.from_mapping({**self.to_mapping(), **changes})
 
 
-_ONLY_IN_SEARCH = {"beam": 1, "beam_groups": 1, "diversity": 0.0, "coverage_penalty": 0.0}  # and their neutral values
+_ONLY_IN_SEARCH = {"beam": 1, "coverage_penalty": 0.0}  # and their neutral values
 
 
 def flag(name: str, value: object = None) -> str:

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, nearest
 
@@ -22,15 +22,31 @@ def knob(
     low: float | None = None,
     high: float | None = None,
     acts_in: str = "",
+    missing_in: Mapping[str, str] | None = None,
 ) -> Any:
-    """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts."""
-    metadata = {"doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in}
+    """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts.
+
+    ``missing_in`` names the engines that have the default only, each with what it does instead.
+    """
+    metadata = {
+        "doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in, "missing_in": missing_in or {},
+    }  # fmt: skip
     return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class RetiredSetting:
+    """A setting that earlier versions had: the values that changed nothing, and the last commit with it."""
+
+    neutral: tuple[Any, ...]
+    last_commit: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """A frozen group of settings that checks their types and limits when it is created."""
+
+    retired: ClassVar[Mapping[str, RetiredSetting]] = {}
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -46,7 +62,11 @@ class Section:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Build from plain values (TOML, JSON, ``--set``); an unknown key is refused and the nearest one named."""
+        """Build from plain values (TOML, JSON, ``--set``); an unknown key is refused and the nearest one named.
+
+        A retired setting is left out at a value that changed nothing, and refused at any other.
+        """
+        values = {key: value for key, value in values.items() if not cls._is_retired(key, value)}
         known = [knob_field.name for knob_field in fields(cls)]
         for key in values:
             if key not in known:
@@ -55,6 +75,19 @@ class Section:
                     f"Known: {', '.join(known)}."
                 )
         return cls(**values)
+
+    @classmethod
+    def _is_retired(cls, key: str, value: Any) -> bool:
+        """Whether the setting may be left out; raises ``ConfigError`` for a retired one that had an effect."""
+        if key not in cls.retired:
+            return False
+        setting = cls.retired[key]
+        if value not in setting.neutral:
+            raise ConfigError(
+                f"{_section_name(cls)}.{key}: found {value!r}, expected {' or '.join(map(repr, setting.neutral))}, "
+                f"because it is retired: leave it out, or use commit {setting.last_commit}, the last that has it."
+            )
+        return True
 
     @classmethod
     def choices(cls, name: str) -> tuple[Any, ...]:

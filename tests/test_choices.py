@@ -1,12 +1,13 @@
 """Every choice that a model's settings offer is whole: each tap has its story and follows from its equation, and every
 way of running the model finds the same. A choice that is half built fails here, whatever other tests know of it."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import combinations
 from typing import Any, Literal, get_origin, get_type_hints
 
 import pytest
 import torch
+from filter_values import FILTER_VALUES, PROCESSOR_VALUES
 
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Translator
@@ -107,6 +108,18 @@ def test_every_way_to_run_a_pass_agrees_with_the_plain_one(
         taps = run_pass(way, translator.model, batch.src_ids, batch.tgt_in_ids)
         found = compare(plain, taps, usual_tolerance(Way.PLAIN, way), real)
         assert found.agrees, f"{way}: {found}"
+
+
+@pytest.mark.parametrize("setting", [*PROCESSOR_VALUES, *FILTER_VALUES])
+def test_every_filter_acts_alike_with_and_without_a_cache(setting: str) -> None:
+    filtered = {"sample": setting in FILTER_VALUES, setting: {**PROCESSOR_VALUES, **FILTER_VALUES}[setting]}
+    options = DecodeConfig(beam=4, n_best=4, seed=3, max_length_a=0, max_length_b=12, **filtered)
+    translator = Translator(build(*DEFAULT), TOKENIZER, TOKENIZER, options)
+    found = [
+        [[one.ids for one in row.hypotheses] for row in translator.translate(SOURCES, asked)]
+        for asked in (options, replace(options, cache=False))
+    ]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=["greedy", "beam", "sample"])

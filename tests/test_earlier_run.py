@@ -1,11 +1,15 @@
 """A run that an earlier version trained loads, and translates as it did then."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from glassformer import DecodeConfig, Translator
+from glassformer.bundled import BUNDLED
+from glassformer.errors import ConfigError
+from glassformer.run_directory import RunDirectory
 
 DATA = Path(__file__).parent / "data"
 EARLIER = json.loads((DATA / "earlier-translations.json").read_text("utf-8"))
@@ -31,3 +35,19 @@ def test_it_scores_given_targets_as_then(translator_and_rows):
     translator, rows = translator_and_rows
     scored = translator.score_tokens([row["source"] for row in rows], [row["beam"]["text"] for row in rows])
     assert [one.log_prob for one in scored] == pytest.approx([row["forced"] for row in rows], abs=1e-4)
+
+
+def test_the_bundled_model_was_trained_with_settings_that_are_retired_and_loads_unchanged():
+    assert DecodeConfig.retired.keys() <= json.loads((BUNDLED / "config.json").read_text())["config"]["decode"].keys()
+    assert RunDirectory(BUNDLED).read_config()[0].decode == DecodeConfig()
+
+
+@pytest.mark.parametrize(("name", "value"), [("beam_groups", 2), ("diversity", 0.9)])
+def test_a_run_whose_retired_setting_had_an_effect_says_what_still_reads_it(tmp_path, name, value):
+    shutil.copytree(DATA / "earlier-run", tmp_path / "run")
+    file = tmp_path / "run" / "config.json"
+    saved = json.loads(file.read_text())
+    saved["config"]["decode"][name] = value
+    file.write_text(json.dumps(saved))
+    with pytest.raises(ConfigError, match=rf"decode\.{name}: found {value}, .* commit dd35302"):
+        Translator.load(tmp_path / "run")

@@ -112,6 +112,7 @@ DOORS = [
     "decoding.batch_translator",
     "decoding.batching",
     "decoding.engine",
+    "decoding.job",
     "decoding.request",
     "decoding.segments",
     "decoding.translation",

@@ -21,7 +21,7 @@ from lesson import Lesson
 
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
 from glassformer.checkpoint import load_weights, save_checkpoint, weights_of
-from glassformer.decoding import DecoderSteps, length_penalty
+from glassformer.decoding import DecoderSteps, SearchJob
 from glassformer.decoding.beam_search import beam_search
 from glassformer.decoding.teacher_forcing import forced_token_log_probs
 from glassformer.tasks import load_task
@@ -59,7 +59,8 @@ assert paper.max_length_a == 1.0
 fig, axes = plt.subplots(figsize=(7, 3))
 lengths = range(1, 61)
 for alpha in (0.0, 0.3, 0.6, 1.0):
-    axes.plot(lengths, [length_penalty(length, alpha) for length in lengths], label=f"α = {alpha}")
+    options = DecodeConfig(length_penalty=alpha)
+    axes.plot(lengths, [options.penalty(length) for length in lengths], label=f"α = {alpha}")
 axes.set_xlabel("tokens of the output, </s> counted")
 axes.set_ylabel("log-probability is divided by")
 axes.legend(fontsize=8)
@@ -67,8 +68,8 @@ fig.tight_layout()
 plt.show()
 plt.close("all")
 for length in (1, 7, 31):
-    print(f"{length:2} tokens: divided by {length_penalty(length, 0.6):.3f}")
-    assert abs(length_penalty(length, 0.6) - ((5 + length) / (5 + 1)) ** 0.6) < 1e-12
+    print(f"{length:2} tokens: divided by {DecodeConfig().penalty(length):.3f}")
+    assert abs(DecodeConfig().penalty(length) - ((5 + length) / (5 + 1)) ** 0.6) < 1e-12
 
 # %% [markdown]
 # ## Beam search against a search of everything
@@ -101,7 +102,8 @@ def random_model(seed: int) -> Transformer:
 def all_scores(model: Transformer, alpha: float) -> list[tuple[float, list[int]]]:
     """Every output with its score, best first."""
     log_probs = forced_token_log_probs([model], source.expand(len(everything), -1), everything)
-    scores = [sum(row) / length_penalty(len(row), alpha) for row in log_probs]
+    options = DecodeConfig(length_penalty=alpha)
+    scores = [sum(row) / options.penalty(len(row)) for row in log_probs]
     return sorted(zip(scores, everything, strict=True), reverse=True)
 
 
@@ -109,7 +111,8 @@ def all_scores(model: Transformer, alpha: float) -> list[tuple[float, list[int]]
 def find_best(model: Transformer, beam: int, alpha: float) -> tuple[float, list[int], bool]:
     """What the search takes for the best: score, ids, and whether it was cut short by the limit."""
     options = DecodeConfig(beam=beam, length_penalty=alpha)
-    best = beam_search(DecoderSteps.of(model, source, options), [LONGEST], options)[0][0]
+    job = SearchJob(source.tolist(), [LONGEST], options)
+    best = beam_search(DecoderSteps.of(model, source, options), job)[0][0]
     return best.score, best.ids, best.truncated
 
 

@@ -113,7 +113,7 @@ def steps_around(translator: Translator) -> Iterator[WalkStep]:
     """The steps of a search, of sampling and of a training step that no module of the model computes."""
     last = translator.model.config.tgt_vocab - 1
     constraints = [Constraints(prefix=(last,), required=((last, last),), banned=((last, last, last),))]
-    all_rules = translator.config.with_changes({"beam_groups": 2, "coverage_penalty": 0.2, "min_length": 1})
+    all_rules = translator.config.with_changes({"coverage_penalty": 0.2, "min_length": 1})
     walks = (
         walk_generation(translator, ["ab"]),
         walk_generation(translator, ["ab"], all_rules, constraints=constraints),

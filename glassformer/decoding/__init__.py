@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from glassformer.decoding.candidates import Candidate as Candidate, length_penalty as length_penalty
-    from glassformer.decoding.request import Constraints as Constraints, Request as Request
+    from glassformer.decoding.candidates import Candidate as Candidate
+    from glassformer.decoding.job import Constraints as Constraints, SearchJob as SearchJob
+    from glassformer.decoding.request import Request as Request
     from glassformer.decoding.sampling import sample as sample
     from glassformer.decoding.scoring import Scored as Scored
     from glassformer.decoding.steps import DecoderSteps as DecoderSteps, Steps as Steps
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "candidates": ("Candidate", "length_penalty"),
-        "request": ("Constraints", "Request"),
+        "candidates": ("Candidate",),
+        "job": ("Constraints", "SearchJob"),
+        "request": ("Request",),
         "sampling": ("sample",),
         "scoring": ("Scored",),
         "steps": ("DecoderSteps", "Steps"),

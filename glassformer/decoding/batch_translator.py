@@ -6,7 +6,8 @@ from dataclasses import replace
 from glassformer.config import DecodeConfig
 from glassformer.decoding.batching import output_limit
 from glassformer.decoding.candidates import Candidate
-from glassformer.decoding.engine import Engine, SearchJob
+from glassformer.decoding.engine import Engine
+from glassformer.decoding.job import SearchJob
 from glassformer.decoding.mbr import chrf_utility, mbr_rank
 from glassformer.decoding.segments import Segment
 from glassformer.decoding.streaming import StreamingDetokenizer

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.errors import InputError, TokenizerError
+from glassformer.errors import InputError
 from glassformer.text.lines import is_blank
-from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, PAD_ID, Tokenizer
+from glassformer.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -110,24 +110,4 @@ def check_pairs(sources: Sequence[Source], targets: Sequence[Source], config: Mo
             raise InputError(
                 f"targets[{index}]: has more than the {config.max_length - 1} tokens "
                 "that the model takes. Shorten it."
-            )
-
-
-def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
-    """Raise ``TokenizerError`` unless the model has the vocabulary sizes and the control ids of both tokenizers."""
-    for name, side, tokenizer, vocab in (
-        ("src_tokenizer", "source", src_tokenizer, config.src_vocab),
-        ("tgt_tokenizer", "target", tgt_tokenizer, config.tgt_vocab),
-    ):
-        if tokenizer.size != vocab:
-            raise TokenizerError(
-                f"{name}: the {side} tokenizer has {tokenizer.size} entries, but the model has {vocab}, "
-                "expected the same number. Use the tokenizer that the model was trained with."
-            )
-    for name, expected in {"pad_id": PAD_ID, "bos_id": BOS_ID, "eos_id": EOS_ID}.items():
-        found = getattr(config, name)
-        if found != expected:
-            raise TokenizerError(
-                f"model.{name}: found {found}, expected {expected}, which is {CONTROL_TOKENS[expected]} in every "
-                "tokenizer. Leave it out of the model's settings."
             )

@@ -3,10 +3,7 @@
 Frozen values, for all sentences of a batch at once. What only some searches need is None in the others: ``sums``
 without processors, ``covered`` without a coverage penalty.
 
-Candidates are ordered by their sums; with required phrases, by banks (``constraints``); in a diverse search, group
-after group, each discouraged from what earlier groups chose. Diverse beam search is Vijayakumar et al. 2016
-(arXiv 1610.02424) with Hamming diversity: λ is subtracted for each time that an earlier group of the sentence chose
-the token at this step. The subtraction affects this choice alone, not the sums and scores.
+Candidates are ordered by their sums; with required phrases, by banks (``constraints``).
 """
 
 import math
@@ -19,7 +16,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidates import length_penalty
 from glassformer.decoding.constraints import ConstraintBatch, allocate_candidates
 from glassformer.decoding.filters import has_processors, process_log_probs
 from glassformer.trace import note
@@ -38,11 +34,10 @@ DROPPED, LIVE, FINISHED = range(3)
 class SearchState:
     """The hypotheses of the sentences that are not done, after ``step`` generated ids (bos is not counted).
 
-    In a diverse search each group is searched like a sentence of its own, and ``sentences`` counts groups. Slots
-    without a hypothesis have log_prob and score -inf.
+    Slots without a hypothesis have log_prob and score -inf.
     """
 
-    sentences: Tensor  # (sentences)              the source's row in the batch, or row · groups + group
+    sentences: Tensor  # (sentences)              the source's row in the batch
     limits: Tensor  # (sentences)                 most ids, eos included
     last_penalty: Tensor  # (sentences)           the length penalty at that limit
     ids: Tensor  # (sentences beam step)          live hypotheses, best first
@@ -98,12 +93,11 @@ def start_state(
 ) -> SearchState:
     """One live hypothesis for each sentence, empty and with probability 1; none has finished."""
     batch = len(limits)
-    penalties = [length_penalty(limit, options.length_penalty, options.length_norm) for limit in limits]
     nothing = torch.full((batch, options.pool), -math.inf, device=device)
     return SearchState(
         sentences=torch.arange(batch, device=device),
         limits=torch.tensor(limits, dtype=torch.int64, device=device),
-        last_penalty=torch.tensor(penalties, dtype=torch.float32, device=device),
+        last_penalty=torch.tensor([options.penalty(limit) for limit in limits], dtype=torch.float32, device=device),
         ids=torch.empty(batch, 1, 0, dtype=torch.int64, device=device),
         log_probs=torch.zeros(batch, 1, device=device),
         ended=torch.zeros(batch, dtype=torch.int64, device=device),
@@ -123,7 +117,6 @@ class Continuations:
     parents: Tensor  # (sentences candidates)     slot of the hypothesis that it continues
     ids: Tensor  # (sentences candidates)
     sums: Tensor | None = None  # (sentences candidates)  as in the state
-    keys: Tensor | None = None  # (sentences candidates)  by which they were ordered, if not by sums
 
     @property
     def ranking(self) -> Float[Tensor, "sentences candidates"]:
@@ -137,7 +130,7 @@ class Continuations:
 
     def note(self) -> None:
         """Record them in a trace."""
-        for name in ("keys", "sums", "log_probs", "parents", "ids"):
+        for name in ("sums", "log_probs", "parents", "ids"):
             value = getattr(self, name)
             if value is not None:
                 note(f"search.candidate_{name}", value, "batch candidate")
@@ -150,35 +143,20 @@ class Continuations:
 
 @dataclass(frozen=True)
 class Plan:
-    """What stays the same from step to step: the options of one group, and the constraints of each source."""
+    """What stays the same from step to step: the options, and the constraints of each source."""
 
     options: DecodeConfig
     config: ModelConfig
-    groups: int
     constraints: ConstraintBatch | None
-
-    @classmethod
-    def of(cls, options: DecodeConfig, config: ModelConfig, constraints: ConstraintBatch | None) -> Self:
-        """In a diverse search each group keeps all that finish, so that n_best affects no choice."""
-        groups = options.beam_groups
-        if groups > 1:
-            beam = options.beam // groups
-            options = replace(options, beam=beam, n_best=beam, beam_groups=1)
-        return cls(options, config, groups, constraints)
 
     @property
     def has_processors(self) -> bool:
         """Whether hypotheses are ranked by other log-probabilities than the model's."""
         return has_processors(self.options, self.constraints)
 
-    @property
-    def requires(self) -> bool:
-        """Whether some output must contain phrases."""
-        return self.constraints is not None and self.constraints.required.numel() > 0
-
     def constraints_of(self, state: SearchState) -> ConstraintBatch | None:
         """The constraints, a row for each sentence of the state."""
-        return None if self.constraints is None else self.constraints.select(state.sentences // self.groups)
+        return None if self.constraints is None else self.constraints.select(state.sentences)
 
 
 @dataclass(frozen=True)
@@ -215,17 +193,17 @@ def process_beam(log_probs: Float[Tensor, "rows vocab"], state: SearchState, pla
 
 def expand_beam(state: SearchState, next_log_probs: NextLogProbs, plan: Plan) -> Continuations:
     """The ``2 beam`` candidates of each sentence, or all where there are fewer."""
-    left, keys = next_log_probs.log_probs if next_log_probs.processed is None else next_log_probs.processed, None
-    if plan.groups == 1 and not plan.requires:
-        index = top_k_of_beams(state.ranking, left, 2 * plan.options.beam)
-    elif plan.groups == 1:
-        index = _order_candidates(state.ranking[:, :, None] + left, state, plan)
+    constraints, beam = plan.constraints_of(state), plan.options.beam
+    left = next_log_probs.log_probs if next_log_probs.processed is None else next_log_probs.processed
+    if constraints is not None and constraints.required.numel():
+        sums = state.ranking[:, :, None] + left
+        index = allocate_candidates(sums, state.ids, constraints.required, plan.config.pad_id, beam)
     else:
-        keys, index = _expand_groups(state.ranking[:, :, None] + left, state, plan)
-    return _gather(state, next_log_probs, index, keys)
+        index = top_k_of_beams(state.ranking, left, 2 * beam)
+    return _gather(state, next_log_probs, index)
 
 
-def _gather(state: SearchState, next_log_probs: NextLogProbs, index: Tensor, keys: Tensor | None) -> Continuations:
+def _gather(state: SearchState, next_log_probs: NextLogProbs, index: Tensor) -> Continuations:
     """The candidates at indices into beam · vocab."""
     vocab = next_log_probs.log_probs.shape[2]
     parents = index // vocab
@@ -236,35 +214,7 @@ def _gather(state: SearchState, next_log_probs: NextLogProbs, index: Tensor, key
         sums=None
         if next_log_probs.processed is None
         else state.ranking.gather(1, parents) + next_log_probs.processed.flatten(1).gather(1, index),
-        keys=keys,
     )
-
-
-def _order_candidates(keys: Tensor, state: SearchState, plan: Plan) -> Int[Tensor, "sentences candidates"]:
-    """The indices into beam · vocab of the candidates, in order."""
-    constraints, beam = plan.constraints_of(state), plan.options.beam
-    if constraints is not None and constraints.required.numel():
-        return allocate_candidates(keys, state.ids, constraints.required, plan.config.pad_id, beam)
-    flat = keys.flatten(1)
-    return flat.topk(min(2 * beam, flat.shape[1]), dim=1).indices
-
-
-def _expand_groups(sums: Tensor, state: SearchState, plan: Plan) -> tuple[Tensor, Tensor]:
-    """The keys and indices of all groups' candidates, each group discouraged from what earlier ones chose."""
-    vocab, beam = sums.shape[2], plan.options.beam
-    chosen = sums.new_zeros(int(state.sentences.max()) // plan.groups + 1, vocab)
-    index = torch.empty(len(sums), min(2 * beam, sums[0].numel()), dtype=torch.int64, device=sums.device)
-    keys = sums.new_empty(index.shape)
-    for group in range(plan.groups):
-        rows = (state.sentences % plan.groups == group).nonzero().flatten()
-        of_sentence = state.sentences[rows] // plan.groups
-        discouraged = sums[rows] - plan.options.diversity * chosen[of_sentence][:, None]
-        places = _order_candidates(discouraged, state.select(rows), plan)
-        found = discouraged.flatten(1).gather(1, places)
-        index[rows], keys[rows] = places, found
-        is_chosen = outcomes(found, places % vocab == plan.config.eos_id, beam) > DROPPED
-        chosen.index_put_((of_sentence[:, None], places % vocab), is_chosen.to(sums.dtype), accumulate=True)
-    return keys, index
 
 
 def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:

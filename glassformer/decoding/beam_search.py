@@ -14,7 +14,7 @@ eos are finished; the best ``beam`` of the others stay live. A sentence is done 
 That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
 the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
 
-Filters, constraints and groups change which candidates are considered and in which order (``beam``), and nothing of
+Filters and constraints change which candidates are considered and in which order (``beam``), and nothing of
 the above. Sums are of processed log-probabilities; log_prob is the model's own.
 
 The search of a sentence does not depend on the other sentences of its batch, nor its best hypothesis on ``n_best``.
@@ -46,9 +46,9 @@ from glassformer.decoding.beam import (
     note_candidates,
     start_state,
 )
-from glassformer.decoding.candidates import Candidate, length_penalty, merge_groups, run_to_end
+from glassformer.decoding.candidates import Candidate, rank_candidates, run_to_end
 from glassformer.decoding.constraints import ConstraintBatch
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.job import SearchJob
 from glassformer.decoding.steps import AttendingSteps, Steps, require_attention
 from glassformer.trace import note
 
@@ -66,29 +66,23 @@ def coverage_penalty(covered: Float[Tensor, "... src"], beta: float) -> Float[Te
     return beta * covered.clamp(min=_LEAST, max=1.0).log().sum(dim=-1)
 
 
-def beam_search(
-    steps: Steps, limits: Sequence[int], options: DecodeConfig, constraints: Sequence[Constraints] | None = None
-) -> list[list[Candidate]]:
+def beam_search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
     """The ``n_best`` candidates of each source: complete ones first, then by unmet constraints, then by score.
 
-    ``steps`` are at the start, with a row for each source; ``limits`` are the maximum lengths of the outputs in ids,
-    eos included, from 1 to the model's max_length; ``constraints`` has one entry for each source. Fewer than
-    ``n_best`` are returned if no more exist. Raises ``ConfigError`` for a coverage penalty if the steps do not give
-    their attention, ``InputError`` for constraints that no output can meet.
+    ``steps`` are at the start, with a row for each source. Fewer than ``n_best`` are returned if no more exist.
+    Raises ``ConfigError`` for a coverage penalty if the steps do not give their attention, ``InputError`` for
+    constraints that no output can meet.
     """
-    return run_to_end(beam_steps(steps, limits, options, constraints))
+    return run_to_end(beam_steps(steps, job))
 
 
-def beam_steps(
-    steps: Steps, limits: Sequence[int], options: DecodeConfig, constraints: Sequence[Constraints] | None = None
-) -> Generator[SearchState, None, list[list[Candidate]]]:
+def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, list[list[Candidate]]]:
     """``beam_search`` that yields the state after each step, before the sentences that are done are removed."""
-    constraint_batch = ConstraintBatch.of(constraints, len(limits), steps.config, steps.device)
-    plan = Plan.of(options, steps.config, constraint_batch)
-    attending = require_attention(steps) if options.coverage_penalty > 0.0 else None
-    state = _first_state(steps, attending, limits, plan)
+    plan = Plan(job.options, steps.config, ConstraintBatch.of(job, steps.config, steps.device))
+    attending = require_attention(steps) if job.options.coverage_penalty > 0.0 else None
+    state = _first_state(steps, attending, job.limits, plan)
     last_ids = torch.full_like(state.sentences, steps.config.bos_id)
-    found: list[list[Candidate]] = [[] for _ in range(len(limits) * plan.groups)]
+    found: list[list[Candidate]] = [[] for _ in job.limits]
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
         following = NextLogProbs.of(state, log_probs, None if attending is None else attending.attention(), plan)
@@ -108,20 +102,16 @@ def beam_steps(
         elif plan.options.beam > 1:
             steps.exchange(rows.flatten())
         last_ids = state.ids[:, :, -1].flatten()
-    return _rank_sources(found, plan.groups, options.n_best, constraints)
+    return _rank_sources(found, job)
 
 
 def _first_state(steps: Steps, attending: AttendingSteps | None, limits: Sequence[int], plan: Plan) -> SearchState:
-    """The first state; the decoder gets a row for each source, or for each of its groups."""
+    """The first state."""
     if plan.constraints is not None:
         plan.constraints.note()
-    sources = torch.arange(len(limits), device=steps.device).repeat_interleave(plan.groups)
-    covered = None if attending is None else initial_coverage(attending.source_mask).index_select(0, sources)
-    row_limits = [limit for limit in limits for _ in range(plan.groups)]
-    state = start_state(row_limits, plan.options, steps.device, has_sums=plan.has_processors, covered=covered)
+    covered = None if attending is None else initial_coverage(attending.source_mask)
+    state = start_state(limits, plan.options, steps.device, has_sums=plan.has_processors, covered=covered)
     state.note()
-    if plan.groups > 1:
-        steps.select(sources)
     return state
 
 
@@ -161,7 +151,7 @@ def _add_finished(
     longer_ids = pad(state.ended_ids, (0, 1))
     if not finishes.any():
         return replace(state, ended_ids=longer_ids)
-    scores = best.ranking / length_penalty(state.step + 1, options.length_penalty, options.length_norm)
+    scores = best.ranking / options.penalty(state.step + 1)
     if covered is not None:
         scores = scores + coverage_penalty(covered, options.coverage_penalty).gather(1, best.parents)
     scores = scores.masked_fill(~finishes, -math.inf)
@@ -182,7 +172,7 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
     best = state.ranking.amax(dim=1)
     at_limit = state.step >= state.limits
     if options.early_stopping == "heuristic" and options.beam > 1:
-        now = length_penalty(state.step, options.length_penalty, options.length_norm)
+        now: float = options.penalty(state.step)
         return (state.ended_scores[:, -1] >= best / now) | at_limit
     nothing_better = state.ended_scores[:, -1] >= best / state.last_penalty
     if options.early_stopping == "never" and options.beam > 1:
@@ -210,7 +200,7 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Candidate]:
 
 def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig) -> list[Candidate]:
     """The live hypotheses of row ``place``, whose sentence is done."""
-    penalty = length_penalty(state.step, options.length_penalty, options.length_norm)
+    penalty = options.penalty(state.step)
     ranking = state.ranking[place]
     coverage = torch.zeros_like(ranking)
     if state.covered is not None:
@@ -221,16 +211,11 @@ def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig)
     return [Candidate(ids, log_prob, rank / penalty + more, truncated=True) for ids, log_prob, rank, more in live]
 
 
-def _rank_sources(
-    found: Sequence[list[Candidate]], groups: int, n_best: int, constraints: Sequence[Constraints] | None
-) -> list[list[Candidate]]:
-    """The ``n_best`` of each source from the candidates of its groups, each with its unmet constraints."""
-    results = []
-    for place, first in enumerate(range(0, len(found), groups)):
-        of_groups = found[first : first + groups]
-        if constraints is not None:
-            of_groups = [
-                [replace(one, unmet=constraints[place].unmet(one.ids)) for one in group] for group in of_groups
-            ]
-        results.append(merge_groups(of_groups, n_best))
-    return results
+def _rank_sources(found: Sequence[list[Candidate]], job: SearchJob) -> list[list[Candidate]]:
+    """The ``n_best`` of each source, each with its unmet constraints."""
+    if job.constraints is not None:
+        found = [
+            [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
+            for candidates, of_source in zip(found, job.constraints, strict=True)
+        ]
+    return [rank_candidates(candidates, job.options.n_best) for candidates in found]

@@ -1,11 +1,7 @@
-"""Candidates: the outputs of a search or of sampling, and how they are scored and ranked.
-
-The length penalty is equation 14 of Wu et al. 2016 (arXiv 1609.08144), which section 6.1 of the paper uses with
-α = 0.6.
-"""
+"""Candidates: the outputs of a search or of sampling, and how they are ranked."""
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,14 +22,6 @@ class Candidate:
     score: float
     truncated: bool
     unmet: tuple[tuple[int, ...], ...] = ()
-
-
-def length_penalty(length: int, alpha: float, norm: str = "gnmt") -> float:
-    """((5 + length) / 6)^α, by which log_prob is divided, or length^α for ``norm`` "power"; ``length`` counts eos.
-
-    Differs from the paper: the second, which Hugging Face and CTranslate2 have.
-    """
-    return math.pow(length if norm == "power" else (5 + length) / 6, alpha)
 
 
 def rank_candidates(candidates: list[Candidate], n_best: int) -> list[Candidate]:
@@ -59,22 +47,6 @@ def no_token_allowed() -> InputError:
         "decode: the filters and the constraints together allow no token, expected at least one at each step. "
         "Loosen no_repeat_ngram or min_length, or ban less."
     )
-
-
-def merge_groups(groups: Sequence[list[Candidate]], n_best: int) -> list[Candidate]:
-    """The ``n_best`` of all groups: the best of each group before the second of any, without duplicates, ranked."""
-    if len(groups) == 1:
-        return rank_candidates(groups[0], n_best)
-    in_order = [
-        rank_candidates(group, len(group)) for group in groups if any(math.isfinite(one.log_prob) for one in group)
-    ]
-    if not in_order:
-        return rank_candidates([candidate for group in groups for candidate in group], n_best)
-    in_turn = (group[place] for place in range(max(map(len, in_order))) for group in in_order if place < len(group))
-    first_found: dict[tuple[int, ...], Candidate] = {}
-    for candidate in in_turn:
-        first_found.setdefault(tuple(candidate.ids), candidate)
-    return rank_candidates(list(first_found.values())[:n_best], n_best)
 
 
 def _rank(candidate: Candidate) -> tuple[bool, int, float]:

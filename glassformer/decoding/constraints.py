@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glassformer.config import ModelConfig
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.errors import InputError
 from glassformer.trace import note
 
@@ -144,13 +144,12 @@ class ConstraintBatch:
     banned: Tensor  # (sentences phrase tgt)
 
     @classmethod
-    def of(
-        cls, constraints: Sequence[Constraints] | None, sources: int, config: ModelConfig, device: torch.device
-    ) -> Self | None:
+    def of(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
         """None when no source has any constraint.
 
         Raises ``InputError`` unless there is one entry for each source, or for ids that no output can contain.
         """
+        constraints, sources = job.constraints, len(job.limits)
         if constraints is not None and len(constraints) != sources:
             raise InputError(
                 f"constraints: found {len(constraints)} for {sources} sources, expected one for each source. "

@@ -12,7 +12,7 @@ What CTranslate2 does not have, or computes in another way, is refused by name.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,15 +21,14 @@ import numpy as np
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig, ModelConfig, RunConfig, flag
-from glassformer.decoding.batching import check_tokenizers
-from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates
-from glassformer.decoding.engine import SearchJob, SearchResult, check_workers
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.candidates import Candidate, rank_candidates
+from glassformer.decoding.engine import SearchResult, check_workers
+from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, InputError
 from glassformer.interop.ctranslate2 import NEEDED, check_supported
 from glassformer.interop.export_cache import cached_export
 from glassformer.run_directory import RunDirectory, logger
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, check_tokenizers
 from glassformer.text.workers import available_cores
 
 if TYPE_CHECKING:
@@ -38,15 +37,6 @@ if TYPE_CHECKING:
 
 # The precisions, as CTranslate2 calls them.
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
-# Options whose other values are refused, with the value that changes nothing and the reason.
-_REFUSED: dict[str, tuple[Any, str]] = {
-    "repetition_penalty": (1.0, "multiplies logits and not log-probabilities"),
-    "coverage_penalty": (0.0, "needs the attention of each hypothesis, which it does not keep"),
-    "beam_groups": (1, "has no diverse beam search"),
-    "cache": (True, "cannot decode without a cache"),
-    "min_p": (0.0, "has no such filter"),
-    "typical_p": (1.0, "has no such filter"),
-}
 _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
 
 
@@ -54,9 +44,10 @@ def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
     """Each option that CTranslate2 does not have: its name, the only value that it has, and what it does instead."""
     if options.early_stopping != "beam" and options.rows_per_source > 1 and not options.sample:
         yield "early_stopping", "beam", "ends a search when beam outputs have ended"
-    for name, (neutral, reason) in _REFUSED.items():
-        if getattr(options, name) != neutral:
-            yield name, neutral, reason
+    for knob in fields(options):
+        reason = knob.metadata["missing_in"].get("ctranslate2")
+        if reason and getattr(options, knob.name) != knob.default:
+            yield knob.name, knob.default, reason
 
 
 def check_options(options: DecodeConfig) -> None:
@@ -303,9 +294,8 @@ class CTranslate2Engine:
         return list(zip(rows, self._log_probs([job.sources[row]] * len(rows), rows), strict=True))
 
     def _rank(self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]) -> list[Candidate]:
-        alpha, norm = job.options.length_penalty, job.options.length_norm
         candidates = [
-            Candidate(ids, log_prob, log_prob / length_penalty(len(ids), alpha, norm), ids[-1] != self.config.eos_id)
+            Candidate(ids, log_prob, log_prob / job.options.penalty(len(ids)), ids[-1] != self.config.eos_id)
             for ids, log_prob in outputs
         ]
         return rank_candidates(candidates, job.options.n_best)

@@ -8,30 +8,14 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.config import ModelConfig
 from glassformer.decoding.candidates import Candidate
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.job import SearchJob
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
-
-
-@dataclass(frozen=True)
-class SearchJob:
-    """A batch to translate, with one entry of each list for each source."""
-
-    sources: Sequence[Sequence[int]]
-    """Source ids, eos included."""
-    limits: Sequence[int]
-    """The maximum length of each output."""
-    sample_keys: Sequence[int]
-    """Seeds the random numbers of sampling, together with the seed."""
-    options: DecodeConfig
-    constraints: Sequence[Constraints] | None = None
-    attention: bool = False
-    """Whether the cross-attention of each best candidate is wanted."""
 
 
 @dataclass(frozen=True)

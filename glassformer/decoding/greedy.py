@@ -3,28 +3,27 @@
 This loop keeps no state that a trace could show, so that a step costs little more than the model.
 """
 
-from collections.abc import Sequence
-
 import torch
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.beam import fill_gaps, top_k
-from glassformer.decoding.candidates import Candidate, length_penalty, rank_candidates
+from glassformer.decoding.candidates import Candidate, rank_candidates
 from glassformer.decoding.filters import has_processors
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.decoding.steps import Steps
 
 
-def is_greedy(options: DecodeConfig, constraints: Sequence[Constraints] | None = None) -> bool:
+def is_greedy(job: SearchJob) -> bool:
     """Whether ``greedy_search`` gives the result of ``beam_search``: no beam, processor, constraint or coverage."""
+    options = job.options
     if options.beam > 1 or options.sample or options.coverage_penalty > 0.0 or has_processors(options, None):
         return False
-    return constraints is None or all(one == Constraints() for one in constraints)
+    return job.constraints is None or all(one == Constraints() for one in job.constraints)
 
 
-def greedy_search(steps: Steps, limits: Sequence[int], options: DecodeConfig) -> list[list[Candidate]]:
+def greedy_search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
     """The one candidate of each source; arguments and errors are those of ``beam_search``."""
-    eos_id = steps.config.eos_id
+    eos_id, limits = steps.config.eos_id, job.limits
     outputs: list[list[int]] = [[] for _ in limits]
     log_probs = [0.0 for _ in limits]
     live = list(range(len(limits)))  # the source of each row
@@ -42,11 +41,10 @@ def greedy_search(steps: Steps, limits: Sequence[int], options: DecodeConfig) ->
             steps.select(kept)
             ids = ids.index_select(0, kept)
     return [
-        rank_candidates([_candidate(output, log_prob, eos_id, options)], 1)
+        rank_candidates([_candidate(output, log_prob, eos_id, job.options)], 1)
         for output, log_prob in zip(outputs, log_probs, strict=True)
     ]
 
 
 def _candidate(ids: list[int], log_prob: float, eos_id: int, options: DecodeConfig) -> Candidate:
-    score = log_prob / length_penalty(len(ids), options.length_penalty, options.length_norm)
-    return Candidate(ids, log_prob, score, truncated=ids[-1] != eos_id)
+    return Candidate(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

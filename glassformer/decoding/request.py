@@ -1,6 +1,6 @@
 """A request: one text to translate, with the words that its translation must begin with, contain and not contain.
 
-``Constraints`` are the same in ids. A constrained word is tokenized as it would be after another word.
+``Constraints`` (``job``) are the same in ids. A constrained word is tokenized as it would be after another word.
 """
 
 import unicodedata
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.decoding.job import Constraints
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import UNK_ID, Tokenizer
 
@@ -15,8 +16,6 @@ from glassformer.text.tokenizer import UNK_ID, Tokenizer
 _KINDS_WITH_SPACES = ("bpe", "unigram")
 # Scripts that do not write spaces between words, by the names of their characters in Unicode.
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "IDEOGRAPHIC")
-
-PhraseIds = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -40,29 +39,6 @@ class Request:
                 raise InputError(f"{name}: found {list(phrases)!r}, expected phrases, each of them a str.")
         if not isinstance(self.prefix, str):
             raise InputError(f"prefix: found {type(self.prefix).__name__}, expected str, empty where there is none.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Constraints:
-    """What the output for one source must begin with, contain and not contain, as ids; by default nothing.
-
-    ``prefix`` has priority over ``banned`` and over all filters.
-    """
-
-    prefix: tuple[int, ...] = ()
-    """The ids that the output begins with; they count in its log_prob and length."""
-    required: PhraseIds = ()
-    """Sequences of ids that must occur; they may overlap."""
-    banned: PhraseIds = ()
-    """Sequences of ids that must not occur."""
-
-    def unmet(self, ids: Sequence[int]) -> PhraseIds:
-        """The required sequences that do not occur in ``ids``."""
-        return tuple(phrase for phrase in dict.fromkeys(self.required) if not _occurs(phrase, ids))
-
-
-def _occurs(phrase: Sequence[int], ids: Sequence[int]) -> bool:
-    return any(tuple(ids[at : at + len(phrase)]) == tuple(phrase) for at in range(len(ids) - len(phrase) + 1))
 
 
 def make_requests(

@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidates import Candidate, length_penalty, no_token_allowed, rank_candidates, run_to_end
+from glassformer.decoding.candidates import Candidate, no_token_allowed, rank_candidates, run_to_end
 from glassformer.decoding.constraints import ConstraintBatch
 from glassformer.decoding.filters import filter_log_probs, has_processors, process_log_probs
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.decoding.steps import Steps
 from glassformer.errors import InputError
 from glassformer.trace import note
@@ -44,41 +44,27 @@ class SampleState:
         return type(self)(*(getattr(self, field.name).index_select(0, rows) for field in fields(self)))
 
 
-def sample(
-    steps: Steps,
-    limits: Sequence[int],
-    options: DecodeConfig,
-    sample_keys: Sequence[int],
-    constraints: Sequence[Constraints] | None = None,
-) -> list[list[Candidate]]:
+def sample(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
     """``n_best`` samples of each source, complete ones first, then by score; there may be equal ones.
 
-    ``steps`` are at the start, with a row for each source; ``limits`` are the maximum lengths of the outputs in ids,
-    eos included; ``sample_keys`` seed the random numbers of each source; ``constraints`` has one entry for each
-    source. Raises ``InputError`` for constraints that no output can meet, and for required phrases, which only a
-    search can produce.
+    ``steps`` are at the start, with a row for each source. Raises ``InputError`` for constraints that no output can
+    meet, and for required phrases, which only a search can produce.
     """
-    return run_to_end(sample_steps(steps, limits, options, sample_keys, constraints))
+    return run_to_end(sample_steps(steps, job))
 
 
-def sample_steps(
-    steps: Steps,
-    limits: Sequence[int],
-    options: DecodeConfig,
-    sample_keys: Sequence[int],
-    constraints: Sequence[Constraints] | None = None,
-) -> Generator[SampleState, None, list[list[Candidate]]]:
+def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Candidate]]]:
     """``sample`` that yields the state after each step, before the samples that are done are removed."""
-    eos_id = steps.config.eos_id
-    _refuse_required(constraints)
-    constraint_batch = ConstraintBatch.of(constraints, len(limits), steps.config, steps.device)
+    eos_id, options = steps.config.eos_id, job.options
+    _refuse_required(job.constraints)
+    constraint_batch = ConstraintBatch.of(job, steps.config, steps.device)
     if constraint_batch is not None:
         constraint_batch.note()
-    state = _start(limits, options, sample_keys, steps.device)
+    state = _start(job, steps.device)
     note("search.limits", state.limits, "batch")
     steps.select(state.samples // options.n_best)
     last_ids = torch.full_like(state.samples, steps.config.bos_id)
-    found: list[list[Candidate]] = [[] for _ in limits]
+    found: list[list[Candidate]] = [[] for _ in job.limits]
     while len(state.samples):
         log_probs = steps.next_log_probs(last_ids)
         processed = process_samples(log_probs, state, options, constraint_batch, steps.config)
@@ -106,20 +92,18 @@ def _refuse_required(constraints: Sequence[Constraints] | None) -> None:
             )
 
 
-def _start(
-    limits: Sequence[int], options: DecodeConfig, sample_keys: Sequence[int], device: torch.device
-) -> SampleState:
+def _start(job: SearchJob, device: torch.device) -> SampleState:
     """``n_best`` empty rows for each source."""
-    longest = max(limits, default=0)
+    longest, n_best = max(job.limits, default=0), job.options.n_best
     streams = [
-        _uniforms(options.seed, sample_key, number, longest)
-        for sample_key in sample_keys
-        for number in range(options.n_best)
+        _uniforms(job.options.seed, sample_key, number, longest)
+        for sample_key in job.sample_keys or range(len(job.limits))
+        for number in range(n_best)
     ]
     rows = len(streams)
     return SampleState(
         samples=torch.arange(rows, device=device),
-        limits=torch.tensor(limits, dtype=torch.int64, device=device).repeat_interleave(options.n_best),
+        limits=torch.tensor(job.limits, dtype=torch.int64, device=device).repeat_interleave(n_best),
         uniforms=torch.from_numpy(np.array(streams).reshape(rows, longest)).to(device),
         ids=torch.empty(rows, 0, dtype=torch.int64, device=device),
         log_probs=torch.zeros(rows, device=device),
@@ -189,5 +173,4 @@ def _note(state: SampleState, done: Tensor) -> None:
 
 def _result(state: SampleState, row: int, options: DecodeConfig, eos_id: int) -> Candidate:
     ids, log_prob = state.ids[row].tolist(), float(state.log_probs[row])
-    score = log_prob / length_penalty(len(ids), options.length_penalty, options.length_norm)
-    return Candidate(ids, log_prob, score, truncated=ids[-1] != eos_id)
+    return Candidate(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

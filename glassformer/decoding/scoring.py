@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from glassformer.decoding.candidates import length_penalty
+from glassformer.config import DecodeConfig
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,13 @@ class Scored:
         text: str,
         tokens: Sequence[str],
         token_log_probs: Sequence[float],
-        alpha: float,
-        norm: str = "gnmt",
+        options: DecodeConfig,
         *,
         source_truncated: bool = False,
     ) -> Self:
-        """From the tokens' log-probabilities; ``alpha`` and ``norm`` are those of the length penalty."""
+        """From the tokens' log-probabilities; the options have the length penalty."""
         log_prob = math.fsum(token_log_probs)
-        score = log_prob / length_penalty(len(tokens), alpha, norm)
+        score = log_prob / options.penalty(len(tokens))
         return cls(text, list(tokens), list(token_log_probs), log_prob, score, source_truncated)
 
     @property

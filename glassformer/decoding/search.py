@@ -1,43 +1,59 @@
 """The strategies: greedy search, beam search and sampling. This is the one place that chooses among them."""
 
-from collections.abc import Generator, Sequence
+import math
+from collections.abc import Generator
 
-from glassformer.config import DecodeConfig
+import torch
+
 from glassformer.decoding.beam import SearchState
 from glassformer.decoding.beam_search import beam_steps
 from glassformer.decoding.candidates import Candidate, run_to_end
 from glassformer.decoding.greedy import greedy_search, is_greedy
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.job import SearchJob
 from glassformer.decoding.sampling import SampleState, sample_steps
 from glassformer.decoding.steps import Steps
 from glassformer.trace import is_tracing
 
 
-def search_steps(
-    steps: Steps,
-    limits: Sequence[int],
-    options: DecodeConfig,
-    sample_keys: Sequence[int],
-    constraints: Sequence[Constraints] | None = None,
-) -> Generator[SearchState | SampleState, None, list[list[Candidate]]]:
+def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | SampleState, None, list[list[Candidate]]]:
     """Beam search or sampling, one state a step; returns the candidates of each source, best first."""
-    if options.sample:
-        return sample_steps(steps, limits, options, sample_keys, constraints)
-    return beam_steps(steps, limits, options, constraints)
+    return sample_steps(steps, job) if job.options.sample else beam_steps(steps, job)
 
 
-def search(
-    steps: Steps,
-    limits: Sequence[int],
-    options: DecodeConfig,
-    sample_keys: Sequence[int],
-    constraints: Sequence[Constraints] | None = None,
-) -> list[list[Candidate]]:
-    """The candidates of each source, best first; ``limits`` are the maximum lengths of the outputs.
+def search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
+    """The candidates of each source, best first; ``steps`` are at the start, with a row for each source.
 
     Greedy search has a shorter loop of its own, which a trace does not take: it records a beam search with beam 1,
     whose results are the same. Raises what ``beam_search`` and ``sample`` raise.
     """
-    if is_greedy(options, constraints) and not is_tracing():
-        return greedy_search(steps, limits, options)
-    return run_to_end(search_steps(steps, limits, options, sample_keys, constraints))
+    if is_greedy(job) and not is_tracing():
+        return greedy_search(steps, job)
+    return run_to_end(search_steps(steps, job))
+
+
+class CertainPrefix:
+    """The ids that all hypotheses of one source begin with, live and finished ones, updated after each step."""
+
+    def __init__(self) -> None:
+        self._hypotheses: dict[int, list[list[int]]] = {}
+
+    def update(self, state: SearchState | SampleState) -> list[int]:
+        """The shared ids after a step; after eos there may be padding."""
+        # Samples that are done leave the state; their outputs still count.
+        self._hypotheses |= _of_samples(state) if isinstance(state, SampleState) else _of_beams(state)
+        every = [ids for hypotheses in self._hypotheses.values() for ids in hypotheses]
+        differs = (len(set(ids)) > 1 for ids in zip(*every, strict=False))
+        return next(
+            (every[0][:place] for place, found in enumerate(differs) if found), min(every, key=len, default=[])
+        )
+
+
+def _of_samples(state: SampleState) -> dict[int, list[list[int]]]:
+    return {number: [ids] for number, ids in zip(state.samples.tolist(), state.ids.tolist(), strict=True)}
+
+
+def _of_beams(state: SearchState) -> dict[int, list[list[int]]]:
+    """Of the finished ones the n_best suffice: another one never becomes the best again."""
+    ids = torch.cat([state.ids, state.ended_ids], dim=1)
+    exists = torch.cat([state.ranking, state.ended_scores], dim=1) > -math.inf
+    return {number: ids[place, exists[place]].tolist() for place, number in enumerate(state.sentences.tolist())}

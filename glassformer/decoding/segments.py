@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding.batching import Source, read_sources
-from glassformer.decoding.request import Constraints, Request, tokenize_constraints
+from glassformer.decoding.job import Constraints
+from glassformer.decoding.request import Request, tokenize_constraints
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.errors import InputError
 from glassformer.text.sentence_splitter import Sentence, split_sentences

@@ -1,51 +1,12 @@
-"""Streaming: the prefix of a translation that is already certain, and its text.
+"""Streaming: the text of a translation in pieces, each as soon as its ids are certain (``search``).
 
-A prefix is certain once all hypotheses of the source share it, live and finished ones. A byte-level token may end in
-the middle of a character: the detokenizer holds back an incomplete character until it is whole, or the output ends.
+A byte-level token may end in the middle of a character: the detokenizer holds back an incomplete character until it
+is whole, or the output ends.
 """
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from glassformer.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from glassformer.decoding.beam import SearchState
-    from glassformer.decoding.sampling import SampleState
-
-
-class CertainPrefix:
-    """The ids that all hypotheses of one source begin with, updated with each state of its search."""
-
-    def __init__(self) -> None:
-        self._hypotheses: dict[int, list[list[int]]] = {}
-
-    def update(self, state: "SearchState | SampleState") -> list[int]:
-        """The shared ids after a step; after eos there may be padding."""
-        from glassformer.decoding.sampling import SampleState
-
-        # Groups and samples that are done leave the state; their outputs still count.
-        self._hypotheses |= _of_samples(state) if isinstance(state, SampleState) else _of_beams(state)
-        every = [ids for hypotheses in self._hypotheses.values() for ids in hypotheses]
-        differs = (len(set(ids)) > 1 for ids in zip(*every, strict=False))
-        return next(
-            (every[0][:place] for place, found in enumerate(differs) if found), min(every, key=len, default=[])
-        )
-
-
-def _of_samples(state: "SampleState") -> dict[int, list[list[int]]]:
-    return {number: [ids] for number, ids in zip(state.samples.tolist(), state.ids.tolist(), strict=True)}
-
-
-def _of_beams(state: "SearchState") -> dict[int, list[list[int]]]:
-    """Of the finished ones the n_best suffice: another one never becomes the best again."""
-    import torch
-
-    ids = torch.cat([state.ids, state.ended_ids], dim=1)
-    exists = torch.cat([state.ranking, state.ended_scores], dim=1) > -math.inf
-    return {number: ids[place, exists[place]].tolist() for place, number in enumerate(state.sentences.tolist())}
-
 
 _BROKEN = "\ufffd"
 

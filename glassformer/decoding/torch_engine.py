@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.decoding.candidates import Candidate
-from glassformer.decoding.engine import SearchJob, SearchResult
-from glassformer.decoding.search import search, search_steps
+from glassformer.decoding.engine import SearchResult
+from glassformer.decoding.job import SearchJob
+from glassformer.decoding.search import CertainPrefix, search, search_steps
 from glassformer.decoding.steps import BeamSteps, DecoderSteps, EnsembleSteps, Steps, pad_ids
-from glassformer.decoding.streaming import CertainPrefix
 from glassformer.decoding.teacher_forcing import forced_attention, forced_token_log_probs
 from glassformer.model import Transformer
 from glassformer.model.inference import evaluating, for_inference
@@ -40,7 +40,7 @@ class TorchEngine:
     def run(self, job: SearchJob) -> SearchResult:
         """The result of one job."""
         with self._evaluation():
-            candidates = search(self._steps(job), job.limits, job.options, job.sample_keys, job.constraints)
+            candidates = search(self._steps(job), job)
         outputs = [best.ids for best, *_ in candidates]
         return SearchResult(candidates, self.attention(job, outputs) if job.attention else [None] * len(outputs))
 
@@ -48,7 +48,7 @@ class TorchEngine:
         """For a job of one source: the ids that are certain after each step; returns the candidates."""
         certain = CertainPrefix()
         with self._evaluation():
-            states = search_steps(self._steps(job), job.limits, job.options, job.sample_keys, job.constraints)
+            states = search_steps(self._steps(job), job)
         while True:
             with self._evaluation():  # for the step alone: the caller's code runs outside of it
                 try:
@@ -88,7 +88,7 @@ class TorchEngine:
     def _steps(self, job: SearchJob) -> Steps:
         """Beam slots where the search keeps equally many hypotheses of each source; a trace records plain rows."""
         src_ids, options = self._src_ids(job.sources), job.options
-        in_slots = options.cache and not options.sample and options.beam_groups == 1 and not is_tracing()
+        in_slots = options.cache and not options.sample and not is_tracing()
         kind = BeamSteps if in_slots else DecoderSteps
         members: list[Steps] = [kind.of(model, src_ids, options) for model in self.models]
         return members[0] if len(members) == 1 else EnsembleSteps(members)

@@ -16,7 +16,6 @@ from glassformer.decoding.batch_translator import BatchTranslator
 from glassformer.decoding.batching import (
     check_pairs,
     check_texts,
-    check_tokenizers,
     plan_decoding,
     read_sources,
     refuse_one_str,
@@ -29,7 +28,7 @@ from glassformer.decoding.segments import Segment, join_segments, split_requests
 from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
 from glassformer.run_directory import LoadedRun, RunDirectory
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, check_tokenizers
 
 if TYPE_CHECKING:
     from glassformer.decoding.engine import Engine
@@ -281,14 +280,7 @@ class Translator:
                 log_probs[number] = token_log_probs
         tokens = [self.tgt_tokenizer.to_tokens(target.ids) for target in tgt]
         return [
-            Scored.of(
-                target.text,
-                labels,
-                of_tokens,
-                options.length_penalty,
-                options.length_norm,
-                source_truncated=source.truncated,
-            )
+            Scored.of(target.text, labels, of_tokens, options, source_truncated=source.truncated)
             for source, target, labels, of_tokens in zip(src, tgt, tokens, log_probs, strict=True)
         ]
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import multiprocessing
 
 from glassformer.decoding.candidates import Candidate
-from glassformer.decoding.engine import SearchJob, SearchResult
+from glassformer.decoding.engine import SearchResult
+from glassformer.decoding.job import SearchJob
 from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.errors import ConfigError, WorkerError
 from glassformer.model import Transformer

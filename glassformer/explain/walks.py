@@ -18,7 +18,7 @@ from glassformer.checkpoint import newest_valid
 from glassformer.config import WARMUP, DecodeConfig, RunConfig, TrainConfig, flag
 from glassformer.decoding import Translator
 from glassformer.decoding.batching import output_limit, read_sources
-from glassformer.decoding.request import Constraints
+from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.decoding.search import search
 from glassformer.decoding.steps import DecoderSteps
 from glassformer.errors import ConfigError
@@ -103,7 +103,8 @@ def walk_generation(
     needed = only if fnmatchcase("search.", only) else "*"
     with torch.no_grad(), evaluating(model), tracing(model, only=needed) as trace:
         steps = DecoderSteps.of(model, src_ids, options)
-        found = search(steps, limits, options, range(len(sources)), constraints)
+        job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
+        found = search(steps, job)
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
     sentences = sentences.with_targets(targets)
     trace.steps = [*sentences.source_steps, *trace]

@@ -13,6 +13,7 @@ from typing import Self
 
 from tokenizers import Tokenizer as Library
 
+from glassformer.config import ModelConfig
 from glassformer.errors import StorageError, TokenizerError
 from glassformer.files import require_regular_file, write_durably
 from glassformer.text.derivation import Derivation
@@ -208,6 +209,26 @@ class Tokenizer:
 def one_if_equal(src: Tokenizer, tgt: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
     """Both sides' tokenizers; one object twice if they are the same."""
     return src, src if src.digest == tgt.digest else tgt
+
+
+def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
+    """Raise ``TokenizerError`` unless the model has the vocabulary sizes and the control ids of both tokenizers."""
+    for name, side, tokenizer, vocab in (
+        ("src_tokenizer", "source", src_tokenizer, config.src_vocab),
+        ("tgt_tokenizer", "target", tgt_tokenizer, config.tgt_vocab),
+    ):
+        if tokenizer.size != vocab:
+            raise TokenizerError(
+                f"{name}: the {side} tokenizer has {tokenizer.size} entries, but the model has {vocab}, "
+                "expected the same number. Use the tokenizer that the model was trained with."
+            )
+    for name, expected in {"pad_id": PAD_ID, "bos_id": BOS_ID, "eos_id": EOS_ID}.items():
+        found = getattr(config, name)
+        if found != expected:
+            raise TokenizerError(
+                f"model.{name}: found {found}, expected {expected}, which is {CONTROL_TOKENS[expected]} in every "
+                "tokenizer. Leave it out of the model's settings."
+            )
 
 
 def _from_json(text: str) -> Library:

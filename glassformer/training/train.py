@@ -12,12 +12,11 @@ import torch
 
 from glassformer.checkpoint import checkpoints, update_number
 from glassformer.config import RunConfig, TrainConfig
-from glassformer.decoding.batching import check_tokenizers
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
 from glassformer.text.corpus import Pair
 from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
-from glassformer.text.tokenizer import one_if_equal
+from glassformer.text.tokenizer import check_tokenizers, one_if_equal
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.cpu import recommend_threads
 from glassformer.training.data import Source

@@ -21,12 +21,12 @@ OFFERED = {
 }
 # The options before they were made from the fields.
 EARLIER = {
-    translate: "beam length-penalty n-best coverage-penalty beam-groups diversity min-length repetition-penalty "
+    translate: "beam length-penalty n-best coverage-penalty min-length repetition-penalty "
     "no-repeat-ngram sample temperature top-k top-p min-p typical-p seed mbr split-sentences max-length-a "
     "max-length-b batch-tokens",
     evaluate: "beam length-penalty max-length-a max-length-b batch-tokens",
     score: "length-penalty batch-tokens",
-    trace: "beam length-penalty n-best coverage-penalty beam-groups diversity min-length repetition-penalty "
+    trace: "beam length-penalty n-best coverage-penalty min-length repetition-penalty "
     "no-repeat-ngram sample temperature top-k top-p min-p typical-p seed max-length-a max-length-b cache",
 }
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import glassformer.decoding.beam_search as search
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, Constraints, DecoderSteps
+from glassformer.decoding import Candidate, Constraints, DecoderSteps, SearchJob
 from glassformer.model import Transformer
 
 PAD, BOS, EOS = 0, 1, 2
@@ -28,7 +28,10 @@ def beam_search(
     options: DecodeConfig,
     constraints: list[Constraints] | None = None,
 ) -> list[list[Candidate]]:
-    return search.beam_search(DecoderSteps.of(model, src_ids, options), limits, options, constraints)
+    return search.beam_search(
+        DecoderSteps.of(model, src_ids, options),
+        SearchJob(src_ids.tolist(), limits, options, constraints=constraints),
+    )
 
 
 def next_log_probs(model: Transformer, src: list[int], prefixes: list[tuple[int, ...]]) -> list[list[float]]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding import Candidate, length_penalty
+from glassformer.decoding import Candidate
 from glassformer.errors import DivergedError
 from glassformer.model import Transformer
 
@@ -16,7 +16,7 @@ POSITIONS = ModelConfig.choices("positions")
 
 def ranked(ended, cut, options: DecodeConfig) -> list[Candidate]:
     made = [
-        Candidate(list(ids), log_prob, log_prob / length_penalty(len(ids), options.length_penalty), truncated)
+        Candidate(list(ids), log_prob, log_prob / options.penalty(len(ids)), truncated)
         for hypotheses, truncated in ((ended, False), (cut, True))
         for ids, log_prob in hypotheses
     ]
@@ -195,6 +195,8 @@ def test_logits_that_are_no_numbers_are_told(make_model):
 
 def test_length_penalty_by_hand():
     # ((5 + 7) / 6)^0.6 = 2^0.6; one id is not penalised; alpha 0 penalises nothing.
-    assert length_penalty(7, 0.6) == pytest.approx(1.5157165665)
-    assert length_penalty(1, 0.6) == 1.0
-    assert length_penalty(99, 0.0) == 1.0
+    assert DecodeConfig(length_penalty=0.6).penalty(7) == pytest.approx(1.5157165665)
+    assert DecodeConfig(length_penalty=0.6).penalty(1) == 1.0
+    assert DecodeConfig(length_penalty=0.0).penalty(99) == 1.0
+    assert DecodeConfig(length_penalty=0.5, length_norm="power").penalty(9) == 3.0
+    torch.testing.assert_close(DecodeConfig().penalty(torch.tensor([1.0, 7.0])), torch.tensor([1.0, 1.5157165665]))

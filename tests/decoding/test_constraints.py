@@ -8,7 +8,7 @@ from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everyt
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, Constraints, DecoderSteps, length_penalty
+from glassformer.decoding import Candidate, Constraints, DecoderSteps, SearchJob
 from glassformer.decoding.constraints import allocate_banks, bank_of, contains, matched_prefix
 from glassformer.errors import InputError
 
@@ -67,14 +67,13 @@ def test_every_output_holds_what_is_required(make_model, positions, beam):
 @given(
     required=st.lists(st.lists(st.integers(3, 10), min_size=1, max_size=3).map(tuple), min_size=1, max_size=4),
     prefix=st.lists(st.integers(3, 10), max_size=3).map(tuple),
-    beam=st.integers(1, 6),
-    groups=st.integers(1, 2),
+    beam=st.integers(1, 12),
 )
-def test_as_many_ids_as_are_required_are_room_enough(make_model, required, prefix, beam, groups):
+def test_as_many_ids_as_are_required_are_room_enough(make_model, required, prefix, beam):
     model = make_model(bias={EOS: 2.0})
     constraints = Constraints(required=tuple(required), prefix=prefix)
     limit = min(len(prefix) + sum(map(len, dict.fromkeys(required))), 20)
-    options = DecodeConfig(beam=beam * groups, beam_groups=groups)
+    options = DecodeConfig(beam=beam)
     ((best,),) = beam_search(model, padded(SENTENCES[:1]), [limit], options, [constraints])
     assert not best.unmet
     assert all(occurs(phrase, best.ids) for phrase in required)
@@ -104,7 +103,9 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_that_holds_it(make_model):
         Constraints(prefix=(5, 5), banned=((5, 4),)),
     ):
         expected = [
-            Candidate(list(ids), log_prob, log_prob / length_penalty(len(ids), 0.6), truncated=False)
+            Candidate(
+                list(ids), log_prob, log_prob / DecodeConfig(length_penalty=0.6).penalty(len(ids)), truncated=False
+            )
             for ids, log_prob in ended
             if all(occurs(phrase, ids) for phrase in constraints.required)
             and not any(occurs(phrase, ids) for phrase in constraints.banned)
@@ -116,10 +117,9 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_that_holds_it(make_model):
         assert_same(found, expected[:count])
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-def test_a_batch_is_its_sentences_alone_and_plain_ones_do_not_notice(make_model, groups):
+def test_a_batch_is_its_sentences_alone_and_plain_ones_do_not_notice(make_model):
     model = make_model(bias={EOS: 0.7})
-    options = DecodeConfig(beam=4, n_best=3, beam_groups=groups)
+    options = DecodeConfig(beam=4, n_best=3)
     together = beam_search(model, padded(SENTENCES), LIMITS, options, CONSTRAINTS)
     for src, limit, constraints, found in zip(SENTENCES, LIMITS, CONSTRAINTS, together, strict=True):
         assert_same(found, beam_search(model, padded([src]), [limit], options, [constraints])[0])
@@ -129,7 +129,7 @@ def test_a_batch_is_its_sentences_alone_and_plain_ones_do_not_notice(make_model,
 def test_every_rule_at_once(make_model):
     model = make_model(bias={EOS: 0.7})
     options = DecodeConfig(
-        beam=6, n_best=3, beam_groups=2, no_repeat_ngram=2, min_length=4, repetition_penalty=1.5, coverage_penalty=0.3
+        beam=6, n_best=3, no_repeat_ngram=2, min_length=4, repetition_penalty=1.5, coverage_penalty=0.3
     )
     for constraints, found in zip(
         CONSTRAINTS, beam_search(model, padded(SENTENCES), LIMITS, options, CONSTRAINTS), strict=True
@@ -146,8 +146,8 @@ def test_samples_begin_as_demanded_and_hold_nothing_banned(make_model):
     options = DecodeConfig(sample=True, n_best=30, temperature=1.5)
     constraints = [Constraints(prefix=(6, 6), banned=((6, 6), (4,), (5, 7))), *[Constraints()] * 4]
     steps = DecoderSteps.of(model, padded(SENTENCES), options)
-    found = decoding.sample(steps, LIMITS, options, range(5), constraints)
-    free = decoding.sample(DecoderSteps.of(model, padded(SENTENCES), options), LIMITS, options, range(5))
+    found = decoding.sample(steps, SearchJob(SENTENCES, LIMITS, options, constraints=constraints))
+    free = decoding.sample(DecoderSteps.of(model, padded(SENTENCES), options), SearchJob(SENTENCES, LIMITS, options))
     ids_of = [[[one.ids for one in row] for row in rows[1:]] for rows in (found, free)]
     assert ids_of[0] == ids_of[1], "the others draw as they would"
     assert len({tuple(one.ids) for one in found[0]}) > 10
@@ -177,4 +177,4 @@ def test_a_draw_cannot_be_led_to_what_is_required(make_model):
     options = DecodeConfig(sample=True)
     steps = DecoderSteps.of(make_model(), padded(SENTENCES[:1]), options)
     with pytest.raises(InputError, match=r"constraints\[0\].required: found 1 with sampling"):
-        decoding.sample(steps, [5], options, [0], [Constraints(required=((4,),))])
+        decoding.sample(steps, SearchJob(SENTENCES[:1], [5], options, constraints=[Constraints(required=((4,),))]))

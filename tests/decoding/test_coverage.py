@@ -8,7 +8,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, padd
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, DecoderSteps, length_penalty
+from glassformer.decoding import Candidate, DecoderSteps, SearchJob
 from glassformer.decoding.beam_search import coverage_penalty, initial_coverage
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.errors import ConfigError
@@ -38,7 +38,9 @@ def test_scores_hold_the_coverage_that_forced_attention_gives(make_model, positi
     kinds = set()
     for src, found in zip(SENTENCES, beam_search(model, padded(SENTENCES, 2), LIMITS, options), strict=True):
         for one in found:
-            expected = one.log_prob / length_penalty(len(one.ids), 0.9) + formula(model, src, one.ids, 0.8)
+            expected = one.log_prob / DecodeConfig(length_penalty=0.9).penalty(len(one.ids)) + formula(
+                model, src, one.ids, 0.8
+            )
             assert one.score == pytest.approx(expected, abs=1e-4)
             kinds.add(one.truncated)
     assert kinds == {True, False}
@@ -55,7 +57,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_by_score(make_model, alpha):
             Candidate(
                 list(ids),
                 log_prob,
-                log_prob / length_penalty(len(ids), alpha) + formula(model, src, list(ids), 2.0),
+                log_prob / DecodeConfig(length_penalty=alpha).penalty(len(ids)) + formula(model, src, list(ids), 2.0),
                 truncated=False,
             )
             for ids, log_prob in ended
@@ -95,7 +97,7 @@ def test_a_trace_outside_is_whole_and_its_edits_are_heard(make_model):
     assert all(torch.equal(one, other[:, :, -1].mean(1)) for one, other in zip(heard, weights, strict=True))
     with tracing(model, {"decoder.layers.1.cross_attention.weights": lambda value: torch.full_like(value, 0.25)}):
         edited = beam_search(model, padded(SENTENCES[:1]), [2], DecodeConfig(beam=1, coverage_penalty=1.0))[0][0]
-    penalty = edited.score - edited.log_prob / length_penalty(len(edited.ids), 0.6)
+    penalty = edited.score - edited.log_prob / DecodeConfig(length_penalty=0.6).penalty(len(edited.ids))
     assert penalty == pytest.approx(5 * math.log(0.25 * len(edited.ids)), abs=1e-5)
 
 
@@ -107,9 +109,11 @@ def test_steps_that_do_not_look_are_refused(make_model):
         config, device = model.config, torch.device("cpu")
 
     with pytest.raises(ConfigError, match="found Blind, expected steps that give the decoder's"):
-        decoding.beam_search.beam_search(Blind(), [4], options)
+        decoding.beam_search.beam_search(Blind(), SearchJob([[3, 2]], [4], options))
     with pytest.raises(ConfigError, match="attends=True"):
-        decoding.beam_search.beam_search(DecoderSteps(model, padded(SENTENCES)), LIMITS, options)
+        decoding.beam_search.beam_search(
+            DecoderSteps(model, padded(SENTENCES)), SearchJob(SENTENCES, LIMITS, options)
+        )
 
 
 def test_attention_in_one_kernel_steps_aside(make_model):

@@ -6,9 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from filter_values import value_with_effect
 from typer.testing import CliRunner
 
 from glassformer import DecodeConfig, Translator
@@ -166,12 +168,16 @@ def test_samples_follow_from_the_seed(fast):
 @pytest.mark.parametrize(
     "options",
     [
-        {"repetition_penalty": 1.2}, {"coverage_penalty": 0.2}, {"beam_groups": 2}, {"cache": False},
-        {"early_stopping": "never"}, {"early_stopping": "heuristic"},
-        {"sample": True, "min_p": 0.1}, {"sample": True, "typical_p": 0.9},
+        {"early_stopping": "never"},
+        {"early_stopping": "heuristic"},
+        *(
+            {"sample": field.metadata["acts_in"] == "sampling", field.name: value_with_effect(field.name)}
+            for field in fields(DecodeConfig)
+            if "ctranslate2" in field.metadata["missing_in"]
+        ),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_it_does_not_have_is_refused_by_name(fast, options):
     *_, name = options
     with pytest.raises(ConfigError, match=rf"decode\.{name}: found .* with engine ctranslate2, which "):

@@ -16,7 +16,7 @@ from glassformer.text import Tokenizer
 BOS, EOS, UNK = 1, 2, 3
 OPTIONS = [
     DecodeConfig(beam=3, n_best=3), DecodeConfig(beam=1), DecodeConfig(beam=3, cache=False),
-    DecodeConfig(beam=3, coverage_penalty=0.3), DecodeConfig(beam=4, beam_groups=2, no_repeat_ngram=2),
+    DecodeConfig(beam=3, coverage_penalty=0.3), DecodeConfig(beam=4, no_repeat_ngram=2),
     DecodeConfig(sample=True, n_best=3, top_p=0.9, seed=4),
 ]  # fmt: skip
 

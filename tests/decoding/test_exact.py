@@ -13,8 +13,8 @@ from slow_ways import EOS, SENTENCES, padded
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Candidate, DecoderSteps
 from glassformer.decoding.beam_search import beam_search
-from glassformer.decoding.engine import SearchJob
 from glassformer.decoding.greedy import greedy_search, is_greedy
+from glassformer.decoding.job import SearchJob
 from glassformer.decoding.steps import BeamSteps, Steps
 from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.model import Transformer
@@ -70,10 +70,12 @@ def check(seed: int) -> None:
     )  # fmt: skip
 
     def search(steps: Steps, order: list[int] | None = None) -> list[list[Candidate]]:
-        return beam_search(steps, [limits[place] for place in order or range(rows)], options)
+        places = order or range(rows)
+        job = SearchJob([sources[place] for place in places], [limits[place] for place in places], options)
+        return beam_search(steps, job)
 
     plain = [
-        beam_search(DecoderSteps(model, padded([source]), cached=False), [limit], options)[0]
+        beam_search(DecoderSteps(model, padded([source]), cached=False), SearchJob([source], [limit], options))[0]
         for source, limit in zip(sources, limits, strict=True)
     ]
     src_ids = padded(sources)
@@ -88,9 +90,9 @@ def check(seed: int) -> None:
         "in rows, for inference": search(DecoderSteps(ready, src_ids)),
     }.items():
         the_same(found, plain, f"{how}, seed {seed}")
-    if is_greedy(options, None):
+    if is_greedy(SearchJob(sources, limits, options)):
         the_same(
-            greedy_search(BeamSteps(model, src_ids), limits, options),
+            greedy_search(BeamSteps(model, src_ids), SearchJob(sources, limits, options)),
             plain,
             f"greedy, seed {seed}",
         )
@@ -113,7 +115,7 @@ def test_and_so_it_is_for_a_thousand_models(first):
 
 def test_a_hook_and_an_edit_on_a_decoder_layer_act_in_translate(make_model):
     model, options = make_model(), DecodeConfig(beam=3)
-    job = SearchJob(SENTENCES, [9] * len(SENTENCES), range(len(SENTENCES)), options)
+    job = SearchJob(SENTENCES, [9] * len(SENTENCES), options)
     before, calls = TorchEngine([model]).run(job), []
     with tracing(model, {"decoder.layers.0.output": torch.zeros_like}):
         assert TorchEngine([model]).run(job) != before

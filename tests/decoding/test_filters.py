@@ -6,20 +6,22 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from filter_values import FILTER_VALUES
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding import sample
-from glassformer.decoding.filters import keep_typical_p
+from glassformer.decoding import SearchJob, sample
+from glassformer.decoding.filters import PROCESSORS, SAMPLING_FILTERS, filter_log_probs, keep_typical_p
 from glassformer.decoding.steps import DecoderSteps
+from glassformer.explain.tap_entries.rules import PROCESSOR_EQUATIONS
+from glassformer.explain.tap_entries.sampling import FILTER_EQUATIONS
 
 PAD, BOS, EOS = 0, 1, 2
 SOURCE = [7, 4, 9, 5, EOS]
-FILTERS = [
-    {"temperature": 0.6}, {"temperature": 1.6}, {"top_k": 3}, {"top_p": 0.8}, {"min_p": 0.5}, {"typical_p": 0.5},
-    {"temperature": 1.3, "top_k": 6, "top_p": 0.9, "min_p": 0.1, "typical_p": 0.8},
-]  # fmt: skip
+VALUES = {"temperature": (0.6, 1.6), "top_k": (3,), "top_p": (0.8,), "min_p": (0.5,), "typical_p": (0.5,)}
+FILTERS = [{one.setting: value} for one in SAMPLING_FILTERS for value in VALUES[one.setting]]
+FILTERS += [{"temperature": 1.3, "top_k": 6, "top_p": 0.9, "min_p": 0.1, "typical_p": 0.8}]
 
 shares = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=20)
 
@@ -47,6 +49,28 @@ def test_typical_p_keeps_the_smallest_typical_set_that_reaches_p(shares, p):
     assert inside.sum() - probabilities[kept & (distance == furthest)].sum() < p or len(inside) == 1
 
 
+@given(shares=shares, options=st.sampled_from(FILTERS))
+def test_every_filter_leaves_what_its_plain_statement_leaves(shares, options):
+    log_probs = torch.tensor(shares, dtype=torch.float64).log().log_softmax(-1)
+    expected = plainly_filtered(log_probs.exp().numpy(), DecodeConfig(**options))
+    found = filter_log_probs(log_probs, DecodeConfig(**options)).exp()
+    assert found.sum().item() == pytest.approx(1.0)
+    if len(set(shares)) == len(shares) and found.count_nonzero() == np.count_nonzero(expected):  # no rounding decided
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-9)
+
+
+def test_the_default_of_every_filter_changes_nothing_and_another_value_something():
+    log_probs = torch.tensor([0.1, 0.2, 0.3, 0.4]).log().log_softmax(-1)
+    for setting, value in FILTER_VALUES.items():
+        assert not torch.allclose(filter_log_probs(log_probs, DecodeConfig(**{setting: value})), log_probs), setting
+    torch.testing.assert_close(filter_log_probs(log_probs, DecodeConfig()), log_probs)
+
+
+def test_each_filter_is_restated_for_the_proof_of_a_trace():
+    assert list(FILTER_EQUATIONS) == [one.setting for one in SAMPLING_FILTERS]
+    assert list(PROCESSOR_EQUATIONS) == [one.setting for one in PROCESSORS]
+
+
 def plainly_filtered(probabilities: np.ndarray, options: DecodeConfig) -> np.ndarray:
     """What ``filtered`` should come to, said again with loops over ids."""
 
@@ -55,29 +79,36 @@ def plainly_filtered(probabilities: np.ndarray, options: DecodeConfig) -> np.nda
         kept[ids] = probabilities[ids]
         return kept / kept.sum()
 
+    def best_first() -> list[int]:
+        return sorted(range(len(probabilities)), key=lambda one: -probabilities[one])
+
     def until(ids, p: float) -> list[int]:
         kept: list[int] = []
         while not kept or probabilities[kept].sum() < p:
             kept.append(ids[len(kept)])
         return kept
 
-    probabilities = probabilities ** (1 / options.temperature)
-    probabilities = probabilities / probabilities.sum()
-    if options.top_k:
-        probabilities = only(sorted(range(len(probabilities)), key=lambda one: -probabilities[one])[: options.top_k])
-    if options.top_p < 1:
-        probabilities = only(
-            until(sorted(range(len(probabilities)), key=lambda one: -probabilities[one]), options.top_p)
-        )
-    if options.min_p > 0:
-        probabilities = only(
-            [one for one, value in enumerate(probabilities) if value >= options.min_p * max(probabilities)]
-        )
-    if options.typical_p < 1:
+    def softened(temperature: float) -> np.ndarray:
+        powers = probabilities ** (1 / temperature)
+        return powers / powers.sum()
+
+    def typical(p: float) -> np.ndarray:
         information = [-math.log(value) if value else math.inf for value in probabilities]
         entropy = sum(value * bits for value, bits in zip(probabilities, information, strict=True) if value)
-        order = sorted(range(len(probabilities)), key=lambda one: abs(information[one] - entropy))
-        probabilities = only(until(order, options.typical_p))
+        return only(until(sorted(range(len(probabilities)), key=lambda one: abs(information[one] - entropy)), p))
+
+    plainly = {
+        "temperature": softened,
+        "top_k": lambda k: only(best_first()[:k]),
+        "top_p": lambda p: only(until(best_first(), p)),
+        "min_p": lambda share: only(
+            [one for one, value in enumerate(probabilities) if value >= share * max(probabilities)]
+        ),
+        "typical_p": typical,
+    }
+    for one in SAMPLING_FILTERS:
+        if one.is_active(options):
+            probabilities = plainly[one.setting](getattr(options, one.setting))
     return probabilities
 
 
@@ -116,7 +147,7 @@ def chi_square_p_value(counts: Counter, expected: dict[tuple[int, ...], float]) 
 def drawn_counts(model, options: DecodeConfig) -> Counter:
     """Outputs of at most two ids, as often as the real sampler draws each, 6,000 times."""
     steps = DecoderSteps.of(model, torch.tensor([SOURCE] * 6), options)
-    found = sample(steps, [2] * 6, options, range(6))
+    found = sample(steps, SearchJob([SOURCE] * 6, [2] * 6, options))
     return Counter(tuple(one.ids) for candidates in found for one in candidates)
 
 

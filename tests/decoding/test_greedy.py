@@ -2,13 +2,15 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 import torch
+from filter_values import PROCESSOR_VALUES
 from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, padded
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Constraints
+from glassformer.decoding import Constraints, SearchJob
 from glassformer.decoding.batching import plan_decoding
 from glassformer.decoding.beam import fill_gaps
 from glassformer.decoding.greedy import greedy_search, is_greedy
@@ -23,7 +25,7 @@ def test_it_finds_what_a_beam_of_one_does(make_model):
     model = make_model()
     limits = [9, 1, 4, 12, 2]
     steps = BeamSteps(model, padded(SENTENCES))
-    found = greedy_search(steps, limits, GREEDY)
+    found = greedy_search(steps, SearchJob(SENTENCES, limits, GREEDY))
     expected = beam_search(model, padded(SENTENCES), limits, GREEDY)
     for ours, theirs, limit in zip(found, expected, limits, strict=True):
         assert_same(ours, theirs)
@@ -39,25 +41,24 @@ def test_a_model_that_says_no_numbers_is_refused(make_model):
     model.output_projection.linear.weight.fill_(math.nan)
     steps = BeamSteps(model, padded(SENTENCES))
     with pytest.raises(DivergedError, match="not finite"):
-        greedy_search(steps, [5] * 5, GREEDY)
+        greedy_search(steps, SearchJob(SENTENCES, [5] * 5, GREEDY))
 
 
 @pytest.mark.parametrize(
     "asked",
-    [
-        {"beam": 2}, {"sample": True}, {"coverage_penalty": 0.1}, {"repetition_penalty": 1.1}, {"no_repeat_ngram": 2},
-        {"min_length": 3},
-    ],
+    [{"beam": 2}, {"sample": True}, {"coverage_penalty": 0.1}]
+    + [{setting: value} for setting, value in PROCESSOR_VALUES.items()],
     ids=lambda asked: next(iter(asked)),
-)  # fmt: skip
+)
 def test_whatever_else_is_asked_for_is_beam_searchs(asked):
-    assert not is_greedy(DecodeConfig(**{"beam": 1, **asked}), None)
+    assert not is_greedy(SearchJob([], [], DecodeConfig(**{"beam": 1, **asked})))
 
 
 def test_so_is_whatever_is_demanded():
-    assert is_greedy(GREEDY, None)
-    assert is_greedy(GREEDY, [Constraints(), Constraints()])
-    assert not is_greedy(GREEDY, [Constraints(), Constraints(banned=((5,),))])
+    plain = SearchJob(SENTENCES[:2], [5, 5], GREEDY)
+    assert is_greedy(plain)
+    assert is_greedy(replace(plain, constraints=[Constraints(), Constraints()]))
+    assert not is_greedy(replace(plain, constraints=[Constraints(), Constraints(banned=((5,),))]))
 
 
 def test_as_few_rows_as_can_be_are_moved():

@@ -1,18 +1,18 @@
 """Rules hold in every output, rank by what they leave, and change nothing where they forbid nothing."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
+from filter_values import PROCESSOR_VALUES
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
 from glassformer import decoding
-from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, Constraints, DecoderSteps, length_penalty
-from glassformer.decoding.filters import apply_repetition_penalty, block_repeated_ngrams
+from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.decoding import Candidate, Constraints, DecoderSteps, SearchJob
+from glassformer.decoding.filters import apply_repetition_penalty, block_repeated_ngrams, process_log_probs
 from glassformer.errors import ConfigError, InputError
 
 LIMITS = [9, 3, 6, 14, 4]
@@ -22,7 +22,7 @@ rows = st.integers(1, 6).flatmap(lambda step: st.lists(st.lists(st.integers(0, 4
 
 def sampled(model, options, constraints=None) -> list[list[Candidate]]:
     steps = DecoderSteps.of(model, padded(SENTENCES), options)
-    return decoding.sample(steps, LIMITS, options, range(len(SENTENCES)), constraints)
+    return decoding.sample(steps, SearchJob(SENTENCES, LIMITS, options, constraints=constraints))
 
 
 def ngrams(ids: list[int], n: int) -> list[tuple[int, ...]]:
@@ -31,18 +31,29 @@ def ngrams(ids: list[int], n: int) -> list[tuple[int, ...]]:
 
 def test_what_was_written_costs_more_by_hand():
     log_probs = torch.tensor([[-1.0, -2.0, -math.inf, -3.0]])
-    found = apply_repetition_penalty(log_probs, torch.tensor([[1, 3, 1]]), 1.5)
+    found = apply_repetition_penalty(log_probs, torch.tensor([[1, 3, 1]]), 1.5, ModelConfig())
     assert found.tolist() == [[-1.0, -3.0, -math.inf, -4.5]], "once, however often it was written"
 
 
 @given(rows=rows, n=st.integers(1, 4))
 def test_no_ngram_comes_twice_whatever_was_written(rows, n):
     prefixes = torch.tensor(rows)
-    found = block_repeated_ngrams(torch.zeros(len(rows), 5), prefixes, n)
+    found = block_repeated_ngrams(torch.zeros(len(rows), 5), prefixes, n, ModelConfig())
     for ids, log_probs in zip(rows, found.tolist(), strict=True):
         for token, log_prob in enumerate(log_probs):
             repeats = tuple([*ids, token][-n:]) in ngrams(ids, n) and len(ids) >= n
             assert (log_prob == -math.inf) == repeats
+
+
+@pytest.mark.parametrize("setting", PROCESSOR_VALUES)
+def test_a_processor_forbids_or_lowers_and_never_raises(setting):
+    log_probs = torch.randn(40, 5).log_softmax(dim=-1)
+    prefixes = torch.randint(3, 5, (40, 1 if setting == "min_length" else 9))
+    options = DecodeConfig(**{setting: PROCESSOR_VALUES[setting]})
+    found = process_log_probs(log_probs, prefixes, options, None, ModelConfig())
+    assert (found <= log_probs).all(), "the early end of a beam search rests on that"
+    assert (found < log_probs).any()
+    assert process_log_probs(log_probs, prefixes, DecodeConfig(), None, ModelConfig()) is log_probs
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -84,7 +95,9 @@ def test_repetitions_become_rare_and_log_prob_stays_the_models(make_model):
             own = [next_log_probs(model, src, [tuple(one.ids[:at])])[0][token] for at, token in enumerate(one.ids)]
             ruled = [4.0 * more if token in one.ids[:at] else more for at, (token, more) in enumerate(zip(one.ids, own, strict=True))]  # fmt: skip
             assert one.log_prob == pytest.approx(sum(own), abs=1e-4)
-            assert one.score == pytest.approx(sum(ruled) / length_penalty(len(one.ids), 0.7), abs=1e-4)
+            assert one.score == pytest.approx(
+                sum(ruled) / DecodeConfig(length_penalty=0.7).penalty(len(one.ids)), abs=1e-4
+            )
 
 
 def test_a_beam_as_wide_as_the_space_finds_the_best_that_the_rules_leave(make_model):
@@ -100,7 +113,11 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_that_the_rules_leave(make_mo
         for at, token in enumerate(ids):
             more = next_log_probs(model, src, [ids[:at]])[0][token]
             ruled += 1.7 * more if token in ids[:at] else more
-        made.append(Candidate(list(ids), log_prob, ruled / length_penalty(len(ids), 0.6), truncated=False))
+        made.append(
+            Candidate(
+                list(ids), log_prob, ruled / DecodeConfig(length_penalty=0.6).penalty(len(ids)), truncated=False
+            )
+        )
     expected = sorted(made, key=lambda one: -one.score)[:9]
     assert_same(beam_search(model, padded([src]), [4], options)[0], expected)
 
@@ -124,9 +141,9 @@ def test_rules_that_leave_nothing_are_told(make_model, sample):
     model = make_model(vocab=4)
     options = DecodeConfig(beam=1, sample=sample, no_repeat_ngram=1, min_length=3)
     steps = DecoderSteps.of(model, torch.tensor([[3, EOS]]), options)
-    choose = partial(decoding.sample, sample_keys=[0]) if sample else decoding.beam_search.beam_search
+    choose = decoding.sample if sample else decoding.beam_search.beam_search
     with pytest.raises(InputError, match="allow no token"):
-        choose(steps, [4], options)
+        choose(steps, SearchJob([[3, EOS]], [4], options))
 
 
 def test_limits_of_the_knobs_are_told():
@@ -134,7 +151,4 @@ def test_limits_of_the_knobs_are_told():
         ConfigError, match=r"decode.repetition_penalty: found 0.5, expected a value from 1.0 to 100.0"
     ):
         DecodeConfig(repetition_penalty=0.5)
-    with pytest.raises(ConfigError, match=r"expected a divisor of beam = 4, .* Set beam to 6"):
-        DecodeConfig(beam_groups=3)
-    assert DecodeConfig().with_changes({"beam_groups": 3}).beam == 6
-    assert DecodeConfig().with_changes({"beam_groups": 3, "n_best": 7}).beam == 9
+    assert DecodeConfig().with_changes({"n_best": 7}).beam == 7

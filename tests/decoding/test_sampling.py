@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, DecoderSteps
+from glassformer.decoding import Candidate, DecoderSteps, SearchJob
 from glassformer.decoding.filters import apply_temperature, filter_log_probs, keep_min_p, keep_top_k, keep_top_p
 from glassformer.decoding.sampling import draw_ids
 from glassformer.errors import DivergedError
@@ -21,7 +21,9 @@ shares = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=20)
 
 
 def sample(model, src_ids: Tensor, limits: list[int], options: DecodeConfig, positions) -> list[list[Candidate]]:
-    return decoding.sample(DecoderSteps.of(model, src_ids, options), limits, options, positions)
+    return decoding.sample(
+        DecoderSteps.of(model, src_ids, options), SearchJob(src_ids.tolist(), limits, options, positions)
+    )
 
 
 def padded(sentences: list[list[int]]) -> Tensor:

@@ -7,7 +7,6 @@ import torch
 from words import MIXED, TEXTS
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding import length_penalty
 
 BOS, EOS = 1, 2
 
@@ -38,7 +37,9 @@ def test_a_hypothesis_is_scored_as_the_search_scored_it(translator):
         best = translation.hypotheses[0]
         assert scored.tokens == best.tokens
         assert scored.score == pytest.approx(best.score, abs=1e-4)
-        assert scored.score == pytest.approx(scored.log_prob / length_penalty(len(best.ids), 0.8))
+        assert scored.score == pytest.approx(
+            scored.log_prob / DecodeConfig(length_penalty=0.8).penalty(len(best.ids))
+        )
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 30, 10_000])

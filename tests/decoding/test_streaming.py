@@ -12,7 +12,6 @@ KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 40, "words": 14, "characters": 
 OPTIONS = {
     "greedy": DecodeConfig(beam=1, max_length_b=9),
     "beam": DecodeConfig(beam=4, n_best=3, max_length_b=9),
-    "groups": DecodeConfig(beam=4, beam_groups=2, max_length_b=9),
     "sample": DecodeConfig(sample=True, seed=2, max_length_b=9),
     "samples": DecodeConfig(sample=True, n_best=3, seed=2, max_length_b=9),
     "mbr": DecodeConfig(sample=True, mbr=4, seed=2, max_length_b=9),

@@ -44,9 +44,9 @@ def searched(translator) -> Walk:
 
 @pytest.fixture(scope="session")
 def demanding(translator) -> Walk:
-    """A diverse search with every rule and coverage, of which something is demanded."""
+    """A search with every rule and coverage, of which something is demanded."""
     options = DecodeConfig(
-        beam=4, n_best=3, beam_groups=2, coverage_penalty=0.3, repetition_penalty=1.4, no_repeat_ngram=1, min_length=2,
+        beam=4, n_best=3, coverage_penalty=0.3, repetition_penalty=1.4, no_repeat_ngram=1, min_length=2,
         max_length_a=0, max_length_b=4,
     )  # fmt: skip
     constraints = [

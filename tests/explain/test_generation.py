@@ -18,7 +18,7 @@ OPTIONS = {
     "beam without cache": DecodeConfig(beam=3, n_best=2, max_length_a=0.5, max_length_b=1, cache=False),
     "wider than the vocabulary": DecodeConfig(beam=12, n_best=2, max_length_a=0, max_length_b=2),
     "rules": DecodeConfig(beam=3, n_best=2, no_repeat_ngram=1, min_length=2, max_length_a=0, max_length_b=3),
-    "groups": DecodeConfig(beam=4, n_best=3, beam_groups=2, coverage_penalty=0.2, max_length_a=0.5, max_length_b=1),
+    "coverage": DecodeConfig(beam=4, n_best=3, coverage_penalty=0.2, max_length_a=0.5, max_length_b=1),
     "sampling with rules": DecodeConfig(sample=True, n_best=2, no_repeat_ngram=1, max_length_a=0, max_length_b=3),
     "sampling": DecodeConfig(sample=True, n_best=2, top_k=4, max_length_a=0, max_length_b=3),
     "sampling without cache": DecodeConfig(sample=True, top_p=0.5, max_length_a=0.5, max_length_b=1, cache=False),
@@ -112,22 +112,19 @@ def test_what_ends_too_low_to_be_kept_is_told_from_what_is_dropped(translator):
     assert {"ends, too low to keep", "dropped", "lives as 12"} <= outcomes
 
 
-def test_a_table_says_what_rules_blocked_and_what_groups_chose(demanding):
+def test_a_table_says_what_rules_blocked(demanding):
     tables = tokens_of(demanding)
     first = tables["Token 1: Search"]
-    assert [table.title[-len("group 1") :] for table in first[:4]] == ["group 1", "group 2"] * 2
-    headers = ("Σ log P", "after rules", "after groups", "P(next)", "outcome", "hypothesis")
+    headers = ("Σ log P", "after rules", "P(next)", "outcome", "hypothesis")
     assert all(table.headers == headers for found in tables.values() for table in found if table.headers)
-    outcomes = {row[4].rpartition(" ")[0] for found in tables.values() for table in found for row in table.rows}
+    outcomes = {row[3].rpartition(" ")[0] for found in tables.values() for table in found for row in table.rows}
     assert "blocked by a" in outcomes
     assert {"lives as"} <= outcomes
     (alone, *blocked) = first[0].rows
-    assert alone[4] == "lives as 1", "a prefix leaves one continuation"
+    assert alone[3] == "lives as 1", "a prefix leaves one continuation"
     assert blocked
-    assert all(row[4] == "blocked by a rule" for row in blocked)
+    assert all(row[3] == "blocked by a rule" for row in blocked)
     assert alone[-1] == demanding.sentences.vocab[5]
-    moved = [row for row in first[3].rows if row[4] != "blocked by a rule" and row[1] - row[2] > 0.4]
-    assert all(row[1] - row[2] == pytest.approx(0.5) for row in moved), "λ is 0.5, and one group came before"
 
 
 def test_a_draw_is_where_the_random_number_falls(sampled):

@@ -1,6 +1,6 @@
 """Every step of a trace follows from those before it, over the whole grid of options; and a false one does not."""
 
-import importlib
+import pkgutil
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from filter_values import FILTER_VALUES, PROCESSOR_VALUES
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Constraints, Translator
+from glassformer.decoding import Constraints, Translator, filters
 from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.tap_entries import Check
@@ -29,7 +30,7 @@ SEARCHES = [
     DecodeConfig(
         beam=3, n_best=2, no_repeat_ngram=2, min_length=2, repetition_penalty=1.3, max_length_a=0, max_length_b=4
     ),
-    DecodeConfig(beam=4, n_best=3, beam_groups=2, coverage_penalty=0.4, max_length_a=0, max_length_b=4),
+    DecodeConfig(beam=4, n_best=3, coverage_penalty=0.4, max_length_a=0, max_length_b=4),
     DecodeConfig(beam=2, coverage_penalty=0.4, cache=False, max_length_a=0, max_length_b=4),
     DecodeConfig(sample=True, no_repeat_ngram=1, repetition_penalty=2.0, n_best=2, max_length_a=0, max_length_b=4),
     DecodeConfig(sample=True, n_best=2, top_k=5, temperature=0.7, max_length_a=0, max_length_b=4),
@@ -97,10 +98,10 @@ def test_a_generation_follows_step_by_step(build, search):
     "search",
     [
         DecodeConfig(beam=4, n_best=4, max_length_a=0, max_length_b=6),
-        DecodeConfig(beam=4, n_best=2, beam_groups=2, coverage_penalty=0.2, max_length_a=0, max_length_b=6),
+        DecodeConfig(beam=4, n_best=2, coverage_penalty=0.2, max_length_a=0, max_length_b=6),
         DecodeConfig(beam=1, cache=False, no_repeat_ngram=2, max_length_a=0, max_length_b=6),
     ],
-    ids=lambda search: f"{search.beam}-{search.beam_groups}",
+    ids=lambda search: f"beam {search.beam}",
 )
 def test_what_was_demanded_is_recorded_and_followed(build, search):
     translator = build()
@@ -275,17 +276,9 @@ def _wrong_base(original):
     return lambda width: 1000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
-def _without_diversity(original):
-    def choose(sums, state, plan):
-        return original(sums, state, replace(plan, options=replace(plan.options, diversity=0.0)))
-
-    return choose
-
-
 BEAM = DecodeConfig(beam=3, no_repeat_ngram=1, max_length_a=0, max_length_b=6)
 PLAIN_BEAM = DecodeConfig(beam=3, max_length_a=0, max_length_b=6)
 HEURISTIC = DecodeConfig(beam=3, length_norm="power", early_stopping="heuristic", max_length_a=0, max_length_b=6)
-DIVERSE = DecodeConfig(beam=4, beam_groups=2, diversity=3.0, max_length_a=0, max_length_b=4)
 SAMPLE = DecodeConfig(sample=True, top_k=5, top_p=0.9, max_length_a=0, max_length_b=4)
 MISTAKES = {
     "sinusoids": ("model.positions.frequencies", _wrong_base, {}, None, "src_embedding.position_vectors"),
@@ -302,24 +295,16 @@ MISTAKES = {
         "search.ids",
     ),
     "length penalty": (
-        "decoding.beam_search.length_penalty", lambda penalty: lambda length, *rest: penalty(length + 1, *rest), {},
+        "config.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
         PLAIN_BEAM, "search.ended_scores",
     ),
     "length penalty of others": (
-        "decoding.beam_search.length_penalty", lambda penalty: lambda length, *rest: penalty(length + 1, *rest), {},
+        "config.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
         HEURISTIC, "search.ended_scores",
     ),
     "end": (
         "decoding.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,
         "search.done",
-    ),
-    "rule": ("decoding.filters.block_repeated_ngrams", lambda _: lambda own, ids, n: own, {}, BEAM, "search.processed_log_probs"),
-    "diversity": (
-        "decoding.beam._expand_groups", _without_diversity, {}, DIVERSE, "search.candidate_keys",
-    ),
-    "filter": (
-        "decoding.filters.keep_top_k", lambda keep: lambda own, k: keep(own, k + 1), {}, SAMPLE,
-        "search.filtered_log_probs",
     ),
     "draw": ("decoding.sampling.draw_ids", lambda _: lambda own, u: own.argmax(dim=1), {}, SAMPLE, "search.drawn_ids"),
 }  # fmt: skip
@@ -330,13 +315,29 @@ def test_a_mistake_in_the_product_does_not_follow(build, monkeypatch, name):
     """The equations are stated anew, so that a wrong function of the product does not explain itself."""
     place, mistake, changes, options, address = MISTAKES[name]
     module, _, function = f"glassformer.{place}".rpartition(".")
-    home = importlib.import_module(module)
+    home = pkgutil.resolve_name(module)
     monkeypatch.setattr(home, function, mistake(getattr(home, function)))
     translator = build(**changes)
     walked = walk(translator, SOURCES, TARGETS) if options is None else walk_generation(translator, SOURCES, options)
     proof = prove(walked, translator.model)
     assert proof.verification.off[0].address == address
     assert list(proof.lines())[-1] == "Not everything follows."
+
+
+@pytest.mark.parametrize("setting", [*PROCESSOR_VALUES, *FILTER_VALUES])
+def test_each_filter_follows_and_one_that_does_nothing_does_not(build, monkeypatch, setting):
+    register, drawn = ("SAMPLING_FILTERS", True) if setting in FILTER_VALUES else ("PROCESSORS", False)
+    value = {**PROCESSOR_VALUES, **FILTER_VALUES}[setting]
+    options = DecodeConfig(beam=3, n_best=3, sample=drawn, max_length_a=0, max_length_b=6, **{setting: value})
+    translator = build()
+    assert verify_walk(walk_generation(translator, SOURCES, options), translator.model).holds
+    idle = tuple(
+        replace(one, apply=lambda log_probs, *_: log_probs) if one.setting == setting else one
+        for one in getattr(filters, register)
+    )
+    monkeypatch.setattr(filters, register, idle)
+    off = verify_walk(walk_generation(translator, SOURCES, options), translator.model).off
+    assert off[0].address == f"search.{'filtered' if drawn else 'processed'}_log_probs"
 
 
 def test_a_wrong_learning_rate_does_not_follow(build, monkeypatch):

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Library
 from torch import nn
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.engine import SearchJob
+from glassformer.decoding.job import SearchJob
 from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.errors import ConfigError, RunError
 from glassformer.interop.ctranslate2 import QUANTIZATIONS, check_supported, convert, export_ctranslate2
@@ -83,7 +83,7 @@ def test_outputs_and_log_probs_are_ours_over_the_grid(grid, request, decided_mod
         translator, rows = load(model, tmp_path / str(number)), sources(model.config.src_vocab)
         for beam in (1, 4):
             asked = DecodeConfig(beam=beam, length_penalty=0.0)
-            job = SearchJob(rows, [LIMIT] * len(rows), [0] * len(rows), asked)
+            job = SearchJob(rows, [LIMIT] * len(rows), asked)
             ours = [best for best, *_ in TorchEngine([model]).run(job).candidates]
             theirs = search(translator, rows, beam)
             assert [ids for ids, _ in theirs] == [one.ids for one in ours], options

@@ -95,7 +95,7 @@ def test_a_search_goes_out_and_comes_back(tmp_path):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"coverage_penalty": 1.0}, {"beam_groups": 2}, {"max_length_a": 1.5}, {"split_sentences": True},
+    [{"coverage_penalty": 1.0}, {"max_length_a": 1.5}, {"split_sentences": True},
      {"repetition_penalty": 2.0, "beam": 1}, {"mbr": 4, "sample": True}],
 )  # fmt: skip
 def test_what_does_not_go_out_is_named(changes):

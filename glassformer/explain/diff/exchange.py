@@ -14,7 +14,6 @@ from typing import Any
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.batching import check_pairs, read_sources
-from glassformer.decoding.candidates import length_penalty
 from glassformer.errors import ConfigError
 from glassformer.explain.diff.findings import (
     CONTROL,
@@ -202,8 +201,7 @@ def _is_tie(side: Side, source: str, pair: Pair, options: DecodeConfig) -> bool:
     if options.beam == 1:
         one, other = (math.fsum(row[: step + 1]) for row in rows)
     else:
-        alpha, norm = options.length_penalty, options.length_norm
-        one, other = (math.fsum(row) / length_penalty(len(row), alpha, norm) for row in rows)
+        one, other = (math.fsum(row) / options.penalty(len(row)) for row in rows)
     return abs(one - other) <= TOLERANCE * (1 + abs(one))
 
 

@@ -23,7 +23,7 @@ SEARCH, CONTROL, OUTPUTS, ROUNDING = "search setting", "control tokens", "output
 _NO_EFFECT = {"cache", "batch_tokens", "n_best"}  # settings that change no output
 # Settings that change no sample.
 _ONLY_IN_SEARCH = {
-    "beam", "early_stopping", "beam_groups", "diversity", "coverage_penalty", "length_penalty", "length_norm",
+    "beam", "early_stopping", "coverage_penalty", "length_penalty", "length_norm",
 }  # fmt: skip
 
 
@@ -237,8 +237,6 @@ def _idle_settings(options: DecodeConfig) -> set[str]:
         idle |= _ONLY_IN_SEARCH
     else:
         idle |= {field.name for field in fields(options) if field.metadata["acts_in"] == "sampling"} - {"sample"}
-    if options.beam_groups == 1:
-        idle.add("diversity")
     if not options.length_penalty:
         idle.add("length_norm")
     return idle

@@ -19,7 +19,6 @@ from torch import Tensor
 from glassformer.checkpoint import read_json, weights_of
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
-from glassformer.decoding.batching import check_tokenizers
 from glassformer.decoding.engine import Engine
 from glassformer.decoding.torch_engine import TorchEngine
 from glassformer.errors import ConfigError
@@ -28,7 +27,7 @@ from glassformer.interop.ctranslate2 import check_supported, is_ctranslate2, rea
 from glassformer.interop.programs import find_program, read_model
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory, load_run
-from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, Tokenizer
+from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, Tokenizer, check_tokenizers
 
 # Fields of ModelConfig that are not compared: they change no output, or the weights show what they are.
 _NOT_COMPARED = {"dropout", "tie_embeddings", "output_bias", "attention_bias", "relative_clip"}

@@ -22,7 +22,7 @@ _BEAM = (
     "tgt_in_ids", "next_log_probs", "candidate_log_probs", "candidate_parents", "candidate_ids",
     "candidate_outcomes", "done",
 )  # fmt: skip
-_SOMETIMES = ("processed_log_probs", "candidate_sums", "candidate_keys")
+_SOMETIMES = ("processed_log_probs", "candidate_sums")
 _DRAW = ("tgt_in_ids", "next_log_probs", "filtered_log_probs", "uniforms", "drawn_ids", "sampled_ids", "done")
 
 
@@ -61,35 +61,28 @@ def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
 
 
 def _beam_table(walk: WalkData, place: int, before: Values, after: Values) -> Table:
-    """The continuations of one sentence, or of one group of it, in their order, and what becomes of each."""
+    """The continuations of one sentence, in their order, and what becomes of each."""
     number = int(after["sentences"][place])
     was = before["sentences"].tolist().index(number)
     prefixes, alive = before["ids"][was], before["log_probs"][was] > -math.inf
     rows = slice(place * len(prefixes), (place + 1) * len(prefixes))
     read = after["tgt_in_ids"][rows, -1][alive].tolist()
-    groups = 1 if walk.decode is None else walk.decode.beam_groups
     return Table(
-        ("Σ log P", *(title for title, _ in _rankings(after)), "P(next)", "outcome", "hypothesis"),
+        ("Σ log P", *(["after rules"] if "candidate_sums" in after else []), "P(next)", "outcome", "hypothesis"),
         (
             *_continuations(walk, place, prefixes.tolist(), after["next_log_probs"][rows], after),
             *_blocked_rows(walk, was, rows, before, after),
         ),
-        title=_title(walk, number // groups, read, f", group {number % groups + 1}" if groups > 1 else ""),
+        title=_title(walk, number, read),
         caption=_caption(walk, place, after),
     )
-
-
-def _rankings(after: Values) -> list[tuple[str, str]]:
-    """The rankings other than the model's own sums: a title and a name for each."""
-    known = (("after rules", "candidate_sums"), ("after groups", "candidate_keys"))
-    return [(title, name) for title, name in known if name in after]
 
 
 def _continuations(
     walk: WalkData, place: int, prefixes: list[list[int]], next_log_probs: Tensor, after: Values
 ) -> Iterator[tuple[Cell, ...]]:
-    rankings = [name for _, name in _rankings(after)]
-    names = ("candidate_log_probs", "candidate_parents", "candidate_ids", "candidate_outcomes", *rankings)
+    sums = ["candidate_sums"] if "candidate_sums" in after else []
+    names = ("candidate_log_probs", "candidate_parents", "candidate_ids", "candidate_outcomes", *sums)
     for log_prob, parent, token, outcome, *ranking in zip(
         *(after[name][place].tolist() for name in names), strict=True
     ):
@@ -113,9 +106,8 @@ def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: 
         parent, token = divmod(index, own.shape[1])
         if total > -math.inf and total >= least:
             written = _tokens_text(walk, [*before["ids"][was][parent].tolist(), token])
-            nothing = [""] * len(_rankings(after))
             log_prob = float(before["log_probs"][was][parent] + own[parent, token])
-            yield log_prob, *nothing, math.exp(float(own[parent, token])), "blocked by a rule", written
+            yield log_prob, "", math.exp(float(own[parent, token])), "blocked by a rule", written
 
 
 def _outcome_text(walk: WalkData, place: int, outcome: int, ids: list[int], after: Values) -> str:
@@ -166,9 +158,9 @@ def _sample_table(walk: WalkData, row: int, sentence: int, now: Values) -> Table
     )
 
 
-def _title(walk: WalkData, sentence: int, read: Sequence[int], group: str = "") -> str:
+def _title(walk: WalkData, sentence: int, read: Sequence[int]) -> str:
     tokens = ", ".join(walk.sentences.vocab[number] for number in read)
-    return f"{sentence + 1}  {walk.sentences.sources[sentence]}  (read: {tokens}){group}"
+    return f"{sentence + 1}  {walk.sentences.sources[sentence]}  (read: {tokens})"
 
 
 def _tokens_text(walk: WalkData, ids: Sequence[int]) -> str:

@@ -1,7 +1,7 @@
 """The taps of the candidates of a search step: the best continuations, their order, and what becomes of each.
 
 Stated anew from the recorded state; only where a beam is divided among required sequences, the search's own function
-is repeated. Section 6.1; Vijayakumar et al. 2016 (arXiv 1610.02424).
+is repeated. Section 6.1.
 """
 
 import math
@@ -24,7 +24,6 @@ from glassformer.decoding.constraints import ConstraintBatch
 from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry
 from glassformer.explain.tap_entries.scope import (
     Scope,
-    beam_size,
     by_hypothesis,
     has_rules,
     hypothesis_ranking,
@@ -42,9 +41,9 @@ def _candidate_places(scope: Scope) -> Tensor | None:
     step = scope.step.call
     if scope.has("search.required_ids") and scope.at_call("search.required_ids", 0).numel():
         return None
-    keys = _candidate_keys(scope).flatten(1)
+    keys = _all_sums(scope).flatten(1)
     parents, ids = (scope.at_call(f"search.candidate_{name}", step) for name in ("parents", "ids"))
-    best = keys.topk(min(2 * beam_size(scope), keys.shape[1]), dim=1)
+    best = keys.topk(min(2 * scope.context.decode.beam, keys.shape[1]), dim=1)
     taken = parents * scope.config.tgt_vocab + ids
     if taken.shape != best.indices.shape:
         return best.indices
@@ -57,27 +56,14 @@ def _all_sums(scope: Scope) -> Tensor:
     return hypothesis_ranking(scope, step)[:, :, None] + by_hypothesis(scope, name, step)
 
 
-def _candidate_keys(scope: Scope) -> Tensor:
-    """The sums; in a diverse search less λ for each earlier group of the sentence that chose the token."""
-    sums, step, options = _all_sums(scope), scope.step.call, scope.context.decode
-    if options.beam_groups == 1:
-        return sums
-    rows = state_before(scope, "sentences", step)
-    source, group = rows // options.beam_groups, rows % options.beam_groups
-    earlier = (source[:, None] == source) & (group[:, None] > group)
-    ids, outcomes = (scope.at_call(f"search.candidate_{name}", step) for name in ("ids", "outcomes"))
-    chosen = torch.zeros_like(sums[:, 0]).scatter_add(1, ids, (outcomes != DROPPED).to(sums.dtype))
-    return sums - options.diversity * (earlier.to(sums.dtype) @ chosen)[:, None]
-
-
 def _candidate(name: str) -> Compute:
     def equation(scope: Scope) -> Tensor | None:
         """One field of the candidates, at the places of the best sums."""
         places, vocab = _candidate_places(scope), scope.config.tgt_vocab
         if places is None:
             return None
-        if name in ("sums", "keys"):
-            return (_all_sums(scope) if name == "sums" else _candidate_keys(scope)).flatten(1).gather(1, places)
+        if name == "sums":
+            return _all_sums(scope).flatten(1).gather(1, places)
         if name == "log_probs":
             own = by_hypothesis(scope, "next_log_probs", scope.step.call).flatten(1).gather(1, places)
             return state_before(scope, "log_probs", scope.step.call).gather(1, places // vocab) + own
@@ -96,7 +82,7 @@ def _repeated_candidates(scope: Scope) -> Continuations:
     prefixes, required, banned = (
         scope.at_call(f"search.{name}", 0) for name in ("prefix_ids", "required_ids", "banned_ids")
     )
-    plan = Plan.of(scope.context.decode, scope.config, ConstraintBatch(prefixes, required, banned))
+    plan = Plan(scope.context.decode, scope.config, ConstraintBatch(prefixes, required, banned))
     absent = () if scope.context.decode.coverage_penalty else ("covered",)
     names = [field.name for field in fields(SearchState) if field.name not in absent]
     state = SearchState(**{name: state_before(scope, name, step) for name in names})
@@ -116,7 +102,7 @@ def is_eos(scope: Scope, step: int) -> Tensor:
 
 def _outcomes(scope: Scope) -> Tensor:
     """A candidate ends if it is </s> among the first beam, lives if it is in the first beam of the others."""
-    step, beam = scope.step.call, beam_size(scope)
+    step, beam = scope.step.call, scope.context.decode.beam
     ends = is_eos(scope, step)
     lives = ~ends & ((~ends).cumsum(dim=1) <= beam)
     ends &= torch.arange(ends.shape[1], device=ends.device) < beam
@@ -147,13 +133,6 @@ CANDIDATES: Entries = {
             "Σ log P′",
             _NOT_IN_PAPER,
             compute=_candidate("sums"), repeat=_repeated_candidate("sums"),
-        ),
-        "candidate_keys": TapEntry(
-            "What ordered them",
-            "The sum less λ for each time that an earlier group of the sentence chose the token at this step.",
-            "Σ log P − λ · count",
-            "Vijayakumar et al. 2016",
-            compute=_candidate("keys"), repeat=_repeated_candidate("keys"),
         ),
         "candidate_outcomes": TapEntry(
             "What became of them",

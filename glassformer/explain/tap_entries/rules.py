@@ -5,14 +5,39 @@ The rules are stated anew, row by row in plain Python. Keskar et al. 2019 (arXiv
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from torch import Tensor
 
+from glassformer.config import ModelConfig
 from glassformer.explain.tap_entries.entry import Entries, add, entry
 from glassformer.explain.tap_entries.scope import Scope, source_of_rows, written_ids
 
 _NOT_IN_PAPER = "not in the paper"
+
+
+def _repetition_penalty(left: Tensor, written: list[int], penalty: float, _config: ModelConfig) -> None:
+    for number in set(written):
+        left[number] *= penalty
+
+
+def _no_repeat_ngram(left: Tensor, written: list[int], n: int, _config: ModelConfig) -> None:
+    for number in _repeating(written, n):
+        left[number] = -math.inf
+
+
+def _min_length(left: Tensor, written: list[int], least: int, config: ModelConfig) -> None:
+    if len(written) < least:
+        left[config.eos_id] = -math.inf
+
+
+# What each processor does to the log-probabilities of one row, by its setting and in the same order.
+PROCESSOR_EQUATIONS: dict[str, Callable[[Tensor, list[int], Any, ModelConfig], None]] = {
+    "repetition_penalty": _repetition_penalty,
+    "no_repeat_ngram": _no_repeat_ngram,
+    "min_length": _min_length,
+}
 
 
 def _repeating(written: Sequence[int], n: int) -> Iterable[int]:
@@ -58,15 +83,11 @@ def _processed_log_probs(scope: Scope) -> Tensor:
     """
     # The rules one after the other for each row, in plain Python.
     own, step = scope.at("search.next_log_probs"), scope.step.call
-    left, options = own.clone(), scope.context.decode
+    left = own.clone()
     sources = source_of_rows(scope, step)
     for row, (written, source) in enumerate(zip(written_ids(scope, step).tolist(), sources, strict=True)):
-        for number in set(written):
-            left[row, number] *= options.repetition_penalty
-        for number in _repeating(written, options.no_repeat_ngram):
-            left[row, number] = -math.inf
-        if len(written) < options.min_length:
-            left[row, scope.config.eos_id] = -math.inf
+        for setting, apply in PROCESSOR_EQUATIONS.items():
+            apply(left[row], written, getattr(scope.context.decode, setting), scope.config)
         _apply_constraints(scope, source, written, own[row], left[row])
     return left
 

@@ -1,14 +1,56 @@
 """The taps of sampling: the filtered distribution, the random number and the token that it selects."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from glassformer.config import DecodeConfig
 from glassformer.explain.tap_entries.entry import Entries, add, entry
 from glassformer.explain.tap_entries.scope import Scope, active_places, has_rules
 
 _NOT_IN_PAPER = "not in the paper"
+
+
+def _filtered_log_probs(scope: Scope) -> Tensor:
+    """The filters that are set, in double precision; of equal tokens those kept win."""
+    options, kept = scope.context.decode, scope.step.value > -math.inf
+    own = scope.at("search.processed_log_probs" if has_rules(scope) else "search.next_log_probs")
+    log_probs = own.double()
+    for setting, apply in FILTER_EQUATIONS.items():
+        value = getattr(options, setting)
+        if setting == "temperature" or value != getattr(DecodeConfig, setting):
+            log_probs = apply(log_probs, value, kept)
+    return log_probs.to(own.dtype)
+
+
+def _temperature(log_probs: Tensor, temperature: float, _kept: Tensor) -> Tensor:
+    return (log_probs / temperature).log_softmax(dim=-1)
+
+
+def _top_k(log_probs: Tensor, k: int, kept: Tensor) -> Tensor:
+    return _keep(log_probs, _ranks(log_probs, kept) < k)
+
+
+def _top_p(log_probs: Tensor, p: float, kept: Tensor) -> Tensor:
+    return _keep(log_probs, _smallest_set(log_probs, log_probs, kept, p))
+
+
+def _min_p(log_probs: Tensor, min_p: float, _kept: Tensor) -> Tensor:
+    return _keep(log_probs, log_probs.exp() >= min_p * log_probs.exp().amax(dim=-1, keepdim=True))
+
+
+def _typical_p(log_probs: Tensor, p: float, kept: Tensor) -> Tensor:
+    entropy = torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
+    return _keep(log_probs, _smallest_set(log_probs, -(-log_probs - entropy).abs(), kept, p))
+
+
+# What each sampling filter leaves, by its setting and in the same order; ``kept`` are the tokens that it did leave.
+FILTER_EQUATIONS: dict[str, Callable[[Tensor, Any, Tensor], Tensor]] = {
+    "temperature": _temperature, "top_k": _top_k, "top_p": _top_p, "min_p": _min_p, "typical_p": _typical_p,
+}  # fmt: skip
 
 
 def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:
@@ -33,26 +75,16 @@ def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) ->
 SAMPLING: Entries = {}
 
 
-@entry(SAMPLING, "search.filtered_log_probs", "The distribution drawn from", "log P′", "Holtzman et al. 2020")
-def _filtered_log_probs(scope: Scope) -> Tensor:
-    """After temperature, top-k, top-p, min-p and typical-p, where they are set; tokens left out have −∞."""
-    # Temperature, then top-k, top-p, min-p and typical-p, in double precision; of equal tokens those kept win.
-    options, kept = scope.context.decode, scope.step.value > -math.inf
-    own = scope.at("search.processed_log_probs" if has_rules(scope) else "search.next_log_probs")
-    log_probs = (own.double() / options.temperature).log_softmax(dim=-1)
-    if 0 < options.top_k < log_probs.shape[-1]:
-        first = _ranks(log_probs, kept) < options.top_k
-        log_probs = _keep(log_probs, first)
-    if options.top_p < 1.0:
-        log_probs = _keep(log_probs, _smallest_set(log_probs, log_probs, kept, options.top_p))
-    if options.min_p > 0.0:
-        log_probs = _keep(log_probs, log_probs.exp() >= options.min_p * log_probs.exp().amax(dim=-1, keepdim=True))
-    if options.typical_p < 1.0:
-        entropy = torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
-        typical = -(-log_probs - entropy).abs()
-        log_probs = _keep(log_probs, _smallest_set(log_probs, typical, kept, options.typical_p))
-    return log_probs.to(own.dtype)
-
+_NAMES = [setting.replace("_", "-") for setting in FILTER_EQUATIONS]
+add(
+    SAMPLING,
+    "search.filtered_log_probs",
+    "The distribution drawn from",
+    f"After {', '.join(_NAMES[:-1])} and {_NAMES[-1]}, where they are set; tokens left out have −∞.",
+    "log P′",
+    "Holtzman et al. 2020",
+    compute=_filtered_log_probs,
+)
 
 add(
     SAMPLING,

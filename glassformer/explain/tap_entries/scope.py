@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.decoding.filters import PROCESSORS
 from glassformer.errors import TraceError
 from glassformer.model import Transformer
 from glassformer.trace import Step
@@ -216,14 +217,9 @@ def state_before(scope: Scope, name: str, step: int) -> Tensor:
 
 def has_rules(scope: Scope) -> bool:
     """Whether rules or constraints change the model's log-probabilities."""
-    options = scope.context.decode
-    wanted = options.repetition_penalty > 1.0 or options.no_repeat_ngram > 0 or options.min_length > 0
-    return wanted or scope.has("search.required_ids")
-
-
-def beam_size(scope: Scope) -> int:
-    """The size of the beam of each sentence, or of each group of a sentence."""
-    return scope.context.decode.beam // scope.context.decode.beam_groups
+    options, settings = scope.context.decode, [one.setting for one in PROCESSORS]
+    is_set = any(getattr(options, setting) != getattr(DecodeConfig, setting) for setting in settings)
+    return is_set or scope.has("search.required_ids")
 
 
 def hypothesis_ranking(scope: Scope, step: int) -> Tensor:
@@ -255,4 +251,4 @@ def source_of_rows(scope: Scope, step: int) -> list[int]:
             samples = samples[~scope.at_call("search.done", call).cpu()]
         return (samples // options.n_best).tolist()
     ids, sentences = state_before(scope, "ids", step), state_before(scope, "sentences", step)
-    return (sentences // options.beam_groups).repeat_interleave(ids.shape[1]).tolist()
+    return sentences.repeat_interleave(ids.shape[1]).tolist()

@@ -16,7 +16,6 @@ from glassformer.explain.tap_entries.entry import Compute, Entries, TapEntry
 from glassformer.explain.tap_entries.scope import (
     Scope,
     active_places,
-    beam_size,
     by_hypothesis,
     has_rules,
     state_before,
@@ -32,9 +31,8 @@ _LEAST_COVERAGE = torch.finfo(torch.float32).tiny
 def _decoder_rows(scope: Scope) -> Tensor:
     """Which row of the decoder each row continues: of a beam the parents of what lives, else what is not done."""
     step, options = scope.count("search.next_log_probs"), scope.context.decode
-    if step == 0:  # a row for each sample, or for each group, of a source
-        copies = options.n_best if options.sample else options.beam_groups
-        return torch.arange(len(scope.step.value), device=scope.step.value.device) // copies
+    if step == 0:  # a row for each sample of a source
+        return torch.arange(len(scope.step.value), device=scope.step.value.device) // options.n_best
     if options.sample:
         return active_places(scope, step)
     return _parent_rows(scope, step - 1)[active_places(scope, step)].flatten()
@@ -62,7 +60,7 @@ def _attention(scope: Scope) -> Tensor:
 
 def _living(scope: Scope, step: int) -> Tensor:
     """Places of the candidates that become the next beam: those that do not end, in their order."""
-    return is_eos(scope, step).int().argsort(dim=1, stable=True)[:, : beam_size(scope)]
+    return is_eos(scope, step).int().argsort(dim=1, stable=True)[:, : scope.context.decode.beam]
 
 
 def _parents(scope: Scope, step: int) -> Tensor:
@@ -109,7 +107,7 @@ def _coverage(scope: Scope) -> Tensor:
     step = scope.step.call - 1
     if step < 0:
         padding = ~scope.at("src_mask")[:, 0, 0]
-        return padding.float().repeat_interleave(scope.context.decode.beam_groups, dim=0)[:, None]
+        return padding.float()[:, None]
     return _of_parents(_coverage_now(scope, step), _parents(scope, step))
 
 
@@ -127,7 +125,7 @@ def _penalty(length: Tensor | int, options: DecodeConfig) -> Tensor:
 def _ending(scope: Scope, step: int) -> Tensor:
     """Which candidates end for good: </s> among the first beam."""
     ending = is_eos(scope, step) & (candidate_ranking(scope, step) > -math.inf)
-    return ending & (torch.arange(ending.shape[1], device=ending.device) < beam_size(scope))
+    return ending & (torch.arange(ending.shape[1], device=ending.device) < scope.context.decode.beam)
 
 
 def _ended_count(scope: Scope) -> Tensor:
@@ -158,8 +156,7 @@ def _best_that_ended(name: str) -> Compute:
 def _nothing_ended(scope: Scope, name: str) -> Tensor:
     """The start: no ids, and −∞ for each place among the best."""
     limits, options = scope.at_call("search.limits", 0), scope.context.decode
-    keeps_beam = options.beam_groups > 1 or options.early_stopping != "beam"
-    n_best = beam_size(scope) if keeps_beam else options.n_best
+    n_best = options.n_best if options.early_stopping == "beam" else options.beam
     if name == "ended_ids":
         return limits.new_empty(len(limits), n_best, 0)
     return torch.full((len(limits), n_best), -math.inf, device=limits.device)
@@ -203,10 +200,10 @@ def _done(scope: Scope) -> Tensor:
     }
     sums = scope.at_call("search.sums" if has_rules(scope) else "search.log_probs", step + 1)
     length = after["ids"].shape[2]
-    stopping = options.early_stopping if beam_size(scope) > 1 else "beam"
+    stopping = options.early_stopping if scope.context.decode.beam > 1 else "beam"
     penalty = _penalty(length, options).to(sums.device) if stopping == "heuristic" else after["last_penalty"]
     done = (after["ended_scores"][:, -1] >= sums.amax(dim=1) / penalty) | (length >= after["limits"])
-    return done | (after["ended"] >= beam_size(scope)) if stopping == "beam" else done
+    return done | (after["ended"] >= scope.context.decode.beam) if stopping == "beam" else done
 
 
 def _carry_over(name: str, first: Compute) -> Compute:
@@ -261,7 +258,7 @@ _STEP: dict[str, TapEntry] = {
 _STATE: dict[str, TapEntry] = {
     "sentences": TapEntry(
         "Sentences in progress",
-        "Which sentences of the batch are still searched; in a diverse search, row · groups + group.",
+        "Which sentences of the batch are still searched.",
         "rows",
         "6.1",
         compute=_carry_over("sentences", _first_sentences),

@@ -177,7 +177,7 @@ def set_decode(run: Path, **values: object) -> None:
         ({"sample": True, "beam": 4, "coverage_penalty": 1.0}, {"sample": True, "beam": 1}, []),
         ({"sample": True}, {"sample": True, "top_k": 5, "seed": 1}, ["top_k", "seed"]),
         ({"sample": True}, {"top_k": 5}, ["sample", "top_k"]),
-        ({"diversity": 1.0, "min_p": 0.1, "cache": False}, {}, []),
+        ({"min_p": 0.1, "cache": False}, {}, []),
         ({"length_penalty": 0.0, "length_norm": "power"}, {"length_penalty": 0.0}, []),
         ({"length_norm": "power", "split_sentences": True}, {}, ["length_norm", "split_sentences"]),
     ],
@@ -241,7 +241,6 @@ def export_ct2(places, tmp_path):
     [
         ({"repetition_penalty": 3.0}, "decode.repetition_penalty is 3.0 in A; CTranslate2 multiplies logits"),
         ({"coverage_penalty": 1.0}, "decode.coverage_penalty is 1.0 in A; CTranslate2 needs the attention"),
-        ({"beam_groups": 2}, "decode.beam_groups is 2 in A; CTranslate2 has no diverse beam search"),
         ({"sample": True}, "decode.sample is True in A; CTranslate2 draws other random numbers"),
         ({"no_repeat_ngram": 2}, "decode.no_repeat_ngram is 2; CTranslate2 makes the probabilities of what it"),
         ({"min_length": 15, "beam": 2}, "decode.min_length is 15; CTranslate2 makes the probabilities of what it"),
@@ -262,7 +261,7 @@ def test_settings_that_ctranslate2_has_not_are_named(decode, detail, export_ct2)
         {"beam": 1, "no_repeat_ngram": 2, "min_length": 15},
         {"max_length_b": 200},
         {"max_length_a": 1.0, "max_length_b": 2},
-        {"diversity": 3.0, "seed": 3, "top_k": 5, "min_p": 0.1, "cache": False},
+        {"seed": 3, "top_k": 5, "min_p": 0.1, "cache": False},
         {"split_sentences": True},
     ],
 )

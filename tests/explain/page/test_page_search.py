@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Translator
+from glassformer.decoding import SearchJob, Translator
 from glassformer.decoding.beam import DROPPED, FINISHED, LIVE
 from glassformer.decoding.search import search
 from glassformer.decoding.steps import DecoderSteps
@@ -44,7 +44,7 @@ def limit(ids: list[int], options: DecodeConfig, model: Transformer) -> int:
 def python_search(model: Transformer, ids: list[int], options: DecodeConfig) -> list[Any]:
     steps = DecoderSteps.of(model, torch.tensor([ids]), options)
     with torch.no_grad():
-        return search(steps, [limit(ids, options, model)], options, None, None)[0]
+        return search(steps, SearchJob([ids], [limit(ids, options, model)], options))[0]
 
 
 def lively(model: Transformer) -> Transformer:
@@ -117,13 +117,13 @@ def test_edits_and_hidden_tokens_reach_every_step(run_js, small_model, packed) -
 
 OTHERS = {  # another value of each setting that is not the default
     "beam": 5, "length_penalty": 1.0, "length_norm": "power", "early_stopping": "never", "n_best": 2, "min_length": 2,
-    "repetition_penalty": 1.2, "no_repeat_ngram": 2, "coverage_penalty": 0.2, "beam_groups": 2, "diversity": 0.1,
+    "repetition_penalty": 1.2, "no_repeat_ngram": 2, "coverage_penalty": 0.2,
     "max_length_a": 2.0, "max_length_b": 7, "cache": False, "sample": True, "temperature": 0.5, "top_k": 3,
     "top_p": 0.9, "min_p": 0.1, "typical_p": 0.9, "seed": 1, "mbr": 4, "split_sentences": True, "batch_tokens": 100,
 }  # fmt: skip
 CARRIED_OUT = {"beam", "length_penalty", "length_norm", "early_stopping", "n_best", "max_length_a", "max_length_b"}
 CHANGES_NO_OUTPUT = {"cache", "batch_tokens"}
-WITH_ANOTHER = {"diversity", "temperature", "top_k", "top_p", "min_p", "typical_p", "seed"}  # beam_groups, or sample
+WITH_ANOTHER = {"temperature", "top_k", "top_p", "min_p", "typical_p", "seed"}  # sample
 
 
 def test_each_setting_is_carried_out_or_named_as_left_out(run_js) -> None:

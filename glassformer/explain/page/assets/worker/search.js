@@ -38,7 +38,6 @@ const NEUTRAL = {
   repetition_penalty: 1,
   no_repeat_ngram: 0,
   coverage_penalty: 0,
-  beam_groups: 1,
   sample: false,
   mbr: 0,
   split_sentences: false,
