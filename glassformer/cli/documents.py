@@ -2,7 +2,7 @@
 
 import glob
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,36 +11,26 @@ import typer
 from glassformer.cli.options import option
 from glassformer.errors import ConfigError
 from glassformer.files import real_path
+from glassformer.text.formats import FormatOptions, endings, find_format
 
 if TYPE_CHECKING:
     from glassformer.config import DecodeConfig
     from glassformer.decoding import Translator
     from glassformer.documents import DocumentReport
 
-# Files whose lines are no texts: they are translated as documents only.
-STRUCTURED = {
-    ".po", ".pot", ".tmx", ".xlf", ".xliff", ".csv", ".tsv", ".srt", ".vtt", ".html", ".htm", ".md", ".mo", ".xlsx",
-    ".docx", ".odt", ".pdf",
-}  # fmt: skip
-
-
-# The files whose columns and language an option may name, and endings that stand for the same form.
-_READ_BY = {
-    "--column": {".csv", ".tsv"}, "--into": {".csv", ".tsv"}, "--language": {".po", ".pot", ".tmx", ".xlf", ".xliff"},
-}  # fmt: skip
-_SAME_KIND = {".pot": ".po", ".xlf": ".xliff", ".htm": ".html"}
-
-
 _PANEL = "Files in their own form"
 _OUT = (
-    "Write --input here in its own form, its texts translated: .po .tmx .xliff .csv .tsv .jsonl .srt .vtt .html .md "
-    ".txt. With a pattern: the directory for the translations"
+    "Write --input here in its own form, its texts translated: "
+    f"{' '.join(endings(lambda each: each.segments, first=True))}. With a pattern: the directory for the translations"
 )
 _GLOSSARY = "Terms, each with a tab and its translation, and further forms of it after tabs"
 _MEMORY = "Pairs that were translated before: the same text is taken from there"
 _COLUMN = "The column of a table to translate: its name, or its number"
 _INTO = "The column that takes the translation; by default the next"
-_LANGUAGE = "The target language that a .tmx, .xliff or .po file does not name: de"
+_LANGUAGE = (
+    "The target language, if the file does not name it "
+    f"({' '.join(endings(lambda each: 'language' in each.options, first=True))}): de"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +81,7 @@ def check_input(
             raise ConfigError(
                 f"{document_options[0]}: found without --out, expected it with a file: --input F --out G."
             )
-        if path is not None and path.suffix.lower() in STRUCTURED:
+        if path is not None and find_format(path).lines is None:
             raise ConfigError(
                 f"--input {path}: is a {path.suffix.lower()} file, whose lines are no texts, expected --out with it: "
                 f"--out {path.stem}.translated{path.suffix}."
@@ -112,29 +102,34 @@ def _check_document(path: Path, out: Path, document_options: list[str], line_opt
             f"{line_options[0]}: found with --out, which translates a file in its own form, expected without. Leave "
             "it out; to require terms, give --glossary."
         )
-    for name, endings in _READ_BY.items():
-        if name in document_options and path.suffix.lower() not in endings:
+    file_format, out_format = find_format(path), find_format(out)
+    for name in (field.name for field in fields(FormatOptions) if f"--{field.name}" in document_options):
+        if name not in file_format.options:
             raise ConfigError(
-                f"{name}: found with a {path.suffix.lower()} file, expected one of {', '.join(sorted(endings))}. "
+                f"--{name}: found with a {path.suffix.lower()} file, expected one of {', '.join(_takers(name))}. "
                 "Leave it out."
             )
-    kinds = [_SAME_KIND.get(place.suffix.lower(), place.suffix.lower()) for place in (path, out)]
-    if kinds[0] != kinds[1] and kinds[1] in STRUCTURED:
+    if out_format.lines is None and out_format is not file_format:
         raise ConfigError(
             f"--out: found {out}, expected a file like --input, {path.suffix.lower()}: it is written in the same "
             f"form. Name it {out.stem}{path.suffix}."
         )
 
 
+def _takers(name: str) -> list[str]:
+    """The endings of the formats that have a use for an option."""
+    return sorted(endings(lambda each: name in each.options))
+
+
 def translate_document(
     translator: "Translator", path: Path, out: Path, options: "DecodeConfig", chosen: DocumentOptions
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at."""
-    from glassformer.documents import FileTranslator, FormatOptions, Glossary, Memory
-    from glassformer.text.formats.tables import describe_csv
+    from glassformer.documents import FileTranslator, Glossary, Memory
 
-    if path.suffix.lower() == ".csv":
-        typer.echo(describe_csv(path, chosen.column, chosen.into), err=True)
+    columns, file_format = FormatOptions(chosen.column, chosen.into, chosen.language), find_format(path)
+    if file_format.describe_segments is not None:
+        typer.echo(file_format.describe_segments(path, **file_format.select(columns)), err=True)
     files = FileTranslator(
         translator,
         options,
@@ -142,7 +137,6 @@ def translate_document(
         memory=None if chosen.memory is None else Memory.read(chosen.memory),
         progress=_show_progress if sys.stderr.isatty() else None,
     )
-    columns = FormatOptions(chosen.column, chosen.into, chosen.language)
     _print_report(files.translate(path, out, columns), path, out)
 
 

@@ -17,9 +17,9 @@ from typing import IO
 
 import typer
 
-from glassformer.cli.documents import STRUCTURED
 from glassformer.errors import ConfigError, StorageError, TextError
 from glassformer.files import WRITING, lock_file, make_directory, open_to_append, sync
+from glassformer.text.formats import find_format
 
 
 def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Iterator[str]]) -> None:
@@ -71,7 +71,7 @@ def _find_shards(pattern: Path, out: Path) -> list[Path]:
             )
         raise ConfigError(f"--input {str(pattern)!r}: matches no file, expected at least one. Correct the pattern.")
     for shard in shards:
-        if shard.suffix.lower() in STRUCTURED:
+        if find_format(shard).lines is None:
             raise ConfigError(
                 f"--input {shard}: is a {shard.suffix} file, whose lines are no texts, expected files of lines. "
                 "Translate it alone: --input F --out G."

@@ -14,6 +14,7 @@ from rich import console
 
 from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
+from glassformer.text.formats import endings
 
 if TYPE_CHECKING:
     from glassformer.decoding import Request
@@ -74,7 +75,7 @@ def read_requests(given: Iterable[str] | Path, constraints: "Request") -> Iterat
     """
     if not isinstance(given, Path):
         yield from (replace(constraints, text=text) for text in given)
-    elif ".jsonl" not in given.suffixes:
+    elif set(given.suffixes).isdisjoint(endings(lambda each: each.lines == "requests")):
         yield from (replace(constraints, text=text) for text in read_file(given))
     else:
         for number, line in enumerate(read_file(given), start=1):

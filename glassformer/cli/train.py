@@ -11,12 +11,13 @@ from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
 from glassformer.config import NAMED_MODELS
 from glassformer.errors import ConfigError
+from glassformer.text.formats import endings
 
 if TYPE_CHECKING:
     from glassformer.training.diversify import DiversifyResult
     from glassformer.training.train import Outcome
 
-_PAIRS = "One file of pairs: .tsv .csv .jsonl .po .mo .tmx .xliff .xlsx, plain or .gz"
+_PAIRS = f"One file of pairs: {' '.join(endings(lambda each: each.pairs, first=True))}, plain or .gz"
 *_NAMES, _LAST_NAME = NAMED_MODELS
 _MODEL = f"{', '.join(_NAMES)} or {_LAST_NAME}; without it micro for up to 20,000 pairs, else tiny"
 _INIT = "Start from the model of this run, or from the bundled one: bundled"

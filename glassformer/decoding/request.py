@@ -3,19 +3,17 @@
 ``Constraints`` (``job``) are the same in ids. A constrained word is tokenized as it would be after another word.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from glassformer.decoding.job import Constraints
 from glassformer.errors import InputError
+from glassformer.text.scripts import is_unspaced
 from glassformer.text.tokenizer import UNK_ID, Tokenizer
 
 # Kinds whose tokens carry the space before a word: the same word has other ids at the start of a text.
 _KINDS_WITH_SPACES = ("bpe", "unigram")
-# Scripts that do not write spaces between words, by the names of their characters in Unicode.
-_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "IDEOGRAPHIC")
 
 
 @dataclass(frozen=True)
@@ -114,5 +112,4 @@ def _after_a_word(phrase: str, tokenizer: Tokenizer) -> str:
     """The phrase with the space that precedes it within a text, if its script and the tokenizer use one."""
     if tokenizer.kind not in _KINDS_WITH_SPACES or not phrase or phrase[0].isspace():
         return phrase
-    unspaced = unicodedata.name(phrase[0], "").startswith(_UNSPACED)
-    return phrase if unspaced or not phrase[0].isalnum() else f" {phrase}"
+    return phrase if is_unspaced(phrase[0]) or not phrase[0].isalnum() else f" {phrase}"

@@ -2,6 +2,7 @@
 
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.memory import Memory
-from glassformer.documents.translate_file import DocumentReport, FileTranslator, FormatOptions
+from glassformer.documents.translate_file import DocumentReport, FileTranslator
+from glassformer.text.formats import FormatOptions
 
 __all__ = ["DocumentReport", "FileTranslator", "FormatOptions", "Glossary", "Memory"]

@@ -7,6 +7,7 @@ something is filled in and reported.
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from glassformer.config import DecodeConfig
@@ -30,28 +31,13 @@ from glassformer.documents.placeholders import (
 )
 from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
-from glassformer.text.formats.gettext import po_segments
-from glassformer.text.formats.html import html_segments
-from glassformer.text.formats.markdown import markdown_segments
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, apply_edits, join_parts, trim
-from glassformer.text.formats.subtitles import subtitle_segments
-from glassformer.text.formats.tables import csv_segments, jsonl_segments
-from glassformer.text.formats.tmx import tmx_segments
-from glassformer.text.formats.xliff import xliff_segments
+from glassformer.text.formats import FormatOptions, endings, find_format
+from glassformer.text.formats.segment import Code, Part, Segment, apply_edits, join_parts, trim
 from glassformer.text.lines import is_blank, read_whole
 
 Parts = tuple[Part, ...]
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and of how many."""
-
-
-@dataclass(frozen=True)
-class FormatOptions:
-    """Which columns of a table hold the text and its translation, and the target language if a file does not say."""
-
-    column: str | None = None
-    into: str | None = None
-    language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,46 +64,6 @@ class DocumentReport:
     """Near matches of a memory, and what required terms cost."""
 
 
-def _text_lines(text: str, path: Path) -> list[Segment]:
-    """Each line of a plain text."""
-    segments, position = [], 0
-    for number, line in enumerate(text.split("\n"), 1):
-        inner = line.strip("\r")
-        if not is_blank(inner):
-            segments.append(_line_segment(inner, position, number))
-        position += len(line) + 1
-    return segments
-
-
-def _line_segment(line: str, position: int, number: int) -> Segment:
-    def edits(parts: Sequence[Part]) -> list[Edit]:
-        return [Edit(position, position + len(line), join_parts(parts).replace("\n", " "))]
-
-    return Segment((line,), number, edits)
-
-
-Finder = Callable[[str, Path, FormatOptions], list[Segment]]
-
-FORMATS: dict[str, Finder] = {
-    ".txt": lambda text, path, _: _text_lines(text, path),
-    ".po": lambda text, path, options: po_segments(text, path, options.language),
-    ".pot": lambda text, path, options: po_segments(text, path, options.language),
-    ".tmx": lambda text, path, options: tmx_segments(text, path, options.language),
-    ".xlf": lambda text, path, options: xliff_segments(text, path, options.language),
-    ".xliff": lambda text, path, options: xliff_segments(text, path, options.language),
-    ".csv": lambda text, path, options: csv_segments(text, path, options.column, options.into),
-    ".tsv": lambda text, path, options: csv_segments(text, path, options.column, options.into, tsv=True),
-    ".jsonl": lambda text, path, _: jsonl_segments(text, path),
-    ".srt": lambda text, path, _: subtitle_segments(text, path),
-    ".vtt": lambda text, path, _: subtitle_segments(text, path),
-    ".html": lambda text, path, _: html_segments(text, path),
-    ".htm": lambda text, path, _: html_segments(text, path),
-    ".md": lambda text, path, _: markdown_segments(text, path),
-}
-# Formats whose files keep the source next to the translation: a filled file has nothing left to fill.
-_BILINGUAL = {".po", ".pot", ".tmx", ".xlf", ".xliff", ".csv", ".tsv", ".jsonl"}
-
-
 class FileTranslator:
     """Translates files with one translator, one set of options, and a glossary and a memory if there are some."""
 
@@ -139,11 +85,10 @@ class FileTranslator:
         Raises ``TextError`` for an unknown kind of file and for one that is damaged, ``StorageError`` if ``out``
         cannot be written.
         """
-        find = find_format(path)
+        find = find_segments(path, columns or FormatOptions())
         text = read_whole(path)
-        columns = columns or FormatOptions()
         body = text.removeprefix("\ufeff")
-        segments = [segment for segment in find(body, path, columns) if not is_blank(segment.text)]
+        segments = [segment for segment in find(body) if not is_blank(segment.text)]
         report = DocumentReport(segments=len(segments))
         results = self._translate_segments(segments, report)
         newline = "\r\n" if "\r\n" in body else "\n"
@@ -153,7 +98,7 @@ class FileTranslator:
             for edit in segment.edits(result.parts)
         ]
         filled = apply_edits(body, edits)
-        _check_form(path, segments, find(filled, path, columns), results)
+        _check_form(path, segments, find(filled), results)
         try:
             with write_output(out) as stream:
                 stream.write(text[: len(text) - len(body)] + filled)
@@ -233,15 +178,15 @@ class FileTranslator:
         return src, [len(translator.tgt_tokenizer.to_text(ids[: count + 1])) for count in range(len(ids))]
 
 
-def find_format(path: Path) -> Finder:
-    """How segments of this kind of file are found, by its ending; ``TextError`` for an unknown one."""
-    found = FORMATS.get(path.suffix.lower())
-    if found is None:
+def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Segment]]:
+    """What finds the segments in the text of such a file; ``TextError`` for a format that is not translated."""
+    file_format = find_format(path)
+    if file_format.segments is None:
         raise TextError(
-            f"{path}: expected a file ending in {', '.join(FORMATS)}. Save the text in one of these forms; only text "
-            "itself can be read from standard input."
+            f"{path}: expected a file ending in {', '.join(endings(lambda each: each.segments))}. Save the text in "
+            "one of these forms; only text itself can be read from standard input."
         )
-    return found
+    return partial(file_format.segments, path=path, **file_format.select(options))
 
 
 def _check_form(path: Path, before: list[Segment], after: list[Segment], results: list[Result]) -> None:
@@ -251,7 +196,7 @@ def _check_form(path: Path, before: list[Segment], after: list[Segment], results
     """
     filled = sum(not is_blank(result.text) for result in results)
     left = sum(not is_blank(segment.text) for segment in after)
-    expected = len(before) - filled if path.suffix.lower() in _BILINGUAL else filled
+    expected = len(before) - filled if find_format(path).is_bilingual else filled
     if left != expected:
         raise TextError(
             f"{path}: with its translations it would have another form: {left} texts where {expected} are expected. "

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
@@ -10,24 +10,8 @@ from typing import NamedTuple
 
 from glassformer.errors import StorageError, TextError
 from glassformer.files import sha256, write_durably
-from glassformer.text.formats.gettext import read_mo, read_po
-from glassformer.text.formats.tables import (
-    describe_csv,
-    describe_tsv,
-    first_languages,
-    read_csv,
-    read_jsonl,
-    read_tsv,
-    read_xlsx,
-)
-from glassformer.text.formats.tmx import read_tmx, same_language, tmx_languages
-from glassformer.text.formats.xliff import read_xliff
+from glassformer.text.formats import endings, find_format
 from glassformer.text.lines import is_blank, read_lines
-
-_READERS: dict[str, Callable[[Path], Iterator[tuple[str, str]]]] = {
-    ".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl, ".po": read_po, ".mo": read_mo, ".tmx": read_tmx,
-    ".xlf": read_xliff, ".xliff": read_xliff, ".xlsx": read_xlsx,
-}  # fmt: skip
 
 _HASH_BITS = 53  # the precision of a float
 
@@ -47,24 +31,18 @@ class Pair(NamedTuple):
 def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
     """The pairs of two aligned text files, or of one file by its ending.
 
-    All of them may be gzip. Raises ``TextError`` at once for an unknown ending, and while reading for a file
+    All of them may be gzip. Raises ``TextError`` at once for an unfile_format ending, and while reading for a file
     that cannot be read, naming file and line.
     """
     if tgt_path is not None:
         return _read_aligned(path, tgt_path)
-    reader = _READERS.get(_ending(path))
+    reader = find_format(path, packed=True).pairs
     if reader is None:
         raise TextError(
-            f"{path}: expected a file of pairs ending in {', '.join(_READERS)} (or that and .gz). "
-            "Two text files with a sentence on each line are given as two paths."
+            f"{path}: expected a file of pairs ending in {', '.join(endings(lambda each: each.pairs))} (or that and "
+            ".gz). Two text files with a sentence on each line are given as two paths."
         )
     return (Pair(*sides) for sides in reader(path))
-
-
-def _ending(path: Path) -> str:
-    """The ending that names the format: .jsonl for x.JSONL.gz."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    return suffixes[-1] if suffixes else ""
 
 
 def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
@@ -82,6 +60,8 @@ def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
 
 def check_direction(train: Path, valid: Path) -> None:
     """Raise ``TextError`` if two files that name their languages go from other languages or to other languages."""
+    from glassformer.text.formats.tmx import same_language
+
     train_way, valid_way = _languages(train), _languages(valid)
     if train_way and valid_way and not all(map(same_language, train_way, valid_way)):
         raise TextError(
@@ -91,16 +71,16 @@ def check_direction(train: Path, valid: Path) -> None:
 
 
 def _languages(path: Path) -> list[str]:
-    """Source and target language of a JSONL or TMX file; none if it names none, as other formats."""
-    read = {".jsonl": first_languages, ".tmx": tmx_languages}.get(_ending(path))
+    """Source and target language of a file of pairs; none if it names none."""
+    read = find_format(path, packed=True).languages
     return [] if read is None else read(path)
 
 
 def describe_pairs(path: Path) -> str | None:
     """What ``read_pairs`` takes for source and target where a file leaves a choice, in a line to show."""
-    ending = _ending(path)
-    if ending in (".csv", ".tsv"):
-        return describe_csv(path) if ending == ".csv" else describe_tsv(path)
+    describe = find_format(path, packed=True).describe_pairs
+    if describe is not None:
+        return describe(path)
     languages = _languages(path)
     return f"{path}: translations from {' to '.join(languages)}." if languages else None
 

@@ -14,16 +14,17 @@ It also ends at a line break. "Dr. Smith" is split: without a dictionary no rule
 import re
 from typing import NamedTuple
 
+from glassformer.text.scripts import UNSPACED_STOPS
+
 # Latin, ellipses and doubled marks, Armenian, Hebrew, Arabic, Urdu, Devanagari, Tibetan, Burmese, Ethiopic, Khmer,
 # Mongolian: white space follows.
 _SPACED = ".!?…‼⁇⁈⁉։׃؟۔।॥།༎။።፧។៕᠃᠉"
-_UNSPACED = "。！？｡"
 _CLOSING = "\"'”’»›)\\]}」』）】〉》"
 
 _END = re.compile(
     rf"(?P<spaced>[{_SPACED}]++[{_CLOSING}]*+)(?=\s)"
     # A quotation with no space after it is usually inside a sentence: 「はい。」と言った。
-    rf"|[{_UNSPACED}][{_UNSPACED}{_SPACED}]*+(?:(?![{_CLOSING}])|[{_CLOSING}]++(?=\s))"
+    rf"|[{UNSPACED_STOPS}][{UNSPACED_STOPS}{_SPACED}]*+(?:(?![{_CLOSING}])|[{_CLOSING}]++(?=\s))"
     r"|(?=[\n\r])"
 )
 _INITIAL_OR_NUMBER = re.compile(r"(?:^|[\s.(\[\"'“‘«„-])(?:[^\W\d_]|\d+)\.$")

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.training.results import Example, split_words
+from glassformer.text.scripts import split_words
+from glassformer.training.results import Example
 
 TOO_SHORT, TOO_LONG = 0.6, 1.7  # times the words of the reference
 SOMETHING_ELSE = 0.4  # the share of the reference's words that occurs in an output about something else

@@ -13,6 +13,8 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
 from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 
+from glassformer.text.scripts import is_mostly_east_asian
+
 Texts = Sequence[str]
 
 
@@ -54,9 +56,8 @@ def _sacrebleu(name: str, title: str, meaning: str, make: Callable[[Texts], BLEU
 
 def _bleu(references: Texts) -> BLEU:
     """BLEU of words as 13a splits them; where most characters are Japanese or Chinese, of characters."""
-    wide = sum(1 for text in references for character in text if "\u3040" <= character <= "\u9fff")
-    is_wide = 2 * wide > sum(map(len, references))
-    return BLEU(tokenize="char" if is_wide else "13a", force=True)  # force hides a warning: tokenised_warning has it
+    tokenize = "char" if is_mostly_east_asian(references) else "13a"
+    return BLEU(tokenize=tokenize, force=True)  # force hides a warning: tokenised_warning has it
 
 
 def _exact_match(outputs: Texts, references: Texts) -> tuple[float, str]:

@@ -12,8 +12,9 @@ from typing import Any
 from glassformer.errors import StorageError
 from glassformer.files import write_durably
 from glassformer.run_directory import FREE_SPACE, RunDirectory
+from glassformer.text.scripts import split_words
 from glassformer.training.diagnosis import Shares, count_errors
-from glassformer.training.results import Example, split_words
+from glassformer.training.results import Example
 
 _BUCKETS = ((1, 5), (6, 10), (11, 15), (16, 25), (26, 10**9))  # words of the source
 _SHOWN = 8  # examples of a list

@@ -1,23 +1,15 @@
 """What a validation finds: scores, translated examples and the loss, as plain values."""
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
+from glassformer.text.scripts import split_words
 from glassformer.training.metrics import METRICS
 
 NEAR = 2  # words that may be wrong in a sentence that is nearly right, and at most a third of it
-# Scripts written without spaces: Thai, Lao, Burmese, Khmer, Japanese and Chinese.
-_NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_NO_SPACES}]|[^\s{_NO_SPACES}]+")
-
-
-def split_words(text: str) -> list[str]:
-    """The parts between spaces; in scripts without spaces each character."""
-    return _WORD.findall(text)
 
 
 @dataclass(frozen=True)

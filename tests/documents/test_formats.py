@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from glassformer.documents.placeholders import find_codes
-from glassformer.documents.translate_file import FORMATS, FormatOptions, find_format
+from glassformer.documents.translate_file import find_segments
 from glassformer.errors import TextError
 from glassformer.text.corpus import read_pairs
-from glassformer.text.formats.segment import Code, Part, apply_edits, join_parts
+from glassformer.text.formats import FormatOptions, endings
+from glassformer.text.formats.segment import Code, Part, Segment, apply_edits, join_parts
 
 PO_HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\n'
 XLIFF = '<?xml version="1.0"?>\n<xliff version="1.2"><file><body>\n{}\n</body></file></xliff>\n'
@@ -28,7 +29,7 @@ XLIFF2 = (
 TMX = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en"/><body>{}</body></tmx>'
 FULL = '<tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu>'
 
-BILINGUAL = ("po", "tmx", "xliff", "xlf", "csv", "tsv", "jsonl")
+BILINGUAL = [ending[1:] for ending in endings(lambda each: each.is_bilingual)]
 
 # Kind of file, its text, and the texts that are found in it, codes included.
 FILES: list[tuple[str, str, list[str]]] = [
@@ -142,15 +143,19 @@ FILES: list[tuple[str, str, list[str]]] = [
 ]  # fmt: skip
 
 
+def test_each_format_has_examples() -> None:
+    assert {f".{kind}" for kind, _, _ in FILES} >= set(endings(lambda each: each.segments, first=True))
+
+
 def found_in(kind: str, text: str) -> list[Sequence[Part]]:
-    segments = FORMATS[f".{kind}"](text.removeprefix("\ufeff"), Path(f"file.{kind}"), FormatOptions())
+    segments = find_segments(Path(f"file.{kind}"), FormatOptions())(text.removeprefix("\ufeff"))
     return [segment.parts for segment in segments]
 
 
 def fill(kind: str, text: str) -> tuple[str, list[tuple[int, int]]]:
     """The file with each text in capitals, and what was replaced."""
     body = text.removeprefix("\ufeff")
-    segments = FORMATS[f".{kind}"](body, Path(f"file.{kind}"), FormatOptions())
+    segments = find_segments(Path(f"file.{kind}"), FormatOptions())(body)
     shout = [[part if isinstance(part, Code) else part.upper() for part in find_codes(one.parts)] for one in segments]
     edits = [edit for one, parts in zip(segments, shout, strict=True) for edit in one.edits(parts)]
     return apply_edits(body, edits), [(edit.start, edit.end) for edit in edits]
@@ -168,14 +173,14 @@ NASTY = [
 def test_a_translation_cannot_change_the_form_of_the_file(nasty: str) -> None:
     for kind, text, expected in FILES:
         body = text.removeprefix("\ufeff")
-        segments = FORMATS[f".{kind}"](body, Path(f"file.{kind}"), FormatOptions())
+        segments = find_segments(Path(f"file.{kind}"), FormatOptions())(body)
         edits = []
         for segment in segments:
             texts = [index for index, part in enumerate(segment.parts) if isinstance(part, str)]
             parts = [nasty if index in texts[:1] else part for index, part in enumerate(segment.parts)]
             edits += segment.edits(parts)
         filled = apply_edits(body, edits)
-        left = FORMATS[f".{kind}"](filled, Path(f"file.{kind}"), FormatOptions())
+        left = find_segments(Path(f"file.{kind}"), FormatOptions())(filled)
         assert len([one for one in left if one.text.strip()]) == (0 if kind in BILINGUAL else len(expected)), filled
         CHECKS.get(kind, lambda _: None)(filled)
 
@@ -242,7 +247,7 @@ def test_the_header_of_a_filled_template_is_right() -> None:
 
 def test_markdown_keeps_white_space_that_the_parser_keeps() -> None:
     text = "- a *b* `c`\n\x0b\n  d\n"
-    (segment,) = FORMATS[".md"](text, Path("a.md"), FormatOptions())
+    (segment,) = find_segments(Path("a.md"), FormatOptions())(text)
     assert segment.parts[-1] == " \x0b d"
 
 
@@ -251,7 +256,7 @@ def test_markdown_keeps_white_space_that_the_parser_keeps() -> None:
 )
 def test_a_page_that_is_translated_into_itself_says_the_same(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    segments = FORMATS[".md"](text, page, FormatOptions())
+    segments = find_segments(page, FormatOptions())(text)
     again = apply_edits(text, [edit for one in segments for edit in one.edits(find_codes(one.parts))])
     assert again.split() == text.split()
     assert len(segments) > 10
@@ -274,7 +279,7 @@ def markup_of(text: str) -> list[tuple[str, str, str]]:
 
 
 def check_markup(text: str) -> None:
-    segments = FORMATS[".md"](text, Path("a.md"), FormatOptions())
+    segments = find_segments(Path("a.md"), FormatOptions())(text)
     filled = apply_edits(text, [edit for one in segments for edit in one.edits(other_words(find_codes(one.parts)))])
     assert markup_of(filled) == markup_of(text)
 
@@ -305,11 +310,11 @@ def test_links_and_code_of_a_paragraph_stay(paragraph: str) -> None:
 def test_a_language_that_the_file_does_not_name_is_put_in() -> None:
     unnamed = XLIFF2.replace(' trgLang="de"', "").format('<unit id="1"><segment><source>a</source></segment></unit>')
     with pytest.raises(TextError, match=r"names no target language, expected trgLang"):
-        FORMATS[".xliff"](unnamed, Path("f.xliff"), FormatOptions())
-    (one,) = FORMATS[".xliff"](unnamed, Path("f.xliff"), FormatOptions(language="de"))
+        find_segments(Path("f.xliff"), FormatOptions())(unnamed)
+    (one,) = find_segments(Path("f.xliff"), FormatOptions(language="de"))(unnamed)
     assert '2.0" trgLang="de"><file' in apply_edits(unnamed, one.edits(["A"]))
     catalog = PO_HEADER.replace('"Content', '"Language: \\n"\n"Content') + 'msgid "a"\nmsgstr ""\n'
-    (one,) = FORMATS[".po"](catalog, Path("f.po"), FormatOptions(language="de"))
+    (one,) = find_segments(Path("f.po"), FormatOptions(language="de"))(catalog)
     assert '"Language: de\\n"\n"Content' in apply_edits(catalog, one.edits(["A"]))
     assert "Language: \\n" in fill("po", catalog)[0]
 
@@ -356,13 +361,16 @@ def test_pairs_of_xliff_are_without_copies_of_the_source(tmp_path: Path) -> None
 
 def test_columns_are_taken_by_name_or_number() -> None:
     text = "key,English text,German text\nk,One,\n"
-    find = FORMATS[".csv"]
-    assert find(text, Path("f"), FormatOptions("English text", "German text"))[0].text == "One"
-    assert [one.text for one in find(text, Path("f"), FormatOptions("2", "4"))] == ["English text", "One"]
+
+    def find(*columns: str) -> list[Segment]:
+        return find_segments(Path("f.csv"), FormatOptions(*columns))(text)
+
+    assert find("English text", "German text")[0].text == "One"
+    assert [one.text for one in find("2", "4")] == ["English text", "One"]
     with pytest.raises(TextError, match=r"column 9: found 3 columns"):
-        find(text, Path("f"), FormatOptions("9"))
+        find("9")
     with pytest.raises(TextError, match=r"column 'Deutsch': found key, English text, German text"):
-        find(text, Path("f"), FormatOptions("Deutsch"))
+        find("Deutsch")
 
 
 @pytest.mark.parametrize(
@@ -399,12 +407,14 @@ def test_columns_are_taken_by_name_or_number() -> None:
 )
 def test_a_damaged_file_is_refused_in_words(kind: str, text: str, message: str) -> None:
     with pytest.raises(TextError, match=message):
-        FORMATS[f".{kind}"](text, Path(f"file.{kind}"), FormatOptions())
+        find_segments(Path(f"file.{kind}"), FormatOptions())(text)
 
 
 def test_an_unknown_kind_of_file_is_refused() -> None:
-    with pytest.raises(TextError, match=r"expected a file ending in \.txt, \.po"):
-        find_format(Path("letter.docx"))
+    with pytest.raises(
+        TextError, match=r"expected a file ending in \.txt, \.tsv, \.csv, \.jsonl, \.po, \.pot, \.tmx"
+    ):
+        find_segments(Path("letter.docx"), FormatOptions())
 
 
 def test_training_reads_pairs_of_csv_xliff_and_excel(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ import pytest
 
 from glassformer.cli.streams import read_requests
 from glassformer.decoding import Request
-from glassformer.documents.translate_file import FORMATS, FormatOptions
+from glassformer.documents.translate_file import find_segments
 from glassformer.errors import GlassformerError
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import read_toml
 from glassformer.text.corpus import read_pairs
+from glassformer.text.formats import FormatOptions, find_format
 
 DEEP = 100_000
 LIST = "[" * DEEP + "]" * DEEP
@@ -47,8 +48,8 @@ def read(path: Path) -> Iterator[object]:
         yield from read_pairs(path)
     if kind == ".jsonl":
         yield from read_requests(path, Request(""))
-    if kind in FORMATS:
-        yield from FORMATS[kind](path.read_text(), path, FormatOptions())
+    if find_format(path).segments is not None:
+        yield from find_segments(path, FormatOptions())(path.read_text())
 
 
 @pytest.mark.slow

@@ -18,10 +18,11 @@ from glassformer.errors import ConfigError, TextError
 from glassformer.settings import Section, read_toml
 from glassformer.text import Tokenizer, read_lines
 from glassformer.text.corpus import fingerprint, read_pairs
+from glassformer.text.formats import endings
 from glassformer.text.lines import LONGEST_LINE, read_whole
 
 MOST_MEMORY_MB = 200
-ENDINGS = [".tsv", ".csv", ".jsonl", ".po", ".mo", ".tmx", ".xliff", ".xlsx"]
+ENDINGS = endings(lambda each: each.pairs)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from glassformer.errors import GlassformerError
 from glassformer.settings import read_toml
 from glassformer.text import Tokenizer, read_lines
 from glassformer.text.corpus import fingerprint, read_pairs
+from glassformer.text.formats import endings
 from glassformer.text.tokenizer_kinds import KINDS
 
 PO = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "One"\nmsgstr ""\n\nmsgid "Two"\nmsgstr "Zwei"\n'
@@ -37,8 +38,8 @@ SAMPLES: dict[str, bytes] = {
     ".html": b"<html><title>T</title><p>One <b>two</b>.<br>x &amp; y<script>a<b</script><pre>c</pre></html>",
     ".md": b"---\nt: x\n---\n# Title\n\n- a *b* `c`\n\n| a | b |\n| - | - |\n| c | [d](e) |\n\n```\ncode\n```\n",
 }  # fmt: skip
-PAIRS, DOCUMENTS = (".tsv", ".csv", ".jsonl", ".po", ".tmx", ".xliff", ".mo", ".xlsx"), (
-    ".txt", ".tsv", ".csv", ".jsonl", ".po", ".tmx", ".xliff", ".srt", ".vtt", ".html", ".md")  # fmt: skip
+PAIRS = endings(lambda each: each.pairs, first=True)
+DOCUMENTS = endings(lambda each: each.segments, first=True)
 ROUND = 50  # examples
 LIMIT = {"max_length_a": 0.0, "max_length_b": 4, "beam": 1}
 

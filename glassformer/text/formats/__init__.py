@@ -1,1 +1,107 @@
-"""File formats that hold pairs of text, one file for each family. Each reader yields ``(source, target)``."""
+"""The register of file formats: all that depends on a format is read from its entry here.
+
+A new format is one entry of ``FORMATS`` and its functions, in a module of this folder. These are loaded when they are
+first called, so that neither help nor plain text waits for parsers that it does not use.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from glassformer.text.formats.segment import Segment
+
+
+@dataclass(frozen=True)
+class FormatOptions:
+    """Which columns of a table hold the text and its translation, and the target language if a file does not say."""
+
+    column: str | None = None
+    into: str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """What is known of a file format. One without functions is known as no text, so that it is refused."""
+
+    name: str
+    endings: tuple[str, ...]
+    """In lower case; help shows the first one."""
+    pairs: Callable[[Path], Iterator[tuple[str, str]]] | None = None
+    """Reads pairs of a source and its target."""
+    languages: Callable[[Path], list[str]] | None = None
+    """Source and target language of the pairs; empty if the file names none."""
+    describe_pairs: Callable[[Path], str | None] | None = None
+    """Says in a line what ``pairs`` takes for source and target, if the file leaves a choice."""
+    segments: Callable[..., list[Segment]] | None = None
+    """Finds what is to be translated in a ``text`` of the file at ``path``; takes ``options`` as keywords, too."""
+    describe_segments: Callable[..., str] | None = None
+    """Says in a line what ``segments`` takes for source and target, of a path and ``options``."""
+    options: tuple[str, ...] = ()
+    """Which of ``FormatOptions`` the format has a use for."""
+    lines: Literal["texts", "requests"] | None = None
+    """What each line is to ``translate`` without ``--out``; None for a structured file, whose lines are no texts."""
+
+    @property
+    def is_bilingual(self) -> bool:
+        """Whether a file keeps each source next to its translation, so that a filled one has nothing left to fill."""
+        return self.pairs is not None and self.segments is not None
+
+    def select(self, options: FormatOptions) -> dict[str, str | None]:
+        """The options that the format has a use for, as keywords."""
+        return {name: getattr(options, name) for name in self.options}
+
+
+def _lazy(function: str, **settings: bool) -> Callable[..., Any]:
+    """``module:function`` of this folder, with ``settings``; the module is loaded at the first call."""
+    module, name = function.split(":")
+
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(import_module(f"{__name__}.{module}"), name)(*args, **settings, **options)
+
+    return call
+
+
+_COLUMNS, _LANGUAGE = ("column", "into"), ("language",)
+
+FORMATS = (
+    Format("text", (".txt",), segments=_lazy("segment:line_segments"), lines="texts"),
+    Format("TSV", (".tsv",), options=_COLUMNS,
+           pairs=_lazy("tables:read_tsv"), describe_pairs=_lazy("tables:describe_tsv"),
+           segments=_lazy("tables:csv_segments", tsv=True)),
+    Format("CSV", (".csv",), options=_COLUMNS,
+           pairs=_lazy("tables:read_csv"), describe_pairs=_lazy("tables:describe_csv"),
+           segments=_lazy("tables:csv_segments"), describe_segments=_lazy("tables:describe_csv")),
+    Format("JSONL", (".jsonl",), lines="requests",
+           pairs=_lazy("tables:read_jsonl"), languages=_lazy("tables:first_languages"),
+           segments=_lazy("tables:jsonl_segments")),
+    Format("gettext", (".po", ".pot"), options=_LANGUAGE,
+           pairs=_lazy("gettext:read_po"), segments=_lazy("gettext:po_segments")),
+    Format("compiled gettext", (".mo",), pairs=_lazy("gettext:read_mo")),
+    Format("TMX", (".tmx",), options=_LANGUAGE,
+           pairs=_lazy("tmx:read_tmx"), languages=_lazy("tmx:tmx_languages"),
+           segments=_lazy("tmx:tmx_segments")),
+    Format("XLIFF", (".xliff", ".xlf"), options=_LANGUAGE,
+           pairs=_lazy("xliff:read_xliff"), segments=_lazy("xliff:xliff_segments")),
+    Format("Excel", (".xlsx",), pairs=_lazy("tables:read_xlsx")),
+    Format("SubRip", (".srt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=True)),
+    Format("WebVTT", (".vtt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=False)),
+    Format("HTML", (".html", ".htm"), segments=_lazy("html:html_segments")),
+    Format("Markdown", (".md",), segments=_lazy("markdown:markdown_segments")),
+    Format("Word", (".docx",)), Format("OpenDocument", (".odt",)), Format("PDF", (".pdf",)),
+)  # fmt: skip
+_UNKNOWN = Format("unknown", (), lines="texts")
+
+
+def find_format(path: Path, *, packed: bool = False) -> Format:
+    """The format of a file by its ending; of a ``packed`` one .gz does not count. An unknown one has no functions."""
+    suffixes = [suffix.lower() for suffix in path.suffixes if not packed or suffix.lower() != ".gz"]
+    ending = suffixes[-1] if suffixes else ""
+    return next((each for each in FORMATS if ending in each.endings), _UNKNOWN)
+
+
+def endings(fitting: Callable[[Format], object], *, first: bool = False) -> list[str]:
+    """All endings of the formats that fit, or only the ``first`` of each, in the order of the register."""
+    return [ending for each in FORMATS if fitting(each) for ending in each.endings[: 1 if first else None]]

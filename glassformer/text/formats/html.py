@@ -1,13 +1,12 @@
 """HTML pages. A paragraph, a heading, a cell or an item of a list is one text with codes."""
 
 import re
-from collections.abc import Sequence
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, line_number, trim, write_parts
+from glassformer.text.formats.segment import Code, Part, Segment, line_number, replace_span, trim, write_parts
 
 # Elements inside a sentence. All others end it.
 _INLINE = {
@@ -35,10 +34,7 @@ class _Reader(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)
         self._text = text
-        self._lines = [0]
-        for place, sign in enumerate(text):
-            if sign == "\n":
-                self._lines.append(place + 1)
+        self._lines = [0, *(place for place, sign in enumerate(text, 1) if sign == "\n")]
         self.runs: list[tuple[int, int, list[Part]]] = []
         self._parts: list[Part] = []
         self._start: int | None = None
@@ -128,16 +124,17 @@ class _Reader(HTMLParser):
             self._add(unescape(f"{reference};"))
 
     def handle_comment(self, data: str) -> None:
-        if not self._untranslated and self._start is not None:
-            start = self._position
-            data_start = start + (4 if self._text.startswith("<!--", start) else 2)
-            self._add(Code(self._text[start : self._text.index(">", data_start + len(data)) + 1]))
+        self._add_hidden((4 if self._text.startswith("<!--", self._position) else 2) + len(data))
 
     def unknown_decl(self, data: str) -> None:
         """``<![if ...]>`` and ``<![endif]>``, as office programs write them."""
+        self._add_hidden(len(data))
+
+    def _add_hidden(self, length: int) -> None:
+        """Inside a text, a code that begins here and ends with the first bracket after that many characters."""
         if not self._untranslated and self._start is not None:
             start = self._position
-            self._add(Code(self._text[start : self._text.index(">", start + len(data)) + 1]))
+            self._add(Code(self._text[start : self._text.index(">", start + length) + 1]))
 
     def handle_decl(self, decl: str) -> None:
         self._end_run(self._position)
@@ -158,10 +155,7 @@ def html_segments(text: str, path: Path) -> list[Segment]:
 
 def _html_segment(text: str, start: int, end: int, parts: list[Part]) -> Segment:
     before, inner, after = trim(parts)
-
-    def edits(translated: Sequence[Part]) -> list[Edit]:
-        return [Edit(start, end, f"{before}{write_parts(translated, _escape_html)}{after}")]
-
+    edits = replace_span(start, end, lambda parts: f"{before}{write_parts(parts, _escape_html)}{after}")
     inner = tuple(re.sub(r"[ \t\r\n]+", " ", part) if isinstance(part, str) else part for part in inner)
     return Segment(inner, line_number(text, start), edits)
 

@@ -285,10 +285,5 @@ def _end(match: re.Match[str] | None) -> int | None:
 
 
 def _join_texts(parts: Sequence[Part]) -> list[Part]:
-    joined: list[Part] = []
-    for part in parts:
-        if isinstance(part, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += part
-        elif part != "":
-            joined.append(part)
-    return joined
+    runs = groupby(parts, lambda part: isinstance(part, str))
+    return [part for is_text, run in runs for part in ([join_parts(run)] if is_text else run)]

@@ -7,9 +7,11 @@ characters stays as it is, byte for byte.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from glassformer.errors import TextError
+from glassformer.text.lines import is_blank
 
 
 class Code(NamedTuple):
@@ -44,6 +46,25 @@ class Segment:
     def text(self) -> str:
         """The text with its codes."""
         return join_parts(self.parts)
+
+
+def replace_span(
+    start: int, end: int, write: Callable[[Sequence[Part]], str]
+) -> Callable[[Sequence[Part]], list[Edit]]:
+    """The ``edits`` of a segment whose translation, as ``write`` has it, replaces the characters from ``start``."""
+    return lambda parts: [Edit(start, end, write(parts))]
+
+
+def line_segments(text: str, path: Path) -> list[Segment]:
+    """Each line of a plain text."""
+    segments, position = [], 0
+    for number, line in enumerate(text.split("\n"), 1):
+        inner = line.strip("\r")
+        if not is_blank(inner):
+            edits = replace_span(position, position + len(inner), lambda parts: join_parts(parts).replace("\n", " "))
+            segments.append(Segment((inner,), number, edits))
+        position += len(line) + 1
+    return segments
 
 
 def join_parts(parts: Iterable[Part]) -> str:

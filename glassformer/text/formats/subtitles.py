@@ -1,11 +1,10 @@
 """Subtitles: SubRip (.srt) and WebVTT (.vtt). A cue is one text, but in a dialogue each line is one."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number, mark_codes
+from glassformer.text.formats.segment import Code, Segment, join_parts, line_number, mark_codes, replace_span
 
 _TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"
 _TIMES = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![\d:,.]).*$", re.MULTILINE)
@@ -17,7 +16,7 @@ _DASH = re.compile(r"[ \t]*[-–—](?![-–—])[ \t]*")
 _LONGEST_LINE = 42  # characters; a longer text is broken into two lines, as subtitlers do
 
 
-def subtitle_segments(text: str, path: Path) -> list[Segment]:
+def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[Segment]:
     """The text of each cue; numbers, times, settings, notes and styles are left alone.
 
     In SubRip, text behind a blank line belongs to a cue, too. Raises ``TextError`` for a damaged line of times: the
@@ -36,7 +35,7 @@ def subtitle_segments(text: str, path: Path) -> list[Segment]:
                 "00:00:01,000 --> 00:00:02,000. Correct the line."
             )
         if start:
-            for block in _cue_blocks(text, start, end, is_subrip=path.suffix.lower() == ".srt"):
+            for block in _cue_blocks(text, start, end, is_subrip=is_subrip):
                 segments += [_cue_segment(text, *span, longest) for span, longest in _cue_texts(text, *block)]
     return segments
 
@@ -69,10 +68,7 @@ def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], i
 
 def _cue_segment(text: str, start: int, end: int, longest: int | None) -> Segment:
     lines = [line.strip() for line in text[start:end].split("\n")]
-
-    def edits(parts: Sequence[Part]) -> list[Edit]:
-        return [Edit(start, end, _write_lines(join_parts(parts), longest))]
-
+    edits = replace_span(start, end, lambda parts: _write_lines(join_parts(parts), longest))
     return Segment(mark_codes([" ".join(lines)], _TAG, _tag), line_number(text, start), edits)
 
 

@@ -57,10 +57,14 @@ def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
 def describe_tsv(path: Path) -> str | None:
     """Which columns ``read_tsv`` takes, in a line; None without a header."""
     first = next(read_lines(path), "").split("\t")
-    if not has_header(first):
-        return None
-    source, target, _ = find_columns(first, None, None)
-    return f"{path}: columns {first[source]!r} to {first[target]!r}, by the header."
+    return f"{path}: {_describe_columns(first)}." if has_header(first) else None
+
+
+def _describe_columns(first: Sequence[str], column: str | None = None, into: str | None = None) -> str:
+    source, target, header = find_columns(first, column, into)
+    named = header and target < len(first)
+    names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
+    return f"columns {names}"
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
@@ -229,20 +233,17 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
         yield row[source].text, row[target].text
 
 
-def describe_csv(path: Path, src: str | None = None, tgt: str | None = None) -> str:
+def describe_csv(path: Path, column: str | None = None, into: str | None = None) -> str:
     """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
     text = read_whole(path).removeprefix("\ufeff")
     delimiter = csv_delimiter(text)
     rows = table_rows(text, path, delimiter)
     first = [cell.text for cell in rows[0]] if rows else []
-    source, target, header = find_columns(first, src, tgt)
-    named = header and target < len(first)
-    names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
-    return f"{path}: cells are separated by {delimiter!r}; columns {names}."
+    return f"{path}: cells are separated by {delimiter!r}; {_describe_columns(first, column, into)}."
 
 
 def csv_segments(
-    text: str, path: Path, src: str | None = None, tgt: str | None = None, *, tsv: bool = False
+    text: str, path: Path, column: str | None = None, into: str | None = None, *, tsv: bool = False
 ) -> list[Segment]:
     """The rows whose target cell is empty or missing; a missing one is added at the end of its row."""
     delimiter = "\t" if tsv else csv_delimiter(text)
@@ -250,7 +251,7 @@ def csv_segments(
     rows = table_rows(text, path, delimiter, quotes=quotes)
     if not rows:
         return []
-    source, target, header = find_columns([cell.text for cell in rows[0]], src, tgt)
+    source, target, header = find_columns([cell.text for cell in rows[0]], column, into)
     found = []
     for row in rows[1:] if header else rows:
         if source >= len(row) or not row[source].text.strip():

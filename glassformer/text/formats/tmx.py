@@ -1,7 +1,7 @@
 """TMX, translation memories: their pairs, and the units that lack a language."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 from xml.etree.ElementTree import Element, ParseError, iterparse
@@ -156,26 +156,19 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Seg
         languages = next(iter(units[0][1])), language.lower()
     if languages is None:
         raise TextError(f"{path}: no unit has two languages, expected to see which one is missing. Give --language.")
-    src, tgt = languages[0], language or _as_written(languages[1], (variants for _, variants in units))
+    src, second = languages
+    tgt = language or next(_language(variants[second]) for _, variants in units if second in variants)
     segments = []
     for unit, variants in units:
-        source = next((node for tag, node in variants.items() if same_language(tag, src)), None)
-        target = next((node for tag, node in variants.items() if same_language(tag, tgt.lower())), None)
-        seg = None if source is None else source.child("seg")
-        filled = (
-            target is not None
-            and (own := target.child("seg")) is not None
-            and text[own.inner : own.inner_end].strip()
-        )
-        if seg is not None and not filled:
-            segments.append(_memory_segment(text, unit, seg, target, tgt))
+        source, target = _seg(variants, src), _seg(variants, tgt.lower())
+        if source is not None and (target is None or not text[target.inner : target.inner_end].strip()):
+            segments.append(_memory_segment(text, unit, source, target, tgt))
     return segments
 
 
-def _as_written(language: str, units: Iterable[dict[str, Node]]) -> str:
-    """A language as the file writes it: de-DE."""
-    node = next(variants[language] for variants in units if language in variants)
-    return node.attributes.get("xml:lang") or node.attributes.get("lang") or language
+def _language(variant: Node) -> str:
+    """The language as the file writes it: de-DE."""
+    return variant.attributes.get("xml:lang") or variant.attributes.get("lang") or ""
 
 
 def _variants(unit: Node) -> dict[str, Node]:
@@ -183,20 +176,24 @@ def _variants(unit: Node) -> dict[str, Node]:
     variants: dict[str, Node] = {}
     for node in unit.children:
         if node.name == "tuv":
-            tag = node.attributes.get("xml:lang") or node.attributes.get("lang") or ""
-            variants.setdefault(tag.lower(), node)
+            variants.setdefault(_language(node).lower(), node)
     return variants
 
 
-def _memory_segment(text: str, unit: Node, seg: Node, target: Node | None, language: str) -> Segment:
-    own = None if target is None else target.child("seg")
+def _seg(variants: dict[str, Node], language: str) -> Node | None:
+    """The text of the first variant in a language."""
+    variant = next((node for tag, node in variants.items() if same_language(tag, language)), None)
+    return None if variant is None else variant.child("seg")
+
+
+def _memory_segment(text: str, unit: Node, source: Node, target: Node | None, language: str) -> Segment:
     last = [node for node in unit.children if node.name == "tuv"][-1]
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         written = write_parts(parts, escape)
-        if own is not None:
-            return [fill_element(text, own, written)]
+        if target is not None:
+            return [fill_element(text, target, written)]
         variant = f"{indent(text, last.start)}<tuv xml:lang={quoteattr(language)}><seg>{written}</seg></tuv>"
         return [Edit(last.end, last.end, variant)]
 
-    return Segment(xml_parts(text, seg), line_number(text, unit.start), edits)
+    return Segment(xml_parts(text, source), line_number(text, unit.start), edits)
