@@ -4,6 +4,7 @@ What has the same formula is taken over. What changes outputs and has no equal o
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,13 @@ _WITHOUT_EQUAL = {
     "dola_layers": None, "stop_strings": None, "max_time": None, "watermarking_config": None, "token_healing": False,
     "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "top_h": None,
 }  # fmt: skip
+_WRITTEN = {"beam", "early_stopping", "n_best", "min_length", "no_repeat_ngram", "max_length_b", "cache"}
 # Our settings of a search that have no equal there, with the value that changes nothing.
 _NOT_WRITTEN = {
-    "repetition_penalty": 1.0, "coverage_penalty": 0.0, "beam_groups": 1, "max_length_a": 0.0, "mbr": 0,
-    "split_sentences": False,
-}  # fmt: skip
+    knob.name: knob.default
+    for knob in fields(DecodeConfig)
+    if knob.metadata["acts_in"] == "search" and knob.name not in _WRITTEN
+} | {"max_length_a": 0.0, "mbr": 0, "split_sentences": False}
 
 
 def read_generation(place: Path) -> dict[str, Any]:

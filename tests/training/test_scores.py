@@ -13,7 +13,7 @@ from glassformer.training.evaluation import score, tokenised_warning
 from glassformer.training.metrics import METRICS, Metric
 from glassformer.training.results import Validation
 from glassformer.training.run_log import validation_line
-from glassformer.training.schedule import stop_reason
+from glassformer.training.stopping import stop_reason
 
 TOKENISED = [f"ein mann schläft {number} ." for number in range(150)]
 
