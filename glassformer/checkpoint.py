@@ -59,7 +59,7 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
     try:
         refuse_link(series)
         make_directory(series)
-        adopt_leftovers(series)
+        recover_interrupted(series)
         temporary.mkdir()
         (temporary / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
         for name, group in tensors.items():
@@ -100,7 +100,7 @@ def _put_in_place(temporary: Path, final: Path) -> None:
     remove(replaced)
 
 
-def adopt_leftovers(series: Path) -> None:
+def recover_interrupted(series: Path) -> None:
     """Clear up after a process that was killed while saving; only the process that has locked the run may do so.
 
     A complete checkpoint that was not yet renamed gets its name, unless another one has it. The rest is deleted.

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from glassformer.checkpoint import (
     MANIFEST,
     STATE,
-    adopt_leftovers,
     check_shapes,
     checkpoints,
     load_weights,
@@ -36,6 +35,7 @@ from glassformer.checkpoint import (
     read_json,
     read_state,
     read_tensors,
+    recover_interrupted,
     update_number,
     verify_checkpoint,
 )
@@ -291,12 +291,12 @@ class RunDirectory:
             self.check_state(config, checkpoint, state)
             return
 
-    def adopt_leftovers(self) -> None:
+    def recover_interrupted(self) -> None:
         """Clear up after a process that was killed while it wrote; only for the process that has locked the run."""
         try:
             remove_unfinished(self.path)
             for series in self.series:
-                adopt_leftovers(series)
+                recover_interrupted(series)
         except OSError as error:
             raise StorageError(f"{self.path}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
 

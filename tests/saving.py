@@ -14,13 +14,13 @@ from pathlib import Path
 import torch
 
 from glassformer.checkpoint import (
-    adopt_leftovers,
     checkpoints,
     newest_valid,
     prune,
     read_chosen,
     read_state,
     read_tensors,
+    recover_interrupted,
     save_checkpoint,
     update_number,
 )
@@ -80,7 +80,7 @@ def kill_at_each_event_while_a_checkpoint_is_replaced(series: Path) -> dict[str,
         standing_in += found.name.startswith(".")
         before = read(found)
         assert before[0] == before[1]
-        adopt_leftovers(series)
+        recover_interrupted(series)
         assert [path.name for path in series.iterdir()] == ["update-00000005"]
         assert read(checkpoints(series)[0]) == before
     return {"kills": number - 1, "standing_in": standing_in}

@@ -14,7 +14,7 @@ from glassformer.decoding import Translator
 from glassformer.explain import story_of, walk
 from glassformer.explain.diff.align import Positions
 from glassformer.explain.diff.compare import compare
-from glassformer.explain.diff.passes import WAYS, Way, run_pass, usual_tolerance
+from glassformer.explain.diff.passes import WAYS, Mode, run_pass, usual_tolerance
 from glassformer.explain.verify import prove, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
@@ -28,7 +28,9 @@ SHORT = {"max_length_a": 0, "max_length_b": 5}
 SEARCHES = [
     DecodeConfig(beam=1, **SHORT), DecodeConfig(beam=4, n_best=4, **SHORT), DecodeConfig(sample=True, n_best=2, **SHORT)
 ]  # fmt: skip
-WAYS_TO_RUN = [way for way in WAYS if way not in (Way.PLAIN, Way.COMPILED)]  # compiling takes a compiler, and seconds
+WAYS_TO_RUN = [
+    way for way in WAYS if way not in (Mode.PLAIN, Mode.COMPILED)
+]  # compiling takes a compiler, and seconds
 
 
 def values_of(name: str) -> tuple[Any, ...]:
@@ -103,10 +105,10 @@ def test_every_way_to_run_a_pass_agrees_with_the_plain_one(
     monkeypatch.setattr("glassformer.model.inference.least_int8_weights", lambda: 0)
     batch = walk(translator, SOURCES, TARGETS, only="src_mask").sentences.batch
     real = Positions({"src": batch.src_ids != PAD_ID, "tgt": batch.tgt_in_ids != PAD_ID}, {})
-    plain = run_pass(Way.PLAIN, translator.model, batch.src_ids, batch.tgt_in_ids)
+    plain = run_pass(Mode.PLAIN, translator.model, batch.src_ids, batch.tgt_in_ids)
     for way in WAYS_TO_RUN:
         taps = run_pass(way, translator.model, batch.src_ids, batch.tgt_in_ids)
-        found = compare(plain, taps, usual_tolerance(Way.PLAIN, way), real)
+        found = compare(plain, taps, usual_tolerance(Mode.PLAIN, way), real)
         assert found.agrees, f"{way}: {found}"
 
 

@@ -161,7 +161,7 @@ lesson.slips("Step 3.3, second", "rows of what step 3.2 gives sum to 1, as weigh
 
 a = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.2, 0.5, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.4, 0.1, 0.4, 0.1]])
 v = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
-by_hand = MultiHeadAttention(ModelConfig(d_model=4, n_heads=1, d_k=4, d_v=2), knows_order=False)
+by_hand = MultiHeadAttention(ModelConfig(d_model=4, n_heads=1, d_k=4, d_v=2), uses_positions=False)
 q, k, mask = a.log() * math.sqrt(4), torch.eye(4), Mask.of(torch.ones(1, 1, 4, 4, dtype=torch.bool))
 with tracing(by_hand) as trace:
     z = by_hand.attend(q[None, None], k[None, None], v[None, None], mask)[0, 0]
@@ -194,7 +194,7 @@ lesson.slips("Multi head attention", "d_k of d_model = 518 and 4 heads", 128, 51
     why="518 is no multiple of 4; 128 is 512 / 4.")  # fmt: skip
 lesson.states("Multi head attention", "d_k = d_model / h, with 512", 128, ModelConfig(d_model=512, n_heads=4).d_k)
 
-four = MultiHeadAttention(ModelConfig(d_model=512, n_heads=4), knows_order=False)
+four = MultiHeadAttention(ModelConfig(d_model=512, n_heads=4), uses_positions=False)
 z = torch.randn(1, 4, 512)
 with tracing(four) as trace:
     four(z, z, mask)

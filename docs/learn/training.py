@@ -389,7 +389,7 @@ lesson.states("Self-attention", "d_v = d_model / h here", config.d_model / confi
 # %%
 fitting = []
 for d_v in (1, 5, 8, 13):
-    wide = MultiHeadAttention(ModelConfig(d_model=24, n_heads=3, d_k=6, d_v=d_v), knows_order=False)
+    wide = MultiHeadAttention(ModelConfig(d_model=24, n_heads=3, d_k=6, d_v=d_v), uses_positions=False)
     print(f"d_v = {d_v:2}: W_O is {tuple(wide.w_o.weight.T.shape)}, the output {tuple(wide(y, y, look_ahead).shape)}")
     fitting += [d_v] if wide(y, y, look_ahead).shape == y.shape else []
 lesson.slips(
@@ -561,7 +561,7 @@ K, R = 3, 17  # neighbours of the convolution and of restricted attention
 
 
 def attention_layer(d):
-    return MultiHeadAttention(ModelConfig(d_model=d, n_heads=1), knows_order=False)
+    return MultiHeadAttention(ModelConfig(d_model=d, n_heads=1), uses_positions=False)
 
 
 def near(n, r):

@@ -1092,7 +1092,7 @@ THEIR_NAMES = {
 OURS_ALONE = ("add_norm", "embedding.dropout")
 
 
-def their_name(row):
+def to_transformers_name(row):
     last = row.path.rpartition(".")[2]
     return row.kind.removesuffix("Layer") if last.isdigit() else THEIR_NAMES[last]
 
@@ -1102,7 +1102,7 @@ ours = [row for row in rows if not row.path.endswith(OURS_ALONE)]
 for row in ours:
     if not any(f"layers.{n}" in row.path for n in range(1, 6)):
         count = f"{row.parameters:,}" if row.parameters else "--"
-        print(f"{their_name(row):19} {row.path:49} {row.shape!s:14} {count:>9}")
+        print(f"{to_transformers_name(row):19} {row.path:49} {row.shape!s:14} {count:>9}")
 
 # %%
 WIDE, TABLE = (1, 200, 512), (200, 512)
@@ -1120,7 +1120,7 @@ printed = [
     *[("Decoder", WIDE), *self_rows, *cross_rows, *forward_rows] * 6,
     ("Linear", (1, 200, 120)),
 ]
-names = [their_name(row) for row in ours]
+names = [to_transformers_name(row) for row in ours]
 shapes = [None if name == "ModuleList" else row.shape for name, row in zip(names, ours, strict=True)]
 lesson.states(
     "Codeblock 27",

@@ -173,11 +173,11 @@ def diff(
     """
     import json
 
-    from glassformer.explain.diff.passes import Way, read_way
+    from glassformer.explain.diff.passes import Mode, read_way
     from glassformer.explain.diff.runs import diff_places
 
     ways = read_way(a_way), read_way(b_way)
-    if Way.COMPILED in ways:
+    if Mode.COMPILED in ways:
         typer.echo("compiling, which takes a minute or so ...", err=True)
     sources = [from_shell(one) for one in text or ()]
     targets = [from_shell(one) for one in tgt] if tgt else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from glassformer.decoding.candidates import Candidate as Candidate
+    from glassformer.decoding.candidates import Output as Output
     from glassformer.decoding.job import Constraints as Constraints, SearchJob as SearchJob
     from glassformer.decoding.request import Request as Request
     from glassformer.decoding.sampling import sample as sample
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "candidates": ("Candidate",),
+        "candidates": ("Output",),
         "job": ("Constraints", "SearchJob"),
         "request": ("Request",),
         "sampling": ("sample",),

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.batching import output_limit
-from glassformer.decoding.candidates import Candidate
+from glassformer.decoding.candidates import Output
 from glassformer.decoding.engine import Engine
 from glassformer.decoding.job import SearchJob
 from glassformer.decoding.mbr import chrf_utility, mbr_rank
-from glassformer.decoding.segments import Segment
+from glassformer.decoding.segments import SourceSentence
 from glassformer.decoding.streaming import StreamingDetokenizer
 from glassformer.decoding.translation import Hypothesis
 from glassformer.text.tokenizer import Tokenizer
@@ -23,7 +23,7 @@ class BatchTranslator:
         self._tokenizer = tokenizer
 
     def translate(
-        self, batches: Sequence[Sequence[Segment]], options: DecodeConfig, *, attention: bool
+        self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
     ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
         """The hypotheses of each segment of each batch, best first, with the batch's number; in any order.
 
@@ -43,7 +43,7 @@ class BatchTranslator:
                 ]
             yield number, hypotheses
 
-    def stream(self, segment: Segment, options: DecodeConfig) -> Iterator[str]:
+    def stream(self, segment: SourceSentence, options: DecodeConfig) -> Iterator[str]:
         """The best hypothesis's text in pieces, each as soon as it is certain."""
         detokenizer = StreamingDetokenizer(self._tokenizer)
         steps = self.engine.stream(self._job([segment], options, attention=False))
@@ -56,7 +56,7 @@ class BatchTranslator:
             yield detokenizer.put(certain)
         yield detokenizer.end(best.ids)
 
-    def _job(self, segments: Sequence[Segment], options: DecodeConfig, *, attention: bool) -> SearchJob:
+    def _job(self, segments: Sequence[SourceSentence], options: DecodeConfig, *, attention: bool) -> SearchJob:
         config = self.engine.config
         return SearchJob(
             sources=[segment.source.ids for segment in segments],
@@ -69,7 +69,7 @@ class BatchTranslator:
             attention=attention,
         )
 
-    def _hypotheses(self, candidates: Sequence[Candidate], options: DecodeConfig) -> list[Hypothesis]:
+    def _hypotheses(self, candidates: Sequence[Output], options: DecodeConfig) -> list[Hypothesis]:
         """The candidates with their texts, best first: in the engine's order, or by minimum Bayes risk."""
         hypotheses = [self._hypothesis(candidate) for candidate in candidates]
         if not options.mbr:
@@ -77,7 +77,7 @@ class BatchTranslator:
         best = mbr_rank([hypothesis.text for hypothesis in hypotheses], options.n_best, chrf_utility())
         return [replace(hypotheses[index], utility=utility) for index, utility in best]
 
-    def _hypothesis(self, candidate: Candidate) -> Hypothesis:
+    def _hypothesis(self, candidate: Output) -> Hypothesis:
         return Hypothesis(
             text=self._tokenizer.to_text(candidate.ids),
             tokens=self._tokenizer.to_tokens(candidate.ids),

@@ -10,7 +10,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Source:
+class EncodedSource:
     """One text as the model reads it: ``ids`` end with eos; ``truncated`` if tokens at the end were cut off."""
 
     text: str
@@ -25,17 +25,17 @@ class Source:
 
 def read_sources(
     texts: Sequence[str], tokenizer: Tokenizer, config: ModelConfig, name: str = "texts"
-) -> list[Source]:
+) -> list[EncodedSource]:
     """Each text as ids; raises ``InputError``, with the argument's ``name``, unless it is a list of str."""
     check_texts(name, texts)
     room = config.max_length - 1  # eos needs a position
     return [
-        Source(text, [*ids[:room], config.eos_id], truncated=len(ids) > room)
+        EncodedSource(text, [*ids[:room], config.eos_id], truncated=len(ids) > room)
         for text, ids in zip(texts, tokenizer.to_ids_batch(texts), strict=True)
     ]
 
 
-def output_limit(source: Source, config: ModelConfig, options: DecodeConfig, n_prefix: int = 0) -> int:
+def output_limit(source: EncodedSource, config: ModelConfig, options: DecodeConfig, n_prefix: int = 0) -> int:
     """The maximum length in ids, eos included, of the output for ``source``.
 
     ``max_length_a`` multiplies the source's tokens without eos. The ``n_prefix`` ids of a prefix are added.
@@ -54,12 +54,12 @@ def plan_decoding(
     batch_tokens: int,
     workers: int = 1,
     *,
-    most_sources: int | None = None,
+    max_efficient_sources: int | None = None,
 ) -> list[list[int]]:
     """``numbers`` in batches, longest first; sources · rows_per_source · longest is at most ``batch_tokens`` in each.
 
     ``lengths`` are those of all texts; a text that is too long for a batch forms its own. None has more than
-    ``most_sources``. With several workers, batches are smaller where there would be too few to share evenly.
+    ``max_efficient_sources``. With several workers, batches are smaller where there would be too few to share evenly.
     """
     batches: list[list[int]] = []
     if workers > 1:
@@ -70,7 +70,7 @@ def plan_decoding(
         if room == 0:
             batches.append([])
             room = max(1, batch_tokens // (rows_per_source * lengths[number]))
-            room = min(room, most_sources or room)
+            room = min(room, max_efficient_sources or room)
         batches[-1].append(number)
         room -= 1
     return batches
@@ -98,7 +98,9 @@ def check_texts(name: str, texts: Sequence[str]) -> None:
             )
 
 
-def check_pairs(sources: Sequence[Source], targets: Sequence[Source], config: ModelConfig, start: int = 0) -> None:
+def check_pairs(
+    sources: Sequence[EncodedSource], targets: Sequence[EncodedSource], config: ModelConfig, start: int = 0
+) -> None:
     """Raise ``InputError`` unless there is one target for each source, none longer than the model takes."""
     if len(sources) != len(targets):
         raise InputError(

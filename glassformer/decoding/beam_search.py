@@ -46,7 +46,7 @@ from glassformer.decoding.beam import (
     note_candidates,
     start_state,
 )
-from glassformer.decoding.candidates import Candidate, rank_candidates, run_to_end
+from glassformer.decoding.candidates import Output, rank_outputs, run_to_end
 from glassformer.decoding.constraints import ConstraintBatch
 from glassformer.decoding.job import SearchJob
 from glassformer.decoding.steps import AttendingSteps, Steps, require_attention
@@ -66,7 +66,7 @@ def coverage_penalty(covered: Float[Tensor, "... src"], beta: float) -> Float[Te
     return beta * covered.clamp(min=_LEAST, max=1.0).log().sum(dim=-1)
 
 
-def beam_search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
+def beam_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
     """The ``n_best`` candidates of each source: complete ones first, then by unmet constraints, then by score.
 
     ``steps`` are at the start, with a row for each source. Fewer than ``n_best`` are returned if no more exist.
@@ -76,13 +76,13 @@ def beam_search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
     return run_to_end(beam_steps(steps, job))
 
 
-def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, list[list[Candidate]]]:
+def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, list[list[Output]]]:
     """``beam_search`` that yields the state after each step, before the sentences that are done are removed."""
     plan = Plan(job.options, steps.config, ConstraintBatch.of(job, steps.config, steps.device))
     attending = require_attention(steps) if job.options.coverage_penalty > 0.0 else None
     state = _first_state(steps, attending, job.limits, plan)
     last_ids = torch.full_like(state.sentences, steps.config.bos_id)
-    found: list[list[Candidate]] = [[] for _ in job.limits]
+    found: list[list[Output]] = [[] for _ in job.limits]
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
         following = NextLogProbs.of(state, log_probs, None if attending is None else attending.attention(), plan)
@@ -100,7 +100,7 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
         if some_done or rows.numel() != len(last_ids):
             steps.select(rows.flatten())
         elif plan.options.beam > 1:
-            steps.exchange(rows.flatten())
+            steps.reorder_within_sources(rows.flatten())
         last_ids = state.ids[:, :, -1].flatten()
     return _rank_sources(found, job)
 
@@ -180,7 +180,7 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
     return nothing_better | (state.ended >= options.beam) | at_limit
 
 
-def _results(state: SearchState, place: int, plan: Plan) -> list[Candidate]:
+def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
     """The candidates of row ``place``, whose sentence is done, unsorted."""
     ended = zip(
         state.ended_ids[place].tolist(),
@@ -189,7 +189,7 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Candidate]:
         strict=True,
     )
     candidates = [
-        Candidate(ids[: ids.index(plan.config.eos_id) + 1], log_prob, score, truncated=False)
+        Output(ids[: ids.index(plan.config.eos_id) + 1], log_prob, score, truncated=False)
         for ids, log_prob, score in ended
         if score > -math.inf
     ]
@@ -198,7 +198,7 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Candidate]:
     return candidates
 
 
-def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig) -> list[Candidate]:
+def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig) -> list[Output]:
     """The live hypotheses of row ``place``, whose sentence is done."""
     penalty = options.penalty(state.step)
     ranking = state.ranking[place]
@@ -208,14 +208,14 @@ def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig)
     live = zip(
         state.ids[place].tolist(), state.log_probs[place].tolist(), ranking.tolist(), coverage.tolist(), strict=True
     )
-    return [Candidate(ids, log_prob, rank / penalty + more, truncated=True) for ids, log_prob, rank, more in live]
+    return [Output(ids, log_prob, rank / penalty + more, truncated=True) for ids, log_prob, rank, more in live]
 
 
-def _rank_sources(found: Sequence[list[Candidate]], job: SearchJob) -> list[list[Candidate]]:
+def _rank_sources(found: Sequence[list[Output]], job: SearchJob) -> list[list[Output]]:
     """The ``n_best`` of each source, each with its unmet constraints."""
     if job.constraints is not None:
         found = [
             [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
             for candidates, of_source in zip(found, job.constraints, strict=True)
         ]
-    return [rank_candidates(candidates, job.options.n_best) for candidates in found]
+    return [rank_outputs(candidates, job.options.n_best) for candidates in found]

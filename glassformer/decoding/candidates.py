@@ -9,7 +9,7 @@ from glassformer.errors import DivergedError, InputError
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Output:
     """One output of the decoder: ``ids`` end with eos, unless ``truncated`` says that it reached the length limit.
 
     ``log_prob`` is the natural logarithm of its probability by the model. ``score`` is the sum of the processed
@@ -24,7 +24,7 @@ class Candidate:
     unmet: tuple[tuple[int, ...], ...] = ()
 
 
-def rank_candidates(candidates: list[Candidate], n_best: int) -> list[Candidate]:
+def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
     """The ``n_best`` first: complete before truncated ones, then by the number of unmet constraints, then by score.
 
     Equal candidates keep their order. Raises ``DivergedError`` if no log_prob is a finite number, because the model's
@@ -49,7 +49,7 @@ def no_token_allowed() -> InputError:
     )
 
 
-def _rank(candidate: Candidate) -> tuple[bool, int, float]:
+def _rank(candidate: Output) -> tuple[bool, int, float]:
     return candidate.truncated, len(candidate.unmet), -candidate.score
 
 

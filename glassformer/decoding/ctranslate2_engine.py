@@ -21,7 +21,7 @@ import numpy as np
 
 from glassformer.bundled import BUNDLED
 from glassformer.config import DecodeConfig, ModelConfig, RunConfig, flag
-from glassformer.decoding.candidates import Candidate, rank_candidates
+from glassformer.decoding.candidates import Output, rank_outputs
 from glassformer.decoding.engine import SearchResult, check_workers
 from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, InputError
@@ -91,7 +91,7 @@ class CTranslate2Engine:
     ``workers`` are threads that share the weights, each with a batch of its own; by default one a core.
     """
 
-    most_sources: int | None = 32
+    max_efficient_sources: int | None = 32
     mean_attention = True
 
     def __init__(
@@ -127,7 +127,7 @@ class CTranslate2Engine:
                 attention = self.attention(job, [best.ids for best, *_ in candidates])
             yield number, SearchResult(candidates, attention)
 
-    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Candidate]]:
+    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids as they are found; returns the candidates.
 
         Of a beam they all come at its end. So they do with a shortlist: CTranslate2 names other ids on the way.
@@ -255,9 +255,9 @@ class CTranslate2Engine:
             }  # fmt: skip
         return asked
 
-    def _finish(self, job: SearchJob, calls: list[_Call]) -> list[list[Candidate]]:
+    def _finish(self, job: SearchJob, calls: list[_Call]) -> list[list[Output]]:
         """The candidates of each source; those that passed their own limit are searched again with it."""
-        found: list[list[Candidate]] = [[] for _ in job.sources]
+        found: list[list[Output]] = [[] for _ in job.sources]
         again: dict[tuple[int, Any], list[int]] = {}
         for call in calls:
             for row, result in zip(call.rows, call.results, strict=True):
@@ -293,12 +293,12 @@ class CTranslate2Engine:
         rows = [ids for ids, _ in outputs]
         return list(zip(rows, self._log_probs([job.sources[row]] * len(rows), rows), strict=True))
 
-    def _rank(self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]) -> list[Candidate]:
+    def _rank(self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]) -> list[Output]:
         candidates = [
-            Candidate(ids, log_prob, log_prob / job.options.penalty(len(ids)), ids[-1] != self.config.eos_id)
+            Output(ids, log_prob, log_prob / job.options.penalty(len(ids)), ids[-1] != self.config.eos_id)
             for ids, log_prob in outputs
         ]
-        return rank_candidates(candidates, job.options.n_best)
+        return rank_outputs(candidates, job.options.n_best)
 
     def _log_probs(self, sources: Sequence[Sequence[int]], outputs: list[list[int]]) -> list[float]:
         return [sum(of_tokens) for of_tokens in self.score(sources, outputs)]

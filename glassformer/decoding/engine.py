@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from glassformer.config import ModelConfig
-from glassformer.decoding.candidates import Candidate
+from glassformer.decoding.candidates import Output
 from glassformer.decoding.job import SearchJob
 from glassformer.errors import ConfigError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class SearchResult:
     """The candidates of each source, best first, and the cross-attention of the best where it was wanted."""
 
-    candidates: list[list[Candidate]]
+    candidates: list[list[Output]]
     attention: "Sequence[Float[Tensor, 'layers heads tgt src'] | None]"
 
 
@@ -33,7 +33,7 @@ class Engine(Protocol):
     """The model's configuration; of an ensemble the first model's, with the shortest maximum length."""
     workers: int
     """The processes that share the batches of one call of ``search``."""
-    most_sources: int | None
+    max_efficient_sources: int | None
     """The sources of a batch from which on a larger one is slower; None if there is no such number."""
     mean_attention: bool
     """Whether attention is the mean of the last layer's heads, with one layer and one head."""
@@ -41,7 +41,7 @@ class Engine(Protocol):
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
         """The result of each job with the job's number, in any order."""
 
-    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Candidate]]:
+    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids that are certain after each step; returns the candidates."""
 
     def attention(

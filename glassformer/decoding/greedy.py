@@ -7,7 +7,7 @@ import torch
 
 from glassformer.config import DecodeConfig
 from glassformer.decoding.beam import fill_gaps, top_k
-from glassformer.decoding.candidates import Candidate, rank_candidates
+from glassformer.decoding.candidates import Output, rank_outputs
 from glassformer.decoding.filters import has_processors
 from glassformer.decoding.job import Constraints, SearchJob
 from glassformer.decoding.steps import Steps
@@ -21,7 +21,7 @@ def is_greedy(job: SearchJob) -> bool:
     return job.constraints is None or all(one == Constraints() for one in job.constraints)
 
 
-def greedy_search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
+def greedy_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
     """The one candidate of each source; arguments and errors are those of ``beam_search``."""
     eos_id, limits = steps.config.eos_id, job.limits
     outputs: list[list[int]] = [[] for _ in limits]
@@ -41,10 +41,10 @@ def greedy_search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
             steps.select(kept)
             ids = ids.index_select(0, kept)
     return [
-        rank_candidates([_candidate(output, log_prob, eos_id, job.options)], 1)
+        rank_outputs([_candidate(output, log_prob, eos_id, job.options)], 1)
         for output, log_prob in zip(outputs, log_probs, strict=True)
     ]
 
 
-def _candidate(ids: list[int], log_prob: float, eos_id: int, options: DecodeConfig) -> Candidate:
-    return Candidate(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)
+def _candidate(ids: list[int], log_prob: float, eos_id: int, options: DecodeConfig) -> Output:
+    return Output(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.candidates import Candidate, no_token_allowed, rank_candidates, run_to_end
+from glassformer.decoding.candidates import Output, no_token_allowed, rank_outputs, run_to_end
 from glassformer.decoding.constraints import ConstraintBatch
 from glassformer.decoding.filters import filter_log_probs, has_processors, process_log_probs
 from glassformer.decoding.job import Constraints, SearchJob
@@ -44,7 +44,7 @@ class SampleState:
         return type(self)(*(getattr(self, field.name).index_select(0, rows) for field in fields(self)))
 
 
-def sample(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
+def sample(steps: Steps, job: SearchJob) -> list[list[Output]]:
     """``n_best`` samples of each source, complete ones first, then by score; there may be equal ones.
 
     ``steps`` are at the start, with a row for each source. Raises ``InputError`` for constraints that no output can
@@ -53,7 +53,7 @@ def sample(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
     return run_to_end(sample_steps(steps, job))
 
 
-def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Candidate]]]:
+def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Output]]]:
     """``sample`` that yields the state after each step, before the samples that are done are removed."""
     eos_id, options = steps.config.eos_id, job.options
     _refuse_required(job.constraints)
@@ -64,7 +64,7 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
     note("search.limits", state.limits, "batch")
     steps.select(state.samples // options.n_best)
     last_ids = torch.full_like(state.samples, steps.config.bos_id)
-    found: list[list[Candidate]] = [[] for _ in job.limits]
+    found: list[list[Output]] = [[] for _ in job.limits]
     while len(state.samples):
         log_probs = steps.next_log_probs(last_ids)
         processed = process_samples(log_probs, state, options, constraint_batch, steps.config)
@@ -80,7 +80,7 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
             state = state.select(keep)
             steps.select(keep)
         last_ids = state.ids[:, -1]
-    return [rank_candidates(candidates, options.n_best) for candidates in found]
+    return [rank_outputs(candidates, options.n_best) for candidates in found]
 
 
 def _refuse_required(constraints: Sequence[Constraints] | None) -> None:
@@ -160,7 +160,7 @@ def draw_ids(log_probs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, "ro
     cumulative = log_probs.double().exp().cumsum(dim=1)
     passed = uniforms[:, None] * cumulative[:, -1:]
     ids = torch.searchsorted(cumulative, passed, right=True).squeeze(1)
-    # Out of range only if log_probs are NaN, which ``rank_candidates`` reports.
+    # Out of range only if log_probs are NaN, which ``rank_outputs`` reports.
     return ids.clamp(max=log_probs.shape[1] - 1)
 
 
@@ -171,6 +171,6 @@ def _note(state: SampleState, done: Tensor) -> None:
     note("search.done", done, "batch")
 
 
-def _result(state: SampleState, row: int, options: DecodeConfig, eos_id: int) -> Candidate:
+def _result(state: SampleState, row: int, options: DecodeConfig, eos_id: int) -> Output:
     ids, log_prob = state.ids[row].tolist(), float(state.log_probs[row])
-    return Candidate(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)
+    return Output(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

@@ -7,7 +7,7 @@ import torch
 
 from glassformer.decoding.beam import SearchState
 from glassformer.decoding.beam_search import beam_steps
-from glassformer.decoding.candidates import Candidate, run_to_end
+from glassformer.decoding.candidates import Output, run_to_end
 from glassformer.decoding.greedy import greedy_search, is_greedy
 from glassformer.decoding.job import SearchJob
 from glassformer.decoding.sampling import SampleState, sample_steps
@@ -15,12 +15,12 @@ from glassformer.decoding.steps import Steps
 from glassformer.trace import is_tracing
 
 
-def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | SampleState, None, list[list[Candidate]]]:
+def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | SampleState, None, list[list[Output]]]:
     """Beam search or sampling, one state a step; returns the candidates of each source, best first."""
     return sample_steps(steps, job) if job.options.sample else beam_steps(steps, job)
 
 
-def search(steps: Steps, job: SearchJob) -> list[list[Candidate]]:
+def search(steps: Steps, job: SearchJob) -> list[list[Output]]:
     """The candidates of each source, best first; ``steps`` are at the start, with a row for each source.
 
     Greedy search has a shorter loop of its own, which a trace does not take: it records a beam search with beam 1,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.batching import Source, read_sources
+from glassformer.decoding.batching import EncodedSource, read_sources
 from glassformer.decoding.job import Constraints
 from glassformer.decoding.request import Request, tokenize_constraints
 from glassformer.decoding.translation import Hypothesis, Translation
@@ -23,10 +23,10 @@ _NEXT_SENTENCE = 2**32
 
 
 @dataclass(frozen=True)
-class Segment:
+class SourceSentence:
     """One source of the model, and the request that it belongs to."""
 
-    source: Source
+    source: EncodedSource
     request: int
     """The number of its request in the batch of requests."""
     sample_key: int
@@ -42,7 +42,7 @@ def split_requests(
     options: DecodeConfig,
     config: ModelConfig,
     tokenizers: tuple[Tokenizer, Tokenizer],
-) -> list[Segment]:
+) -> list[SourceSentence]:
     """The segments of all requests, in order; the first request is number ``start`` of the whole input.
 
     Raises ``InputError`` for constraints that cannot be tokenized, are too long, or apply to several sentences.
@@ -56,7 +56,9 @@ def split_requests(
     texts = [sentence.text for sentences in split for sentence in sentences]
     sources = iter(read_sources(texts, src_tokenizer, config))
     return [
-        Segment(next(sources), request, start + request + index * _NEXT_SENTENCE, sentence.gap, constraints[request])
+        SourceSentence(
+            next(sources), request, start + request + index * _NEXT_SENTENCE, sentence.gap, constraints[request]
+        )
         for request, sentences in enumerate(split)
         for index, sentence in enumerate(sentences)
     ]
@@ -89,7 +91,7 @@ def _check_constraints(
 
 
 def join_segments(
-    requests: Sequence[Request], segments: Sequence[Segment], results: Sequence[Translation]
+    requests: Sequence[Request], segments: Sequence[SourceSentence], results: Sequence[Translation]
 ) -> Iterator[Translation]:
     """The translation of each request, joined from those of its segments."""
     end = 0

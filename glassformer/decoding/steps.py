@@ -69,7 +69,7 @@ class Steps(Protocol):
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
         ...
 
-    def exchange(self, rows: Int[Tensor, "rows"]) -> None:
+    def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
         """The same where the number of rows stays, and each row keeps its source."""
         ...
 
@@ -182,7 +182,7 @@ class DecoderSteps:
         if self._cache is not None:
             self._cache.reorder(rows)
 
-    def exchange(self, rows: Int[Tensor, "rows"]) -> None:
+    def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
         """The same where each row keeps its source, so that memory and cross-attention stay as they are."""
         note("search.rows", rows, "batch")
         self._prefix = self._prefix.index_select(0, rows)
@@ -231,7 +231,7 @@ class BeamSteps(DecoderSteps):
             self._cache.reorder_sources(order)
         self._cache.reorder((rows % slots).view(len(sources), -1))
 
-    def exchange(self, rows: Int[Tensor, "rows"]) -> None:
+    def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
         """The same where the number of rows stays, and each row keeps its source."""
         self._cache.reorder((rows % self._cache.slots).view(len(self._memory), -1))
 
@@ -280,10 +280,10 @@ class EnsembleSteps:
         for member in self._members:
             member.select(rows)
 
-    def exchange(self, rows: Int[Tensor, "rows"]) -> None:
+    def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
         """The same where the number of rows stays, and each row keeps its source."""
         for member in self._members:
-            member.exchange(rows)
+            member.reorder_within_sources(rows)
 
 
 def _encode(

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glassformer.decoding.candidates import Candidate
+from glassformer.decoding.candidates import Output
 from glassformer.decoding.engine import SearchResult
 from glassformer.decoding.job import SearchJob
 from glassformer.decoding.search import CertainPrefix, search, search_steps
@@ -24,7 +24,7 @@ class TorchEngine:
     """One model or an ensemble, on its device, with the linear maps of a precision. Implements ``Engine``."""
 
     workers = 1
-    most_sources: int | None = None
+    max_efficient_sources: int | None = None
     mean_attention = False
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None = None) -> None:
@@ -44,7 +44,7 @@ class TorchEngine:
         outputs = [best.ids for best, *_ in candidates]
         return SearchResult(candidates, self.attention(job, outputs) if job.attention else [None] * len(outputs))
 
-    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Candidate]]:
+    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids that are certain after each step; returns the candidates."""
         certain = CertainPrefix()
         with self._evaluation():
@@ -54,7 +54,7 @@ class TorchEngine:
                 try:
                     ids = certain.update(next(states))
                 except StopIteration as end:
-                    candidates: list[Candidate] = end.value[0]
+                    candidates: list[Output] = end.value[0]
                     return candidates
             yield ids
 

@@ -24,7 +24,7 @@ from glassformer.decoding.confidence import Confidence
 from glassformer.decoding.engine import check_workers
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
-from glassformer.decoding.segments import Segment, join_segments, split_requests
+from glassformer.decoding.segments import SourceSentence, join_segments, split_requests
 from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
 from glassformer.run_directory import LoadedRun, RunDirectory
@@ -292,7 +292,7 @@ class Translator:
             )
         return options
 
-    def _segments(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[Segment]:
+    def _segments(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[SourceSentence]:
         return split_requests(requests, start, options, self._config, (self.src_tokenizer, self.tgt_tokenizer))
 
     def _translate(
@@ -312,7 +312,7 @@ class Translator:
         engine = self._batches.engine
         plan = plan_decoding(
             lengths, numbers, options.rows_per_source, options.batch_tokens, engine.workers,
-            most_sources=engine.most_sources,
+            max_efficient_sources=engine.max_efficient_sources,
         )  # fmt: skip
         batches = [[segments[number] for number in batch] for batch in plan]
         for batch_number, of_batch in self._batches.translate(batches, options, attention=attention):

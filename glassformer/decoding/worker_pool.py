@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import multiprocessing
 
-from glassformer.decoding.candidates import Candidate
+from glassformer.decoding.candidates import Output
 from glassformer.decoding.engine import SearchResult
 from glassformer.decoding.job import SearchJob
 from glassformer.decoding.torch_engine import TorchEngine
@@ -23,7 +23,7 @@ from glassformer.model.linears import Precision
 from glassformer.text.workers import available_cores, most_workers
 from glassformer.trace import is_tracing
 
-_Reply = tuple[list[list[Candidate]], list[NDArray[Any] | None]]
+_Reply = tuple[list[list[Output]], list[NDArray[Any] | None]]
 
 
 class WorkerPool(TorchEngine):

@@ -32,7 +32,7 @@ from glassformer.documents.placeholders import (
 from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
 from glassformer.text.formats import FormatOptions, endings, find_format
-from glassformer.text.formats.segment import Code, Part, Segment, apply_edits, join_parts, trim
+from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits, join_parts, trim
 from glassformer.text.lines import is_blank, read_whole
 
 Parts = tuple[Part, ...]
@@ -106,7 +106,7 @@ class FileTranslator:
             raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
         return report
 
-    def _translate_segments(self, segments: Sequence[Segment], report: DocumentReport) -> list[Result]:
+    def _translate_segments(self, segments: Sequence[FileSegment], report: DocumentReport) -> list[Result]:
         """The translation of each segment. The memory comes first; the same text is translated once."""
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
         for segment in segments:
@@ -178,7 +178,7 @@ class FileTranslator:
         return src, [len(translator.tgt_tokenizer.to_text(ids[: count + 1])) for count in range(len(ids))]
 
 
-def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Segment]]:
+def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[FileSegment]]:
     """What finds the segments in the text of such a file; ``TextError`` for a format that is not translated."""
     file_format = find_format(path)
     if file_format.segments is None:
@@ -189,7 +189,7 @@ def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Se
     return partial(file_format.segments, path=path, **file_format.select(options))
 
 
-def _check_form(path: Path, before: list[Segment], after: list[Segment], results: list[Result]) -> None:
+def _check_form(path: Path, before: list[FileSegment], after: list[FileSegment], results: list[Result]) -> None:
     """Raise ``TextError`` unless what is about to be written has the same form as what was read.
 
     In files that keep the source, what was filled is no longer found; in others as many texts are found again.
@@ -221,7 +221,7 @@ def _keep_ends(source: Parts, output: Sequence[Part]) -> Parts:
     return tuple(part for part in (before, *trim(output)[1], after) if part != "")
 
 
-def _from_memory(segment: Segment, known: str) -> Result:
+def _from_memory(segment: FileSegment, known: str) -> Result:
     """What a memory has, with the file's own codes in it; flagged if it lacks one."""
     codes = {part.raw: part for part in segment.parts if isinstance(part, Code)}
     pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]

@@ -11,7 +11,7 @@ from typing import Any
 from glassformer.checkpoint import read_json
 from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.errors import ConfigError
-from glassformer.interop.imported_model import check_ids, describe_dropped, read_flag, read_number, read_whole
+from glassformer.interop.imported_model import check_ids, describe_dropped, read_flag, read_int, read_number
 
 FILE = "generation_config.json"
 _IDS = {"pad": "pad_token_id", "start": "decoder_start_token_id", "eos": "eos_token_id"}
@@ -81,11 +81,11 @@ def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict
     """
     found, where = {**read_json(place / "config.json"), **read_generation(place)}, f"{place}/{FILE}"
     decode: dict[str, Any] = {
-        "beam": read_whole(found, "num_beams", 1, where), "length_norm": "power", "max_length_a": 0.0,
-        "n_best": read_whole(found, "num_return_sequences", 1, where),
+        "beam": read_int(found, "num_beams", 1, where), "length_norm": "power", "max_length_a": 0.0,
+        "n_best": read_int(found, "num_return_sequences", 1, where),
         "length_penalty": read_number(found, "length_penalty", 1.0, where),
         "early_stopping": _early_stopping(found, where),
-        "no_repeat_ngram": read_whole(found, "no_repeat_ngram_size", 0, where),
+        "no_repeat_ngram": read_int(found, "no_repeat_ngram_size", 0, where),
         "min_length": _least_length(found, where), "max_length_b": _greatest_length(found, where),
     }  # fmt: skip
     dropped = {
@@ -124,14 +124,14 @@ def _early_stopping(found: Mapping[str, Any], where: str) -> str:
 
 def _least_length(found: Mapping[str, Any], where: str) -> int:
     """Their ``min_length`` counts the start, their ``min_new_tokens`` does not and comes first."""
-    counted = read_whole(found, "min_length", 0, where)
-    return read_whole(found, "min_new_tokens", max(counted - 1, 0), where)
+    counted = read_int(found, "min_length", 0, where)
+    return read_int(found, "min_new_tokens", max(counted - 1, 0), where)
 
 
 def _greatest_length(found: Mapping[str, Any], where: str) -> int:
     """Their ``max_length`` counts the start, their ``max_new_tokens`` does not and comes first."""
-    positions = read_whole(found, "max_position_embeddings", 512, where)
-    return read_whole(found, "max_new_tokens", read_whole(found, "max_length", positions, where) - 1, where)
+    positions = read_int(found, "max_position_embeddings", 512, where)
+    return read_int(found, "max_new_tokens", read_int(found, "max_length", positions, where) - 1, where)
 
 
 def _dropped_ids(found: Mapping[str, Any], eos: int, never: Collection[int]) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: 
     return {ours: settings[theirs] for ours, theirs in names.items()}
 
 
-def read_whole(settings: Mapping[str, Any], name: str, default: int, where: str) -> int:
+def read_int(settings: Mapping[str, Any], name: str, default: int, where: str) -> int:
     """The whole number of that ``name``, the ``default`` if there is none; ``ConfigError`` for anything else."""
     value = settings.get(name)
     if value is not None and type(value) is not int:

@@ -33,9 +33,9 @@ from glassformer.interop.imported_model import (
     describe_dropped,
     order_weights,
     read_flag,
+    read_int,
     read_number,
     read_settings,
-    read_whole,
     run_config,
 )
 from glassformer.interop.transformers import order_entries
@@ -273,7 +273,7 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def their_name(ours: str, *, pre: bool) -> str:
+def to_marian_name(ours: str, *, pre: bool) -> str:
     """What a weight of an encoder or decoder is called there."""
     stack, *middle, part, leaf = ours.split(".")
     if part == "final_norm":
@@ -307,7 +307,7 @@ def _by_our_names(
     rest = {name: array for name, array in arrays.items() if name != SETTINGS}
     tie, named = _vocabulary_weights(rest, sizes, where)
     for ours in parameter_names(config):
-        theirs = their_name(ours, pre=config.norm == "pre")
+        theirs = to_marian_name(ours, pre=config.norm == "pre")
         if theirs not in rest:
             raise CheckpointError(f"{where}: has no {theirs}, expected a weight for {ours}.")
         value = _tensor(rest.pop(theirs), f"{where}: {theirs}")
@@ -371,7 +371,7 @@ def _decode_settings(decoder: Mapping[str, Any], where: str) -> tuple[dict[str, 
 
     Marian divides by length^normalize, and takes at most a factor times the source's tokens, whose </s> it counts.
     """
-    beam, factor = read_whole(decoder, "beam-size", 12, where), read_number(decoder, "max-length-factor", 3.0, where)
+    beam, factor = read_int(decoder, "beam-size", 12, where), read_number(decoder, "max-length-factor", 3.0, where)
     decode = {
         "beam": beam, "length_norm": "power", "length_penalty": read_number(decoder, "normalize", 0.0, where),
         "early_stopping": "never", "max_length_a": factor,

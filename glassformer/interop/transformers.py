@@ -77,7 +77,7 @@ _NAMES = (
 )  # fmt: skip
 
 
-def their_name(ours: str) -> str:
+def to_transformers_name(ours: str) -> str:
     """What a weight of an encoder or decoder is called there."""
     for here, there in _NAMES:
         ours = ours.replace(here, there)
@@ -85,7 +85,7 @@ def their_name(ours: str) -> str:
 
 
 def our_name(theirs: str) -> str:
-    """The inverse of ``their_name``."""
+    """The inverse of ``to_transformers_name``."""
     name = theirs.removeprefix("model.")
     for here, there in _NAMES[:-1]:
         name = name.replace(there, here)

@@ -18,7 +18,13 @@ from glassformer.config import ModelConfig
 from glassformer.interop.generation_config import FILE, search_notes, search_settings
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, check_choices, separate
 from glassformer.interop.new_directory import write_whole
-from glassformer.interop.transformers import ACTIVATION_OF, ARCHITECTURE_OF, WEIGHTS_FILE, their_name, with_end
+from glassformer.interop.transformers import (
+    ACTIVATION_OF,
+    ARCHITECTURE_OF,
+    WEIGHTS_FILE,
+    to_transformers_name,
+    with_end,
+)
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import LoadedRun
@@ -59,7 +65,7 @@ def export_weights(model: Transformer) -> dict[str, Tensor]:
     src = ours.pop(SRC)
     tgt = ours.pop(TGT, src)
     out, bias = ours.pop(OUT, None), ours.pop(OUT_BIAS, torch.zeros(config.tgt_vocab))
-    theirs = {their_name(name): value for name, value in ours.items()}
+    theirs = {to_transformers_name(name): value for name, value in ours.items()}
     for name in [name for name in theirs if name.endswith("_proj.weight")]:
         theirs.setdefault(name.replace("weight", "bias"), torch.zeros(len(theirs[name])))
     theirs["final_logits_bias"] = bias[None]

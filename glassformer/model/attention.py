@@ -69,16 +69,16 @@ def fused_attention(q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor,
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1 ... head_h) W_O, head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i).
 
-    ``knows_order`` gives self-attention its relative, rotary or ALiBi positions, when the configuration has them.
+    ``uses_positions`` gives self-attention its relative, rotary or ALiBi positions, when the configuration has them.
     ``fused`` and ``fused_in_traces`` are set by ``Transformer.use_fused_attention``.
     """
 
     fused = False
     fused_in_traces = False
 
-    def __init__(self, config: ModelConfig, *, knows_order: bool) -> None:
+    def __init__(self, config: ModelConfig, *, uses_positions: bool) -> None:
         super().__init__()
-        self.n_heads, self.d_k, self.knows_order = config.n_heads, config.d_k, knows_order
+        self.n_heads, self.d_k, self.uses_positions = config.n_heads, config.d_k, uses_positions
         # On the CPU, where it is a number to every device. A Python number is made into a tensor at each use.
         self.sqrt_d_k = torch.tensor(math.sqrt(config.d_k), dtype=torch.float64, device="cpu")
         self.widths = [config.heads_d_k, config.heads_d_k, config.heads_d_v]
@@ -87,9 +87,9 @@ class MultiHeadAttention(nn.Module):
         self.w_k = nn.Linear(config.d_model, config.heads_d_k, bias=config.attention_bias)
         self.w_v = nn.Linear(config.d_model, config.heads_d_v, bias=config.attention_bias)
         self.w_o = nn.Linear(config.heads_d_v, config.d_model, bias=config.attention_bias)
-        self.relative = RelativePositions(config) if knows_order and config.positions == "relative" else None
-        self.rotary = RotaryPositions(config) if knows_order and config.positions == "rotary" else None
-        self.alibi = AlibiPositions(config) if knows_order and config.positions == "alibi" else None
+        self.relative = RelativePositions(config) if uses_positions and config.positions == "relative" else None
+        self.rotary = RotaryPositions(config) if uses_positions and config.positions == "rotary" else None
+        self.alibi = AlibiPositions(config) if uses_positions and config.positions == "alibi" else None
 
     def forward(
         self,

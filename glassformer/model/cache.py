@@ -135,7 +135,7 @@ class DecoderCache:
 
     def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
         """The positions of the next ``n_new`` columns of ids, and the mask of the keys that each of them sees."""
-        return follow_on(self.length, n_new, device)
+        return next_positions_and_mask(self.length, n_new, device)
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
         """Row i becomes what row ``rows[i]`` was, in every layer."""
@@ -144,11 +144,11 @@ class DecoderCache:
             layer.cross_attention.reorder(rows)
 
 
-def follow_on(start: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
+def next_positions_and_mask(start: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
     """Consecutive positions from ``start``, one for each new column, and the causal mask."""
     keys = torch.arange(start + n_new, device=device)
     visible = causal_mask(n_new, start + n_new, device)
-    return Positions(keys[start:], keys), Mask.without_empty_rows(visible, hides=n_new > 1)
+    return Positions(keys[start:], keys), Mask.trusted(visible, hides=n_new > 1)
 
 
 class BeamCache(DecoderCache):
@@ -179,10 +179,10 @@ class BeamCache(DecoderCache):
         positions = Positions(queries, self._positions)
         if self._lineage is None:
             visible = torch.ones(batch, 1, 1, len(self._positions), dtype=torch.bool, device=device)
-            return positions, Mask.without_empty_rows(visible, hides=False)
+            return positions, Mask.trusted(visible, hides=False)
         itself = torch.eye(n_new, dtype=torch.bool, device=device).expand(batch, -1, -1)
         self._lineage = torch.cat([self._lineage, itself], dim=2)
-        return positions, Mask.without_empty_rows(self._lineage[:, None], hides=True)
+        return positions, Mask.trusted(self._lineage[:, None], hides=True)
 
     def reorder(self, parents: Int[Tensor, "batch slots"]) -> None:
         """Hypothesis i of each source becomes what its hypothesis ``parents[i]`` was."""

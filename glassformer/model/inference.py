@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.layers import FeedForward
-from glassformer.model.linears import LINEARS, Int8Linear, Precision, least_int8_weights
+from glassformer.model.linears import LINEARS, Int8Linear, Precision, min_int8_weights
 from glassformer.model.transformer import Transformer
 
 
@@ -26,7 +26,7 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
     where this machine has no kernel for the precision.
     """
     ready = copy.deepcopy(model).eval().requires_grad_(False)
-    least_int8 = least_int8_weights()
+    least_int8 = min_int8_weights()
 
     def linear(weight: Tensor, bias: Tensor | None) -> nn.Module:
         is_small = precision == Precision.INT8 and weight.numel() < least_int8
@@ -34,7 +34,7 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
 
     for attention in [module for module in ready.modules() if isinstance(module, MultiHeadAttention)]:
         parts = [attention.w_q, attention.w_k, attention.w_v]
-        if attention.knows_order and all(map(_is_plain_linear, parts)):
+        if attention.uses_positions and all(map(_is_plain_linear, parts)):
             biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
             weights: list[Tensor] = [part.weight for part in parts]
             attention.w_qkv = linear(torch.cat(weights), torch.cat(biases) if biases else None)

@@ -64,7 +64,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, knows_order=True)
+        self.self_attention = MultiHeadAttention(config, uses_positions=True)
         self.self_attention_add_norm = AddAndNorm(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_add_norm = AddAndNorm(config)
@@ -85,9 +85,9 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, knows_order=True)
+        self.self_attention = MultiHeadAttention(config, uses_positions=True)
         self.self_attention_add_norm = AddAndNorm(config)
-        self.cross_attention = MultiHeadAttention(config, knows_order=False)
+        self.cross_attention = MultiHeadAttention(config, uses_positions=False)
         self.cross_attention_add_norm = AddAndNorm(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_add_norm = AddAndNorm(config)

@@ -120,7 +120,7 @@ class Int8Linear(nn.Module):
         return torch.addcmul(bias, product, greatest, out=product)
 
 
-def least_int8_weights() -> int:
+def min_int8_weights() -> int:
     """From how many weights on int8 pays on this processor, for batches and for single sentences.
 
     With VNNI it pays for smaller matrices, so that int8 results differ between processors.

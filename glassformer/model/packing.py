@@ -74,25 +74,25 @@ class _Moves:
     left_out: Tensor
 
 
-def _move(x: Tensor, come_from: Tensor, went_to: Tensor, went_nowhere: Tensor | None) -> Tensor:
+def _move(x: Tensor, gather_index: Tensor, scatter_index: Tensor, dropped: Tensor | None) -> Tensor:
     # torch leaves apply without types
-    return _MoveVectors.apply(x, come_from, went_to, went_nowhere)  # type: ignore[no-any-return,no-untyped-call]
+    return _MoveVectors.apply(x, gather_index, scatter_index, dropped)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class _MoveVectors(torch.autograd.Function):
     """Vectors at other places: whole vectors are copied, forward and backward, and none is added to another."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, come_from: Tensor, went_to: Tensor, went_nowhere: Tensor | None) -> Tensor:
-        """Vector i of the result is number ``come_from[i]`` of ``x``."""
-        ctx.went_to, ctx.went_nowhere = went_to, went_nowhere
-        return x.index_select(0, come_from)
+    def forward(ctx: Any, x: Tensor, gather_index: Tensor, scatter_index: Tensor, dropped: Tensor | None) -> Tensor:
+        """Vector i of the result is number ``gather_index[i]`` of ``x``."""
+        ctx.scatter_index, ctx.dropped = scatter_index, dropped
+        return x.index_select(0, gather_index)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Number i of ``x`` went to ``went_to[i]``; the gradient of those that ``went_nowhere`` is zero."""
-        gradient = grads[0].index_select(0, ctx.went_to)
-        if ctx.went_nowhere is not None:
-            gradient.index_fill_(0, ctx.went_nowhere, 0.0)
+        """Number i of ``x`` went to ``scatter_index[i]``; the gradient of those that ``dropped`` is zero."""
+        gradient = grads[0].index_select(0, ctx.scatter_index)
+        if ctx.dropped is not None:
+            gradient.index_fill_(0, ctx.dropped, 0.0)
         return gradient, None, None, None

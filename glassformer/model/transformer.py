@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model.attention import MultiHeadAttention
-from glassformer.model.cache import BeamCache, DecoderCache, follow_on
+from glassformer.model.cache import BeamCache, DecoderCache, next_positions_and_mask
 from glassformer.model.checks import check_cache, check_ids, check_memory, check_pair
 from glassformer.model.embedding import Embedding, OutputProjection
 from glassformer.model.layers import DecoderLayer, EncoderLayer
@@ -115,7 +115,7 @@ class Transformer(nn.Module):
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config)
         src, tgt = PackedRows(src_ids != self.config.pad_id), PackedRows(kept)
         src_positions = Positions.of_length(src_ids.shape[1], src_ids.device)
-        positions, causal_mask = follow_on(0, tgt_in_ids.shape[1], tgt_in_ids.device)
+        positions, causal_mask = next_positions_and_mask(0, tgt_in_ids.shape[1], tgt_in_ids.device)
         src_mask = Mask.of(padding_mask(src_ids, self.config.pad_id))
         x = src.pack(self.src_embedding(src_ids, src_positions.queries))
         memory = self.encoder(x, src_mask._replace(packing=Packing(src, src)), src_positions)
@@ -158,7 +158,7 @@ class Transformer(nn.Module):
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
         batch, n_tgt = tgt_in_ids.shape
         if cache is None:
-            positions, mask = follow_on(0, n_tgt, tgt_in_ids.device)
+            positions, mask = next_positions_and_mask(0, n_tgt, tgt_in_ids.device)
         else:
             positions, mask = cache.extend(batch, n_tgt, tgt_in_ids.device)
         visible = tap(self, "causal_mask", mask.visible, "one one query key" if cache is None else cache.mask_axes)

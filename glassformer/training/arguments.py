@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.config import RunConfig, named_model
 from glassformer.errors import ConfigError, nearest
 from glassformer.settings import apply_overrides, read_toml
-from glassformer.training.data import FileSource, Source, TaskSource
+from glassformer.training.data import FileSource, TaskSource, TrainingText
 from glassformer.training.defaults import default_model
 from glassformer.training.fine_tuning import InitialModel
 from glassformer.training.metrics import METRICS
@@ -26,7 +26,7 @@ class TrainRequest:
     """Where to train, on what, and how; the model to start from, and other pairs to mix in, if any."""
 
     run: Path
-    source: Source
+    source: TrainingText
     config: RunConfig
     init: InitialModel | None = None
     mix: FileSource | None = None
@@ -143,7 +143,7 @@ def _read_config_file(path: Path) -> dict[str, Any]:
     return values
 
 
-def make_source(data: Mapping[str, Any]) -> Source:
+def make_source(data: Mapping[str, Any]) -> TrainingText:
     """The source that ``data`` names by the options' names. Raises ``ConfigError``."""
     for key in data:
         if key not in DATA_KEYS:

@@ -52,7 +52,7 @@ def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> li
     config, _ = run.read_config()
     run.refuse_links()
     with run.lock():
-        run.adopt_leftovers()
+        run.recover_interrupted()
         if not checkpoints(run.history):
             raise RunError(f"{run.history}: found no checkpoint to average. Train until the first validation.")
         latest = checkpoints(run.latest)

@@ -35,7 +35,7 @@ _TEXTS_PER_CALL = 2**15
 _DEFAULT_SHARE = 0.5  # of other pairs
 
 
-class Source(Protocol):
+class TrainingText(Protocol):
     """Where the pairs of a training come from."""
 
     def pairs(self) -> Iterator[Pair]:

@@ -13,7 +13,7 @@ from glassformer.checkpoint import read_json
 from glassformer.config import RunConfig, TrainConfig, default_vocab_size, named_model
 from glassformer.errors import CheckpointError, TextError
 from glassformer.run_directory import RunDirectory
-from glassformer.training.data import FileSource, Source
+from glassformer.training.data import FileSource, TrainingText
 
 FEW_PAIRS = 20_000  # benchmarks/small_data.py has compared settings on no more than these
 _DEFAULT_MODELS = ("micro", "tiny")
@@ -28,7 +28,7 @@ _REASONS = {
 }
 
 
-def default_model(source: Source, run: Path) -> str:
+def default_model(source: TrainingText, run: Path) -> str:
     """The named model for a training that names none: ``micro`` for up to 20,000 pairs of text, otherwise ``tiny``.
 
     A run that has begun to learn keeps the one it began with, although pairs may have been added.

@@ -139,7 +139,7 @@ def describe(
     pairs: int,
     *,
     seen: int = 0,
-    loss_counts: bool = True,
+    loss_is_comparable: bool = True,
 ) -> list[str]:
     """The lines that end a training: what is right, what is wrong and, where the loss tells it, what would help."""
     lines = [Shares.count(examples).line(seen=seen)]
@@ -150,7 +150,7 @@ def describe(
             shortest = min(wrong, key=lambda one: len(one.reference))
             output, source, reference = map(_quote, (shortest.output, shortest.source, shortest.reference))
             lines.append(f"  {name} ({len(wrong):,}): {output} for {source}, expected {reference}")
-    return [*lines, advise(records, pairs)] if loss_counts else lines
+    return [*lines, advise(records, pairs)] if loss_is_comparable else lines
 
 
 def _quote(text: str) -> str:

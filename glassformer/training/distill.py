@@ -27,7 +27,7 @@ from glassformer.model.transformer import Transformer
 from glassformer.run_directory import DISTILLED, RunDirectory
 from glassformer.settings import apply_overrides
 from glassformer.text.corpus import Pair
-from glassformer.training.data import FileSource, Source, TaskSource
+from glassformer.training.data import FileSource, TaskSource, TrainingText
 from glassformer.training.diversify import ReversedSource, split_pairs
 from glassformer.training.fine_tuning import InitialModel
 from glassformer.training.run_log import Display
@@ -50,7 +50,7 @@ class Student(InitialModel):
     """A student's start: the tokenizers and the search of ``run``, its teacher, and the weights that fit."""
 
     # It learns what its teacher writes: what people write becomes less probable while the translations improve.
-    loss_counts = False
+    loss_is_comparable = False
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
@@ -129,7 +129,7 @@ class DistilledSource:
     ``RunConfig.text`` of the teacher sets apart.
     """
 
-    text: Source
+    text: TrainingText
     teacher: Teacher
     student: Path
     display: Display
@@ -201,7 +201,7 @@ class DistilledSource:
         return place / f"translations-{self._key}.jsonl"
 
 
-def recorded_source(run: Path) -> Source:
+def recorded_source(run: Path) -> TrainingText:
     """The text that a run was trained on, of a student its teacher's.
 
     Raises ``RunError`` if the run does not say where it is, as the bundled model and imports, or if it has changed.
@@ -217,7 +217,7 @@ def recorded_source(run: Path) -> Source:
     missing = [name for name in files.values() if not Path(name).is_file()]
     if missing:
         raise RunError(f"{run}: was trained on {missing[0]}, which is not there now. {advice}")
-    source: Source = FileSource(**{name: Path(place) for name, place in files.items()})
+    source: TrainingText = FileSource(**{name: Path(place) for name, place in files.items()})
     if data.get("turned"):
         source = ReversedSource(source)
     if source.fingerprint() != data.get("fingerprint"):
@@ -233,7 +233,7 @@ def distill(
     display: Display,
     *,
     world: World = ALONE,
-    text: Source | None = None,
+    text: TrainingText | None = None,
     force: bool = False,
 ) -> Outcome:
     """Train ``student`` with the settings ``config`` in ``run`` on what ``teacher`` writes.

@@ -28,7 +28,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus import Pair, is_validation, to_line, write_pairs, write_texts
 from glassformer.text.filtering import CorpusStats, count_chunk
 from glassformer.text.prepare import chunks
-from glassformer.training.data import FileSource, Source
+from glassformer.training.data import FileSource, TrainingText
 from glassformer.training.run_log import Display
 from glassformer.training.teacher import Teacher
 from glassformer.training.train import Outcome, train
@@ -50,7 +50,7 @@ class DiversifyResult:
 class ReversedSource:
     """The same pairs, from target to source."""
 
-    source: Source
+    source: TrainingText
 
     def pairs(self) -> Iterator[Pair]:
         """A new stream of all training pairs."""

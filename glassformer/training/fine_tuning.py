@@ -18,7 +18,7 @@ from glassformer.run_directory import WEIGHTS, LoadedRun, RunDirectory, load_run
 from glassformer.text.tokenizer import Tokenizer, one_if_equal
 
 # The rate of a training from nothing would undo in its first updates what the model knows.
-GENTLE_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
+FINE_TUNING_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
 _FREE = {"dropout"}  # the one setting of a model that its weights do not depend on
 _TEXT = ("tokenizer", "vocab_size", "joint", "lowercase")  # how the tokenizers were made
 
@@ -29,7 +29,7 @@ class InitialModel:
 
     run: LoadedRun
     recorded: dict[str, str] | None = None
-    loss_counts: ClassVar[bool] = True
+    loss_is_comparable: ClassVar[bool] = True
     """Whether the loss on validation text tells how good a translator is."""
 
     @classmethod
@@ -64,7 +64,7 @@ class InitialModel:
         config = self.run.config
         model = config.model.to_mapping()
         text = {name: value for name, value in config.text.to_mapping().items() if name in _TEXT}
-        return {"model": model, "text": text, "train": dict(GENTLE_RATE)}
+        return {"model": model, "text": text, "train": dict(FINE_TUNING_RATE)}
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:

@@ -31,7 +31,7 @@ _SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Contender:
     """A model that may be kept: the mean of the weights of its checkpoints, often of one."""
 
     name: str
@@ -42,13 +42,13 @@ class Candidate:
 class Verdict:
     """A candidate and what it did on validation text."""
 
-    candidate: Candidate
+    candidate: Contender
     validation: Validation
 
 
 def list_candidates(
     run: RunDirectory, state: TrainState, metric: str, average_last: int, warn: Callable[[str], None]
-) -> list[Candidate]:
+) -> list[Contender]:
     """The models that may be kept, the most promising first: should time run out, the others are not judged.
 
     These are the averages of the last 5 (``average_last``), 3 and 10 checkpoints, the best single checkpoint by the
@@ -58,7 +58,7 @@ def list_candidates(
     sizes = [size for size in dict.fromkeys((average_last, *_AVERAGES)) if 1 < size <= len(history)]
     if len(history) > 1 and not sizes:
         sizes = [len(history)]
-    found = [Candidate(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[:1]]
+    found = [Contender(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[:1]]
     singles = {
         f"best {metric}": (run.best, state.best_update),
         "last checkpoint": (run.history, state.update),
@@ -69,16 +69,16 @@ def list_candidates(
         checkpoint = checkpoint_path(series, update)
         if update not in updates and checkpoint.exists() and is_valid(checkpoint, warn):
             updates.add(update)
-            found.append(Candidate(f"{name} (update {update:,})", (checkpoint,)))
+            found.append(Contender(f"{name} (update {update:,})", (checkpoint,)))
     return [
         *found,
-        *(Candidate(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[1:]),
+        *(Contender(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[1:]),
     ]
 
 
 def judge(
-    candidates: Sequence[Candidate],
-    measure: Callable[[Candidate, int], Validation],
+    candidates: Sequence[Contender],
+    measure: Callable[[Contender, int], Validation],
     sentences: int,
     budget_s: float,
     world: World,
@@ -101,23 +101,25 @@ def judge(
     return [Verdict(each, measure(each, count)) for each in candidates]
 
 
-def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World, *, loss_counts: bool = True) -> Verdict:
+def best_verdict(
+    verdicts: Sequence[Verdict], metric: str, world: World, *, loss_is_comparable: bool = True
+) -> Verdict:
     """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
 
     Whether a metric differs measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where the
     loss does not count, the first of these is kept, which ``list_candidates`` calls the most promising.
     """
-    return verdicts[world.broadcast(lambda: _choose(verdicts, metric, loss_counts=loss_counts))]
+    return verdicts[world.broadcast(lambda: _choose(verdicts, metric, loss_is_comparable=loss_is_comparable))]
 
 
-def _choose(verdicts: Sequence[Verdict], metric: str, *, loss_counts: bool) -> int:
+def _choose(verdicts: Sequence[Verdict], metric: str, *, loss_is_comparable: bool) -> int:
     """The number of the verdict to keep; of equals the first."""
     found = [verdict.validation for verdict in verdicts]
     best = max(range(len(found)), key=lambda number: found[number].value(metric))
     alike = [number for number, one in enumerate(found) if one.value(metric) == found[best].value(metric)]
     if metric in METRICS:
         alike += _not_measurably_worse(found, best, METRICS[metric])
-    return min(sorted(alike), key=lambda number: found[number].loss) if loss_counts else min(alike)
+    return min(sorted(alike), key=lambda number: found[number].loss) if loss_is_comparable else min(alike)
 
 
 def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric) -> list[int]:
@@ -136,7 +138,7 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric
 
 
 def verdict_lines(
-    verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_counts: bool = True
+    verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_is_comparable: bool = True
 ) -> list[str]:
     """A line for each candidate with its loss, and its scores if these decide; which of them is kept, and why.
 
@@ -158,6 +160,8 @@ def verdict_lines(
     if not_judged:
         lines.append(f"  {not_judged} more could be kept, but to try them would have taken too long.")
     if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):
-        reason = "so the lower loss decides" if loss_counts else "so the first of those that are as good is kept"
+        reason = (
+            "so the lower loss decides" if loss_is_comparable else "so the first of those that are as good is kept"
+        )
         lines.append(f"  The best {METRICS[metric].title} is not measurably better on these sentences, {reason}.")
     return lines

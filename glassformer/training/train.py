@@ -19,7 +19,7 @@ from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_pre
 from glassformer.text.tokenizer import check_tokenizers, one_if_equal
 from glassformer.training.checkpointing import TrainState
 from glassformer.training.cpu import recommend_threads
-from glassformer.training.data import Source
+from glassformer.training.data import TrainingText
 from glassformer.training.defaults import describe_settings
 from glassformer.training.diagnosis import describe
 from glassformer.training.evaluation import tokenised_warning
@@ -63,13 +63,13 @@ class Outcome:
 
 def train(
     run_path: Path,
-    source: Source,
+    source: TrainingText,
     config: RunConfig,
     display: Display,
     world: World = ALONE,
     *,
     init: InitialModel | None = None,
-    mix: Source | None = None,
+    mix: TrainingText | None = None,
     force: bool = False,
 ) -> Outcome:
     """Train in ``run_path`` on ``source`` until a limit of ``config.train`` or a signal stops it.
@@ -95,8 +95,8 @@ def train(
         log.log(f"Training ended: {reason}.")
         final = None if reason.startswith("stopped") else trainer.finish()
         if final is not None and world.is_first:
-            loss_counts = init is None or init.loss_counts
-            _report(run, text, final, log, seen=_valid_seen(text, other), loss_counts=loss_counts)
+            loss_is_comparable = init is None or init.loss_is_comparable
+            _report(run, text, final, log, seen=_valid_seen(text, other), loss_is_comparable=loss_is_comparable)
         state = trainer.state
         return Outcome(run_path, reason, state.update, state.elapsed_s, state.target_tokens, final)
 
@@ -110,19 +110,19 @@ def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: Wor
     run.check_writable()
     run.create()
     with run.lock(), RunLog(run, display, tensorboard=config.train.tensorboard) as log:
-        run.adopt_leftovers()
+        run.recover_interrupted()
         yield log
 
 
 def _prepare_run(
     run: RunDirectory,
-    source: Source,
+    source: TrainingText,
     config: RunConfig,
     log: Display,
     world: World,
     *,
     init: InitialModel | None,
-    mix: Source | None,
+    mix: TrainingText | None,
     force: bool,
 ) -> tuple[PreparedText, PreparedText | None]:
     """Check that an existing run can be resumed, prepare the text and the other text, write the configuration."""
@@ -162,7 +162,9 @@ def _prepare_run(
     return text, other
 
 
-def _prepare_mix(directory: Path, mix: Source, config: RunConfig, log: Display, text: PreparedText) -> PreparedText:
+def _prepare_mix(
+    directory: Path, mix: TrainingText, config: RunConfig, log: Display, text: PreparedText
+) -> PreparedText:
     """Prepare the other text, which joins ``text`` in each epoch."""
     log.log("The other text, for train.mix:")
     valid = hashlib.sha256(repr(text.valid_text).encode("utf-8", "surrogatepass")).hexdigest()
@@ -194,7 +196,7 @@ def _read_text(directory: Path, config: RunConfig) -> PreparedText:
 
 def _prepare_text(
     directory: Path,
-    source: Source,
+    source: TrainingText,
     config: RunConfig,
     log: Display,
     *,
@@ -336,11 +338,11 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init
 
 
 def _report(
-    run: RunDirectory, text: PreparedText, final: Validation, log: Display, *, seen: int, loss_counts: bool
+    run: RunDirectory, text: PreparedText, final: Validation, log: Display, *, seen: int, loss_is_comparable: bool
 ) -> None:
     """Say in words what the training came to, and write report.html."""
     records = read_metrics(run)
-    lines = describe(final.examples, records, len(text.train), seen=seen, loss_counts=loss_counts)
+    lines = describe(final.examples, records, len(text.train), seen=seen, loss_is_comparable=loss_is_comparable)
     for line in lines:
         log.log(line)
     write_report(

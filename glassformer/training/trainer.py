@@ -27,7 +27,7 @@ from glassformer.training.model_selection import (
     LEAST_BUDGET_S,
     SENTENCES,
     SHARE_OF_TRAINING,
-    Candidate,
+    Contender,
     best_verdict,
     judge,
     list_candidates,
@@ -194,10 +194,12 @@ class Trainer:
         sentences = 0 if settings.metric == "loss" else min(SENTENCES, len(self.text.valid_text))
         budget_s = max(LEAST_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
         verdicts = judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
-        loss_counts = self.init is None or self.init.loss_counts
-        chosen = best_verdict(verdicts, settings.metric, self.world, loss_counts=loss_counts)
+        loss_is_comparable = self.init is None or self.init.loss_is_comparable
+        chosen = best_verdict(verdicts, settings.metric, self.world, loss_is_comparable=loss_is_comparable)
         not_judged = len(candidates) - len(verdicts)
-        for line in verdict_lines(verdicts, chosen, settings.metric, not_judged=not_judged, loss_counts=loss_counts):
+        for line in verdict_lines(
+            verdicts, chosen, settings.metric, not_judged=not_judged, loss_is_comparable=loss_is_comparable
+        ):
             self.display.log(line)
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)
@@ -216,11 +218,11 @@ class Trainer:
             found = calibration.fit_confidence(translator, self.text, self.config.train.metric, budget_s)
         calibration.keep_confidence(self.run, found, self.display.log)
 
-    def _measure_candidate(self, candidate: Candidate, sentences: int) -> Validation:
+    def _measure_candidate(self, candidate: Contender, sentences: int) -> Validation:
         self._load(candidate)
         return self._measure(sentences)
 
-    def _load(self, candidate: Candidate) -> None:
+    def _load(self, candidate: Contender) -> None:
         """Put a candidate's weights into the model."""
         self.strategy.load(average_weights(candidate.checkpoints), candidate.checkpoints[-1])
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import glassformer.decoding.beam_search as search
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, Constraints, DecoderSteps, SearchJob
+from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
 from glassformer.model import Transformer
 
 PAD, BOS, EOS = 0, 1, 2
@@ -27,7 +27,7 @@ def beam_search(
     limits: list[int],
     options: DecodeConfig,
     constraints: list[Constraints] | None = None,
-) -> list[list[Candidate]]:
+) -> list[list[Output]]:
     return search.beam_search(
         DecoderSteps.of(model, src_ids, options),
         SearchJob(src_ids.tolist(), limits, options, constraints=constraints),
@@ -60,7 +60,7 @@ def occurs(phrase, ids) -> bool:
     return any(tuple(ids[at : at + len(phrase)]) == tuple(phrase) for at in range(len(ids)))
 
 
-def assert_same(found: list[Candidate], expected: list[Candidate]) -> None:
+def assert_same(found: list[Output], expected: list[Output]) -> None:
     assert [(one.ids, one.truncated) for one in found] == [(one.ids, one.truncated) for one in expected]
     for one, other in zip(found, expected, strict=True):
         assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5)

@@ -7,23 +7,23 @@ from hypothesis import strategies as st
 from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding import Candidate
+from glassformer.decoding import Output
 from glassformer.errors import DivergedError
 from glassformer.model import Transformer
 
 POSITIONS = ModelConfig.choices("positions")
 
 
-def ranked(ended, cut, options: DecodeConfig) -> list[Candidate]:
+def ranked(ended, cut, options: DecodeConfig) -> list[Output]:
     made = [
-        Candidate(list(ids), log_prob, log_prob / options.penalty(len(ids)), truncated)
+        Output(list(ids), log_prob, log_prob / options.penalty(len(ids)), truncated)
         for hypotheses, truncated in ((ended, False), (cut, True))
         for ids, log_prob in hypotheses
     ]
     return sorted(made, key=lambda one: (one.truncated, -one.score))[: options.n_best]
 
 
-def plain_beam_search(model: Transformer, src: list[int], limit: int, options: DecodeConfig) -> list[Candidate]:
+def plain_beam_search(model: Transformer, src: list[int], limit: int, options: DecodeConfig) -> list[Output]:
     """What ``beam_search`` promises, sentence by sentence, without cache and without an early end."""
     living, ended = [((), 0.0)], []
     for _ in range(limit):

@@ -8,7 +8,7 @@ from slow_ways import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everyt
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, Constraints, DecoderSteps, SearchJob
+from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
 from glassformer.decoding.constraints import allocate_banks, bank_of, contains, matched_prefix
 from glassformer.errors import InputError
 
@@ -103,7 +103,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_that_holds_it(make_model):
         Constraints(prefix=(5, 5), banned=((5, 4),)),
     ):
         expected = [
-            Candidate(
+            Output(
                 list(ids), log_prob, log_prob / DecodeConfig(length_penalty=0.6).penalty(len(ids)), truncated=False
             )
             for ids, log_prob in ended

@@ -8,7 +8,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, padd
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, DecoderSteps, SearchJob
+from glassformer.decoding import DecoderSteps, Output, SearchJob
 from glassformer.decoding.beam_search import coverage_penalty, initial_coverage
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.errors import ConfigError
@@ -54,7 +54,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_by_score(make_model, alpha):
     for src in ([4, 5, EOS], [3, 3, 5, 4, EOS]):
         ended, _ = everything(model, src, 4)
         made = [
-            Candidate(
+            Output(
                 list(ids),
                 log_prob,
                 log_prob / DecodeConfig(length_penalty=alpha).penalty(len(ids)) + formula(model, src, list(ids), 2.0),

@@ -11,7 +11,7 @@ import torch
 from slow_ways import EOS, SENTENCES, padded
 
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding import Candidate, DecoderSteps
+from glassformer.decoding import DecoderSteps, Output
 from glassformer.decoding.beam_search import beam_search
 from glassformer.decoding.greedy import greedy_search, is_greedy
 from glassformer.decoding.job import SearchJob
@@ -23,7 +23,7 @@ from glassformer.model.linears import Precision
 from glassformer.trace import tracing
 
 CLOSE = 1e-5
-Search = Callable[[Steps], list[list[Candidate]]]
+Search = Callable[[Steps], list[list[Output]]]
 
 
 def random_model(chance: random.Random) -> Transformer:
@@ -45,7 +45,7 @@ def random_model(chance: random.Random) -> Transformer:
     return model
 
 
-def the_same(found: list[list[Candidate]], expected: list[list[Candidate]], how: str) -> None:
+def the_same(found: list[list[Output]], expected: list[list[Output]], how: str) -> None:
     """Equal ids and scores; where the ids of a rank differ, two hypotheses must be worth the same."""
     for ours, theirs in zip(found, expected, strict=True):
         assert len(ours) == len(theirs), how
@@ -69,7 +69,7 @@ def check(seed: int) -> None:
         early_stopping=chance.choice(DecodeConfig.choices("early_stopping")),
     )  # fmt: skip
 
-    def search(steps: Steps, order: list[int] | None = None) -> list[list[Candidate]]:
+    def search(steps: Steps, order: list[int] | None = None) -> list[list[Output]]:
         places = order or range(rows)
         job = SearchJob([sources[place] for place in places], [limits[place] for place in places], options)
         return beam_search(steps, job)

@@ -82,7 +82,7 @@ def test_workers_get_even_shares_of_a_little_and_full_batches_of_much():
 
 def test_a_batch_has_no_more_sources_than_are_of_use() -> None:
     lengths = [3] * 100 + [50] * 10
-    assert [len(batch) for batch in plan_decoding(lengths, range(110), 1, 200, most_sources=32)] == [
+    assert [len(batch) for batch in plan_decoding(lengths, range(110), 1, 200, max_efficient_sources=32)] == [
         4,
         4,
         4,

@@ -11,7 +11,7 @@ from slow_ways import EOS, SENTENCES, assert_same, beam_search, everything, next
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding import Candidate, Constraints, DecoderSteps, SearchJob
+from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
 from glassformer.decoding.filters import apply_repetition_penalty, block_repeated_ngrams, process_log_probs
 from glassformer.errors import ConfigError, InputError
 
@@ -20,7 +20,7 @@ LIMITS = [9, 3, 6, 14, 4]
 rows = st.integers(1, 6).flatmap(lambda step: st.lists(st.lists(st.integers(0, 4), min_size=step, max_size=step), min_size=1, max_size=4))  # fmt: skip
 
 
-def sampled(model, options, constraints=None) -> list[list[Candidate]]:
+def sampled(model, options, constraints=None) -> list[list[Output]]:
     steps = DecoderSteps.of(model, padded(SENTENCES), options)
     return decoding.sample(steps, SearchJob(SENTENCES, LIMITS, options, constraints=constraints))
 
@@ -114,9 +114,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_that_the_rules_leave(make_mo
             more = next_log_probs(model, src, [ids[:at]])[0][token]
             ruled += 1.7 * more if token in ids[:at] else more
         made.append(
-            Candidate(
-                list(ids), log_prob, ruled / DecodeConfig(length_penalty=0.6).penalty(len(ids)), truncated=False
-            )
+            Output(list(ids), log_prob, ruled / DecodeConfig(length_penalty=0.6).penalty(len(ids)), truncated=False)
         )
     expected = sorted(made, key=lambda one: -one.score)[:9]
     assert_same(beam_search(model, padded([src]), [4], options)[0], expected)

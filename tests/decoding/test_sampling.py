@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer import decoding
 from glassformer.config import DecodeConfig
-from glassformer.decoding import Candidate, DecoderSteps, SearchJob
+from glassformer.decoding import DecoderSteps, Output, SearchJob
 from glassformer.decoding.filters import apply_temperature, filter_log_probs, keep_min_p, keep_top_k, keep_top_p
 from glassformer.decoding.sampling import draw_ids
 from glassformer.errors import DivergedError
@@ -20,7 +20,7 @@ SENTENCES = [[7, 4, 9, 5, EOS], [3, EOS], [10, 10, 6, EOS], [8, 3, 5, 4, 6, 9, 7
 shares = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=20)
 
 
-def sample(model, src_ids: Tensor, limits: list[int], options: DecodeConfig, positions) -> list[list[Candidate]]:
+def sample(model, src_ids: Tensor, limits: list[int], options: DecodeConfig, positions) -> list[list[Output]]:
     return decoding.sample(
         DecoderSteps.of(model, src_ids, options), SearchJob(src_ids.tolist(), limits, options, positions)
     )

@@ -19,7 +19,7 @@ from glassformer.documents.translate_file import find_segments
 from glassformer.errors import TextError
 from glassformer.text.corpus import read_pairs
 from glassformer.text.formats import FormatOptions, endings
-from glassformer.text.formats.segment import Code, Part, Segment, apply_edits, join_parts
+from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits, join_parts
 
 PO_HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\n'
 XLIFF = '<?xml version="1.0"?>\n<xliff version="1.2"><file><body>\n{}\n</body></file></xliff>\n'
@@ -362,7 +362,7 @@ def test_pairs_of_xliff_are_without_copies_of_the_source(tmp_path: Path) -> None
 def test_columns_are_taken_by_name_or_number() -> None:
     text = "key,English text,German text\nk,One,\n"
 
-    def find(*columns: str) -> list[Segment]:
+    def find(*columns: str) -> list[FileSegment]:
         return find_segments(Path("f.csv"), FormatOptions(*columns))(text)
 
     assert find("English text", "German text")[0].text == "One"

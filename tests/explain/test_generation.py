@@ -9,7 +9,7 @@ from three_sentences import SOURCES
 
 from glassformer.config import DecodeConfig
 from glassformer.explain.render.outline import outline
-from glassformer.explain.render.tables import Most, step_lines, value_tables
+from glassformer.explain.render.tables import TableLimits, step_lines, value_tables
 from glassformer.explain.walks import walk_generation
 
 OPTIONS = {
@@ -50,7 +50,7 @@ def test_every_generation_is_printed_at_every_width(walked, printed, width):
 def test_every_step_has_something_to_say_of_every_sentence(walked):
     for step in walked.steps:
         for sentence in range(len(SOURCES)):
-            tables = list(value_tables(walked, step, sentence, Most()))
+            tables = list(value_tables(walked, step, sentence, TableLimits()))
             assert tables
             assert all(table.rows or table.title or table.caption for table in tables)
             assert ("finished" in tables[0].caption) == ("batch" in step.axes and sentence not in step.sentences)
@@ -165,18 +165,18 @@ def test_steps_of_the_search_say_in_words_what_they_hold(searched):
 
 def test_values_of_nothing_yet_and_of_three_axes_are_shown(searched):
     ids = [step for step in searched.steps if step.address == "search.ids"]
-    (nothing,) = value_tables(searched, ids[0], 0, Most())
+    (nothing,) = value_tables(searched, ids[0], 0, TableLimits())
     assert (nothing.rows, nothing.caption) == ((), "nothing yet: (1, 0)")
-    (table,) = value_tables(searched, ids[2], 2, Most())
+    (table,) = value_tables(searched, ids[2], 2, TableLimits())
     assert [list(row[1:]) for row in table.rows] == ids[2].value[2].tolist()
     rows = [step for step in searched.steps if step.address == "search.rows"][-1]
     assert rows.value.numel() == 0
-    assert "finished" in next(value_tables(searched, rows, 1, Most())).caption
+    assert "finished" in next(value_tables(searched, rows, 1, TableLimits())).caption
 
 
 def test_the_likeliest_entries_of_the_vocabulary_are_shown_by_their_tokens(searched):
     step = next(step for step in searched.steps if step.address == "output_projection.probabilities")
-    (table,) = value_tables(searched, step, 0, Most(tokens=5))
+    (table,) = value_tables(searched, step, 0, TableLimits(tokens=5))
     best = step.value[0, 0].topk(5)
     assert list(table.headers[1:]) == [searched.sentences.vocab[number] for number in best.indices.tolist()]
     assert list(table.rows[0][1:]) == best.values.tolist()

@@ -9,7 +9,7 @@ from three_sentences import SOURCES, TARGETS
 from glassformer.config import TrainConfig
 from glassformer.explain.render.outline import gradient_line, outline
 from glassformer.explain.render.plain import number_text
-from glassformer.explain.render.tables import Most, value_tables
+from glassformer.explain.render.tables import TableLimits, value_tables
 from glassformer.explain.walks import walk_training
 from glassformer.training.schedule import learning_rate
 
@@ -111,11 +111,11 @@ def test_the_numbers_of_the_update_are_folded_until_they_are_asked_for(trained, 
 
 def test_values_come_with_their_gradients(trained):
     step = trained["decoder.layers.0.cross_attention.weights"]
-    tables = list(value_tables(trained, step, 1, Most(tables=2)))
+    tables = list(value_tables(trained, step, 1, TableLimits(tables=2)))
     assert [table.title for table in tables] == ["h = 0", "h = 1", "gradient, h = 0", "gradient, h = 1"]
     assert tables[2].headers == tables[0].headers
     assert list(tables[3].rows[2][1:]) == step.gradient[1, 1, 2].tolist()
-    (mean, gradient) = value_tables(trained, trained["loss.mean"], 0, Most())
+    (mean, gradient) = value_tables(trained, trained["loss.mean"], 0, TableLimits())
     assert mean.title == f"= {number_text(trained['loss.mean'].value.item())}"
     assert gradient.title == "gradient, = 1.000"
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.checkpoint import weights_of
 from glassformer.config import ModelConfig
 from glassformer.interop.imported_model import EOS, OUT, OUT_BIAS, SRC, TGT, UNKNOWN, separate
-from glassformer.interop.marian import DECODER, EXPECTED, PLACES_OF_NORMS, SETTINGS, their_name
+from glassformer.interop.marian import DECODER, EXPECTED, PLACES_OF_NORMS, SETTINGS, to_marian_name
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.run_directory import LoadedRun
 from glassformer.text.sentencepiece import UNREACHABLE
@@ -40,7 +40,9 @@ def _arrays(run: LoadedRun) -> dict[str, Any]:
     src = ours.pop(SRC)
     tgt, out = ours.pop(TGT, src), ours.pop(OUT, None)
     bias = ours.pop(OUT_BIAS, torch.zeros(config.tgt_vocab))
-    arrays = {their_name(name, pre=config.norm == "pre"): _marian_array(name, value) for name, value in ours.items()}
+    arrays = {
+        to_marian_name(name, pre=config.norm == "pre"): _marian_array(name, value) for name, value in ours.items()
+    }
     for name in [name for name in arrays if name[-2:] in {"Wq", "Wk", "Wv", "Wo"}]:
         arrays.setdefault(f"{name[:-2]}b{name[-1]}", np.zeros((1, arrays[name].shape[1]), dtype=np.float32))
     arrays["decoder_ff_logit_out_b"] = bias[None, _FIRST:].numpy()

@@ -30,7 +30,7 @@ LAST_IS_PADDING = torch.tensor([True, True, True, False]).view(1, 1, 1, 4)
 @pytest.fixture
 def golden_attention(small_config) -> MultiHeadAttention:
     """Attention with one head of d_k 4 and d_v 2, as both worked examples have."""
-    return MultiHeadAttention(small_config(n_heads=1, d_k=4, d_v=2), knows_order=False)
+    return MultiHeadAttention(small_config(n_heads=1, d_k=4, d_v=2), uses_positions=False)
 
 
 def test_the_printed_scores_lead_to_the_printed_weights():
@@ -70,7 +70,7 @@ def test_splitting_and_merging_heads_undo_each_other_and_keep_columns_together()
 
 @pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
 def test_a_query_that_may_attend_to_nothing_gets_zeros_forward_and_backward(positions, small_config):
-    attention = MultiHeadAttention(small_config(positions=positions, d_v=7), knows_order=True)
+    attention = MultiHeadAttention(small_config(positions=positions, d_v=7), uses_positions=True)
     q, k, v = (torch.randn(2, 3, 5, width, requires_grad=True) for width in (10, 10, 7))
     mask = torch.rand(2, 1, 5, 5) < 0.5
     mask[..., 0] = True
@@ -87,14 +87,14 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros_forward_and_backward(posi
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 def test_an_empty_row_survives_a_search_for_nan_gradients(small_config):
     """Someone hunting NaN with detect_anomaly must not be sent to the softmax of a padded source."""
-    attention = MultiHeadAttention(small_config(), knows_order=False)
+    attention = MultiHeadAttention(small_config(), uses_positions=False)
     q, k, v = (torch.randn(1, 3, 2, 10, requires_grad=True) for _ in range(3))
     with torch.autograd.detect_anomaly():
         attention.attend(q, k, v, Mask.of(torch.zeros(1, 1, 1, 2, dtype=torch.bool))).sum().backward()
 
 
 def test_values_that_are_masked_out_cannot_leak_however_large(small_config):
-    attention = MultiHeadAttention(small_config(), knows_order=False)
+    attention = MultiHeadAttention(small_config(), uses_positions=False)
     q, k, v = (torch.randn(1, 3, 5, 10) for _ in range(3))
     mask = torch.tensor([True, True, True, False, False]).view(1, 1, 1, 5)
     before = attention.attend(q, k, v, Mask.of(mask))

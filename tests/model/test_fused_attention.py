@@ -100,7 +100,7 @@ def test_attention_weights_can_be_asked_of_a_fused_model(small_model, src_ids):
 
 
 def test_relative_positions_stay_with_the_plain_lines(small_config):
-    attention = MultiHeadAttention(small_config(positions="relative"), knows_order=True)
+    attention = MultiHeadAttention(small_config(positions="relative"), uses_positions=True)
     x, mask = torch.randn(2, 5, 26), torch.ones(1, 1, 1, 5, dtype=torch.bool)
     positions = Positions.of_length(5, x.device)
     expected = attention(x, x, Mask.of(mask), positions)

@@ -8,7 +8,7 @@ from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
 from glassformer.model.inference import for_inference
-from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear, Precision, least_int8_weights
+from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear, Precision, min_int8_weights
 
 SRC = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 2, 0, 0]])
 TGT = torch.tensor([[1, 4, 5, 6], [1, 7, 8, 0]])
@@ -106,12 +106,12 @@ def test_int8_is_refused_where_there_is_no_kernel(monkeypatch):
 @pytest.mark.parametrize(("has_vnni", "least"), [(True, 2**16), (False, 2**18)])
 def test_int8_begins_where_it_pays_on_the_processor(has_vnni, least, monkeypatch):
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: has_vnni, raising=False)
-    assert least_int8_weights() == least
+    assert min_int8_weights() == least
 
 
 def test_where_pytorch_cannot_tell_the_processor_counts_as_one_without_vnni(monkeypatch):
     monkeypatch.delattr(torch.cpu, "_is_vnni_supported", raising=False)
-    assert least_int8_weights() == 2**18
+    assert min_int8_weights() == 2**18
 
 
 class Doubled(nn.Linear):

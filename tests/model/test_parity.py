@@ -126,7 +126,7 @@ def test_outputs_and_all_gradients_equal_those_of_torch_nn_transformer(
 @pytest.mark.parametrize("n_queries", [1, 5])
 def test_attention_equals_torchs_scaled_dot_product_attention(d_v, n_queries, small_config):
     config = small_config(d_k=6, d_v=d_v, n_heads=3)
-    attention = MultiHeadAttention(config, knows_order=True)
+    attention = MultiHeadAttention(config, uses_positions=True)
     ours = [torch.randn(2, 3, n, width, requires_grad=True) for n, width in ((n_queries, 6), (7, 6), (7, d_v))]
     theirs = [x.detach().clone().requires_grad_() for x in ours]
     mask = torch.rand(2, 1, n_queries, 7) < 0.6
@@ -144,7 +144,7 @@ def test_attention_equals_torchs_scaled_dot_product_attention(d_v, n_queries, sm
 def test_head_i_reads_its_own_columns_of_the_projections(small_config):
     """Figure 2, right, one head at a time with the paper's W_i, and W_O on their concatenation."""
     config = small_config(d_k=4, d_v=7, attention_bias=False)
-    attention = MultiHeadAttention(config, knows_order=False)
+    attention = MultiHeadAttention(config, uses_positions=False)
     query, memory = torch.randn(2, 3, 26), torch.randn(2, 5, 26)
     mask = torch.ones(2, 1, 1, 5, dtype=torch.bool)
     heads = []
@@ -197,7 +197,9 @@ def test_rotary_products_depend_on_the_distance_alone(small_config):
 def test_relative_positions_equal_the_loops_of_shaw_et_al(n_queries, small_config):
     """Equations 3 and 4 of Shaw et al. 2018, one query, one key, one head at a time; the queries stand last."""
     n_heads, n_keys, d_k, d_v, clip = 3, 7, 10, 5, 2
-    attention = MultiHeadAttention(small_config(positions="relative", d_v=d_v, relative_clip=clip), knows_order=True)
+    attention = MultiHeadAttention(
+        small_config(positions="relative", d_v=d_v, relative_clip=clip), uses_positions=True
+    )
     q, k, v = (torch.randn(2, n_heads, n, d) for n, d in ((n_queries, d_k), (n_keys, d_k), (n_keys, d_v)))
     keys = torch.arange(n_keys)
     visible = torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool)

@@ -15,7 +15,7 @@ from glassformer.errors import ConfigError, TextError
 from glassformer.text import formats
 from glassformer.text.corpus import describe_pairs, read_pairs
 from glassformer.text.formats import FORMATS, Format, FormatOptions, endings, find_format
-from glassformer.text.formats.segment import Segment, line_segments
+from glassformer.text.formats.segment import FileSegment, line_segments
 
 ROOT = Path(__file__).parents[2]
 IDS = [entry.name for entry in FORMATS]
@@ -43,7 +43,7 @@ def read_shouted(path: Path) -> Iterator[tuple[str, str]]:
     yield from ((line, line.upper()) for line in path.read_text().splitlines())
 
 
-def find_shouted(text: str, path: Path, into: str | None = None) -> list[Segment]:
+def find_shouted(text: str, path: Path, into: str | None = None) -> list[FileSegment]:
     return line_segments(text.replace("!", into or "!"), path)
 
 

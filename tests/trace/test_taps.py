@@ -61,7 +61,7 @@ def hidden(heard: list[tuple[str, Tensor]], recorded: list[Tensor]) -> list[str]
 
 @pytest.fixture
 def attention_module(small_config) -> MultiHeadAttention:
-    return MultiHeadAttention(small_config(d_v=7), knows_order=True)
+    return MultiHeadAttention(small_config(d_v=7), uses_positions=True)
 
 
 class TestNothingIsHiddenAndNothingIsChanged:

@@ -26,7 +26,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.dataset import EncodedPairs, EncodedWriter
 from glassformer.training.arguments import TrainRequest
 from glassformer.training.data import BatchStream, FileSource
-from glassformer.training.fine_tuning import GENTLE_RATE, InitialModel
+from glassformer.training.fine_tuning import FINE_TUNING_RATE, InitialModel
 from glassformer.training.train import Outcome, train
 
 MakeConfig = Callable[..., RunConfig]
@@ -81,7 +81,7 @@ def test_it_starts_from_the_weights_and_tokenizers_and_shows_what_they_can_do(
     assert outcome.final is not None
     config, data = RunDirectory(tmp_path / "run").read_config()
     assert data["init"]["checkpoint"] == str(checkpoints(first / "final")[-1].resolve())
-    assert {name: getattr(config.train, name) for name in GENTLE_RATE} == GENTLE_RATE
+    assert {name: getattr(config.train, name) for name in FINE_TUNING_RATE} == FINE_TUNING_RATE
 
 
 def to_int8(series: Path) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ from glassformer.training.checkpointing import TrainState
 from glassformer.training.data import FileSource
 from glassformer.training.evaluation import score
 from glassformer.training.model_selection import (
-    Candidate,
+    Contender,
     Verdict,
     best_verdict,
     judge,
@@ -35,7 +35,7 @@ def state_of(run: Path) -> TrainState:
     return TrainState.read(checkpoints(run / "latest")[-1])
 
 
-def candidates_of(run: Path, average_last: int) -> list[Candidate]:
+def candidates_of(run: Path, average_last: int) -> list[Contender]:
     return list_candidates(RunDirectory(run), state_of(run), "chrf", average_last, pytest.fail)
 
 
@@ -126,13 +126,13 @@ class Measure:
         self.seconds_a_sentence, self.now = seconds_a_sentence, 0.0
         self.calls: list[tuple[str, int]] = []
 
-    def __call__(self, candidate: Candidate, sentences: int) -> Validation:
+    def __call__(self, candidate: Contender, sentences: int) -> Validation:
         self.calls.append((candidate.name, sentences))
         self.now += self.seconds_a_sentence * sentences
         return validation(50.0)
 
 
-FOUR = [Candidate(name, ()) for name in "abcd"]
+FOUR = [Contender(name, ()) for name in "abcd"]
 
 
 def judge_by(measure: Measure, sentences: int, budget_s: float) -> str:
@@ -182,7 +182,7 @@ def verdict(name: str, right: int, loss: float, of: int = 100) -> Verdict:
     texts = [f"{words[number % 10]} {words[number // 10]} houses stand by the sea" for number in range(of)]
     outputs = [text if number < right else text.replace("stand ", "") for number, text in enumerate(texts)]
     examples = tuple(Example(text, output, text) for text, output in zip(texts, outputs, strict=True))
-    return Verdict(Candidate(name, ()), Validation(1, loss, score(outputs, texts), (("", "", ""),), 0.0, examples))
+    return Verdict(Contender(name, ()), Validation(1, loss, score(outputs, texts), (("", "", ""),), 0.0, examples))
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
@@ -190,10 +190,10 @@ def test_what_few_sentences_cannot_tell_apart_is_decided_by_the_loss(metric: str
     best, near, far = verdict("best", 52, 2.1), verdict("near", 51, 2.0), verdict("far", 10, 1.0)
     verdicts = [far, best, near]
     assert best_verdict(verdicts, metric, ALONE) is near
-    assert best_verdict(verdicts, metric, ALONE, loss_counts=False) is best
+    assert best_verdict(verdicts, metric, ALONE, loss_is_comparable=False) is best
     first = [far, near, best]
-    assert best_verdict(first, metric, ALONE, loss_counts=False) is near
-    assert "the first of those that are as good" in verdict_lines(first, near, metric, loss_counts=False)[-1]
+    assert best_verdict(first, metric, ALONE, loss_is_comparable=False) is near
+    assert "the first of those that are as good" in verdict_lines(first, near, metric, loss_is_comparable=False)[-1]
     assert "so the lower loss decides" in verdict_lines(verdicts, near, metric)[-1]
     assert best_verdict([far, best], metric, ALONE) is best
     assert "<- kept" in verdict_lines([far, best], best, metric)[-1]

@@ -75,7 +75,10 @@ def test_sentences_that_are_in_the_training_text_too_are_not_called_unseen() -> 
     (line, *_) = describe([EXACT], [], 90, seen=3)
     assert "has not seen" not in line
     assert "3 have a source that this training has seen too" in line
-    assert len(describe([EXACT], curve(5, 3), 90, loss_counts=False)) == len(describe([EXACT], curve(5, 3), 90)) - 1
+    assert (
+        len(describe([EXACT], curve(5, 3), 90, loss_is_comparable=False))
+        == len(describe([EXACT], curve(5, 3), 90)) - 1
+    )
 
 
 def test_an_example_shows_letters_and_spaces_as_they_are_and_no_control_characters() -> None:

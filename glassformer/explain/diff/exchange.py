@@ -21,9 +21,9 @@ from glassformer.explain.diff.findings import (
     ROUNDING,
     SEARCH,
     Finding,
+    engine_differences,
     explain_gap,
     find_differences,
-    own_ways,
     search_options,
 )
 from glassformer.explain.diff.sides import Ids, Side, open_sides
@@ -161,7 +161,7 @@ def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Pair]
     if (a.model is None) != (b.model is None):
         found |= _blame_control_tokens(a, b, sources, left)
         is_cut = any(EOS_ID not in ids for pair in left.values() for ids in pair)
-        if ways := own_ways(options, is_cut=is_cut):
+        if ways := engine_differences(options, is_cut=is_cut):
             found = dict.fromkeys(left, Finding(SEARCH, ways)) | found
     detail = "they differ by more than rounding, and nothing else does"
     return dict.fromkeys(left, Finding(OUTPUTS, detail)) | found

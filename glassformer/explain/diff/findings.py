@@ -244,7 +244,7 @@ def _idle_settings(options: DecodeConfig) -> set[str]:
 
 def _lacking(options: DecodeConfig) -> Iterator[tuple[str, str]]:
     """The settings that change outputs and that CTranslate2 does not have, each with what it does instead."""
-    idle = _idle_settings(options) | {"early_stopping"}  # one of its ``own_ways``
+    idle = _idle_settings(options) | {"early_stopping"}  # one of its ``engine_differences``
     yield from ((name, reason) for name, _, reason in lacking_options(options) if name not in idle)
     if options.sample:
         yield "sample", "draws other random numbers"
@@ -258,7 +258,7 @@ def search_options(side: Side, other: Side) -> DecodeConfig:
     return replace(options, **{name: neutral for name, neutral, _ in lacking_options(options)})
 
 
-def own_ways(options: DecodeConfig, *, is_cut: bool) -> str:
+def engine_differences(options: DecodeConfig, *, is_cut: bool) -> str:
     """The settings that CTranslate2 takes in its own way, which seldom changes an output; empty without any.
 
     ``is_cut`` says that an output has reached the greatest length.

@@ -26,7 +26,7 @@ _PADDING = 3
 EXACT, LOW_PRECISION = 1e-5, 0.05
 
 
-class Way(StrEnum):
+class Mode(StrEnum):
     """How a pass is run; ``WAYS`` says what each one is."""
 
     PLAIN = "plain"
@@ -42,24 +42,24 @@ class Way(StrEnum):
     DOUBLE = "double"
 
 
-def read_way(name: str) -> Way:
+def read_way(name: str) -> Mode:
     """The way of that name; raises ``ConfigError`` with all names for another."""
     try:
-        return Way(name)
+        return Mode(name)
     except ValueError:
-        known = [str(way) for way in Way]
+        known = [str(way) for way in Mode]
         raise ConfigError(
             f"diff: found {name!r}, expected one of {', '.join(known)}.{nearest(name, known)}"
         ) from None
 
 
-def usual_tolerance(first: Way, second: Way) -> float:
+def usual_tolerance(first: Mode, second: Mode) -> float:
     """0 for two passes run in one way; else the wider of the two ways' tolerances."""
     return 0.0 if first == second else max(WAYS[first].tolerance, WAYS[second].tolerance)
 
 
 def run_pass(
-    way: Way, model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
+    way: Mode, model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> list[Aligned]:
     """The taps of one pass over padded ids. The model is not changed, and other threads may use it meanwhile.
 
@@ -159,7 +159,7 @@ def _run_double(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
 
 
 @dataclass(frozen=True)
-class WayEntry:
+class ModeEntry:
     """What a way is, in words; how it runs; and how far it may differ from the plain pass of a small model.
 
     ``tolerance`` is a share of 1 + the tap's greatest number: 1e-5 for sums in another order, more for few bits.
@@ -170,16 +170,16 @@ class WayEntry:
     tolerance: float = EXACT
 
 
-WAYS: dict[Way, WayEntry] = {
-    Way.PLAIN: WayEntry("with teacher forcing, padded, as a trace shows it", _run_plain),
-    Way.CACHED: WayEntry("position by position with a cache, as the trace of a generation shows it", _run_cached),
-    Way.TRANSLATED: WayEntry("position by position in beam slots, as `translate` computes it", _run_translated),
-    Way.PACKED: WayEntry("without padding, as training on a CPU computes it", _run_packed),
-    Way.ALONE: WayEntry("each sentence by itself, without padding", _run_alone),
-    Way.PADDED: WayEntry("with more padding on both sides", _run_padded),
-    Way.FUSED: WayEntry("equation 1 in one kernel", _run_fused),
-    Way.COMPILED: WayEntry("by `torch.compile`", _run_compiled),
-    Way.BF16: WayEntry("products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION),
-    Way.INT8: WayEntry("large products in int8, as translating in int8 computes them", _run_int8, LOW_PRECISION),
-    Way.DOUBLE: WayEntry("in float64", _run_double),
+WAYS: dict[Mode, ModeEntry] = {
+    Mode.PLAIN: ModeEntry("with teacher forcing, padded, as a trace shows it", _run_plain),
+    Mode.CACHED: ModeEntry("position by position with a cache, as the trace of a generation shows it", _run_cached),
+    Mode.TRANSLATED: ModeEntry("position by position in beam slots, as `translate` computes it", _run_translated),
+    Mode.PACKED: ModeEntry("without padding, as training on a CPU computes it", _run_packed),
+    Mode.ALONE: ModeEntry("each sentence by itself, without padding", _run_alone),
+    Mode.PADDED: ModeEntry("with more padding on both sides", _run_padded),
+    Mode.FUSED: ModeEntry("equation 1 in one kernel", _run_fused),
+    Mode.COMPILED: ModeEntry("by `torch.compile`", _run_compiled),
+    Mode.BF16: ModeEntry("products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION),
+    Mode.INT8: ModeEntry("large products in int8, as translating in int8 computes them", _run_int8, LOW_PRECISION),
+    Mode.DOUBLE: ModeEntry("in float64", _run_double),
 }  # fmt: skip

@@ -75,7 +75,7 @@ class Difference:
         return self.first is None
 
     @property
-    def parting(self) -> tuple[TapDifference, ...]:
+    def differing(self) -> tuple[TapDifference, ...]:
         """All taps at which they differ, in order."""
         return tuple(tap for tap in self.taps if tap.parts)
 

@@ -12,7 +12,7 @@ from glassformer.errors import ConfigError, TokenizerError
 from glassformer.explain.diff.align import Positions
 from glassformer.explain.diff.compare import compare, diff_traces
 from glassformer.explain.diff.exchange import ExchangeDifference, diff_exchange
-from glassformer.explain.diff.passes import Way, run_pass, usual_tolerance
+from glassformer.explain.diff.passes import Mode, run_pass, usual_tolerance
 from glassformer.explain.diff.report import Difference
 from glassformer.explain.sentences import read_sentences
 from glassformer.interop.programs import find_program
@@ -20,8 +20,8 @@ from glassformer.model import Transformer
 from glassformer.run_directory import LoadedRun, load_run
 from glassformer.trace import Trace
 
-Ways = tuple[Way, Way]
-_PLAIN: Ways = (Way.PLAIN, Way.PLAIN)
+Ways = tuple[Mode, Mode]
+_PLAIN: Ways = (Mode.PLAIN, Mode.PLAIN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Side:
     """One of two passes to compare: the model, the way in which it runs, and what to call that."""
 
     model: Transformer
-    way: Way = Way.PLAIN
+    way: Mode = Mode.PLAIN
     name: str = ""
 
 
@@ -103,7 +103,7 @@ def diff_runs(
     if second is None and ways[0] == ways[1]:
         raise ConfigError(
             f"diff: found {first}, {ways[0]}, on both sides, expected two things to compare. "
-            f"Name another run, or another way: {', '.join(way for way in Way if way != ways[0])}."
+            f"Name another run, or another way: {', '.join(way for way in Mode if way != ways[0])}."
         )
     if not sources:
         raise ConfigError("diff: found no text, expected at least one sentence to compare the runs on. Give --text.")
@@ -124,8 +124,8 @@ def diff_runs(
     )
 
 
-def _name(place: Path, way: Way) -> str:
-    return str(place) if way == Way.PLAIN else f"{place}, {way}"
+def _name(place: Path, way: Mode) -> str:
+    return str(place) if way == Mode.PLAIN else f"{place}, {way}"
 
 
 def _check_tokenizers(left: LoadedRun, right: LoadedRun) -> None:

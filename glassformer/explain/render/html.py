@@ -10,12 +10,12 @@ from html import escape
 
 from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line, source_line
 from glassformer.explain.render.plain import printable
-from glassformer.explain.render.tables import Cell, Most, Table, cell_text, step_lines, value_tables
+from glassformer.explain.render.tables import Cell, Table, TableLimits, cell_text, step_lines, value_tables
 from glassformer.explain.walk_data import WalkData, WalkStep
 from glassformer.trace.heat_maps import Heads, heads_html, reads_and_writes
 
 _SENTENCE = 0
-_MOST = Most(down=8, tokens=8, numbers=6, tables=2)
+_MOST = TableLimits(down=8, tokens=8, numbers=6, tables=2)
 _MOST_LINES = 60
 _VALUES_ROOM, _REST_ROOM = 1_500_000, 1_000_000
 _LEFT_OUT = "left out here, to keep the page small: a walk with only= shows them"
@@ -29,7 +29,7 @@ def walk_html(walk: WalkData) -> str:
 
     The decoder's steps at tokens after the first and the steps of each weight are folded.
     """
-    values, rest = _Room(_VALUES_ROOM), _Room(_REST_ROOM)
+    values, rest = CharacterBudget(_VALUES_ROOM), CharacterBudget(_REST_ROOM)
     parts = ["<div>", _list(map(" → ".join, zip(walk.sentences.sources, walk.sentences.targets, strict=True)))]
     for place, section in enumerate(outline(walk, folds_layers=False, folds_repeats=True)):
         shown = "".join(_section(walk, section, values, rest))
@@ -58,7 +58,7 @@ def _heads(walk: WalkData, step: WalkStep) -> Heads:
     return Heads(step.address.removesuffix(".weights"), step.value[_SENTENCE].movedim(place, 0), queries[0], keys[1])
 
 
-class _Room:
+class CharacterBudget:
     """How many more characters of one kind the page may have."""
 
     def __init__(self, characters: int) -> None:
@@ -71,7 +71,7 @@ class _Room:
         return taken
 
 
-def _section(walk: WalkData, section: Section, values: _Room, rest: _Room) -> Iterator[str]:
+def _section(walk: WalkData, section: Section, values: CharacterBudget, rest: CharacterBudget) -> Iterator[str]:
     for step in section.steps:
         about = rest.take([_about(step)])
         if not about:

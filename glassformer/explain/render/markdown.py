@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line
 from glassformer.explain.render.plain import printable
-from glassformer.explain.render.tables import Most, Table, cell_text, step_lines, value_tables
+from glassformer.explain.render.tables import Table, TableLimits, cell_text, step_lines, value_tables
 from glassformer.explain.walk_data import WalkData, WalkStep
 
 _SENTENCE = 0
@@ -57,7 +57,7 @@ def _details(walk: WalkData, step: WalkStep) -> Iterator[str]:
     yield f"### {step.number} {_code(step.address)}"
     yield f"**{step.story.title}.** {escape_markdown(step.story.sentence)}"
     yield _list(step_lines(step, _SENTENCE), nests=step.address.startswith("text."))
-    for table in value_tables(walk, step, _SENTENCE, Most()):
+    for table in value_tables(walk, step, _SENTENCE, TableLimits()):
         yield from _draw_table(table)
 
 

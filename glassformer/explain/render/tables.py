@@ -37,7 +37,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Most:
+class TableLimits:
     """Limits of the tables of one step: entries down, tokens and numbers across, and the number of tables."""
 
     down: int = 12
@@ -77,7 +77,7 @@ def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
     return tuple(line for number, lines in enumerate(rows, start=1) for line in (f"row {number}", *lines))
 
 
-def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
+def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) -> Iterator[Table]:
     """Tables of the step's value for one sentence, then of its gradient, if it has one."""
     if "batch" in step.axes and sentence not in step.sentences:
         yield Table(caption=f"sentence {sentence + 1} is finished: it has no row here")
@@ -88,7 +88,7 @@ def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: Most) -> I
             yield replace(table, title=f"gradient, {table.title}".rstrip(", "))
 
 
-def _tables(walk: WalkData, step: WalkStep, sentence: int, most: Most) -> Iterator[Table]:
+def _tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) -> Iterator[Table]:
     value, axes, cells = _of_sentence(walk, step, sentence)
     rows = step.sentences.count(sentence)
     note = f"the first of the {rows} rows of this sentence" if rows > 1 else ""
@@ -143,7 +143,7 @@ def _read_and_written(walk: WalkData, read: list[str], row: int) -> list[str]:
     return step_labels(walk.sentences.tgt_out_tokens[row], read)
 
 
-def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Most) -> tuple[Table, list[str]]:
+def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: TableLimits) -> tuple[Table, list[str]]:
     """A table of one number, of one axis across, or of two axes; and what was cut."""
     across = axes[-1] if axes else _NO_AXIS
     down = axes[0] if len(axes) == 2 else _NO_AXIS

@@ -18,8 +18,8 @@ from glassformer.explain.render.heatmap import print_attention
 from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
 from glassformer.explain.render.plain import printable
 from glassformer.explain.render.tables import (
-    Most,
     Table,
+    TableLimits,
     cell_text,
     is_cross_attention_map,
     step_lines,
@@ -92,10 +92,10 @@ def _details(walk: WalkData, step: WalkStep, row: int, width: int) -> Iterator[R
 def _fitting_tables(walk: WalkData, step: WalkStep, row: int, width: int) -> list[Table]:
     """The step's values with as many columns as the width has room for."""
     fitting = max(1, (width - _LABEL_WIDTH) // _CELL_WIDTH)
-    tables = list(value_tables(walk, step, row, Most(tokens=fitting, numbers=min(fitting, _NUMBERS))))
+    tables = list(value_tables(walk, step, row, TableLimits(tokens=fitting, numbers=min(fitting, _NUMBERS))))
     while fitting > 1 and is_cross_attention_map(step) and not all(_fits(table, width) for table in tables):
         fitting -= 1
-        tables = list(value_tables(walk, step, row, Most(tokens=fitting)))
+        tables = list(value_tables(walk, step, row, TableLimits(tokens=fitting)))
     return tables
 
 

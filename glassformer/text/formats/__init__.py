@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.text.formats.segment import Segment
+from glassformer.text.formats.segment import FileSegment
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Format:
     """Source and target language of the pairs; empty if the file names none."""
     describe_pairs: Callable[[Path], str | None] | None = None
     """Says in a line what ``pairs`` takes for source and target, if the file leaves a choice."""
-    segments: Callable[..., list[Segment]] | None = None
+    segments: Callable[..., list[FileSegment]] | None = None
     """Finds what is to be translated in a ``text`` of the file at ``path``; takes ``options`` as keywords, too."""
     describe_segments: Callable[..., str] | None = None
     """Says in a line what ``segments`` takes for source and target, of a path and ``options``."""

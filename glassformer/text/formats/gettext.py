@@ -10,7 +10,7 @@ from babel.messages import mofile, pofile
 from babel.messages.catalog import Catalog
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, Part, Segment, join_parts, line_number
+from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_number
 from glassformer.text.lines import read_bytes
 
 _KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=")')
@@ -109,7 +109,7 @@ class _Entry:
         return {} if is_header or any(text for text, _, _ in found.values()) else found
 
 
-def po_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
+def po_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
     """The messages without a translation. One that is filled is marked fuzzy: somebody should look at it.
 
     Obsolete messages are left alone. All plural forms but the first, and the only one, are translations of the
@@ -117,7 +117,7 @@ def po_segments(text: str, path: Path, language: str | None = None) -> list[Segm
     plural forms.
     """
     _parse(text.encode("utf-8"), path)
-    segments: list[Segment] = []
+    segments: list[FileSegment] = []
     header: list[Edit] = []
     for entry in _entries(text, path):
         sources = entry.strings
@@ -151,7 +151,7 @@ def _header_edits(text: str, start: int, end: int, language: str | None) -> list
     return edits if plurals < 0 else [*edits, Edit(plurals, plurals + len(_NO_PLURALS), _TWO_PLURALS)]
 
 
-def _segment(source: str, place: tuple[str, int, int], mark: list[Edit], line: int) -> Segment:
+def _segment(source: str, place: tuple[str, int, int], mark: list[Edit], line: int) -> FileSegment:
     # msgfmt wants a translation to begin and end with a line break where its source does.
     before = "\n" * (len(source) - len(source.lstrip("\n")))
     after = "\n" * (len(source) - len(source.rstrip("\n"))) if source.strip("\n") else ""
@@ -159,7 +159,7 @@ def _segment(source: str, place: tuple[str, int, int], mark: list[Edit], line: i
     def edits(parts: Sequence[Part]) -> list[Edit]:
         return [*mark, Edit(place[1], place[2], _quote(f"{before}{join_parts(parts)}{after}"))]
 
-    return Segment((source.strip("\n"),), line, edits)
+    return FileSegment((source.strip("\n"),), line, edits)
 
 
 def _entries(text: str, path: Path) -> Iterator[_Entry]:

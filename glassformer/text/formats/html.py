@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Part, Segment, line_number, replace_span, trim, write_parts
+from glassformer.text.formats.segment import Code, FileSegment, Part, line_number, replace_span, trim, write_parts
 
 # Elements inside a sentence. All others end it.
 _INLINE = {
@@ -143,7 +143,7 @@ class _Reader(HTMLParser):
         self._end_run(self._position)
 
 
-def html_segments(text: str, path: Path) -> list[Segment]:
+def html_segments(text: str, path: Path) -> list[FileSegment]:
     """The texts of an HTML page, or of a part of one. Code, scripts, styles and ``translate="no"`` are left alone."""
     reader = _Reader(text)
     try:
@@ -153,11 +153,11 @@ def html_segments(text: str, path: Path) -> list[Segment]:
     return [_html_segment(text, *run) for run in reader.runs]
 
 
-def _html_segment(text: str, start: int, end: int, parts: list[Part]) -> Segment:
+def _html_segment(text: str, start: int, end: int, parts: list[Part]) -> FileSegment:
     before, inner, after = trim(parts)
     edits = replace_span(start, end, lambda parts: f"{before}{write_parts(parts, _escape_html)}{after}")
     inner = tuple(re.sub(r"[ \t\r\n]+", " ", part) if isinstance(part, str) else part for part in inner)
-    return Segment(inner, line_number(text, start), edits)
+    return FileSegment(inner, line_number(text, start), edits)
 
 
 def _escape_html(text: str) -> str:

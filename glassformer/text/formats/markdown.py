@@ -9,10 +9,10 @@ from typing import Any
 
 from glassformer.errors import TextError
 from glassformer.text.formats.html import html_segments
-from glassformer.text.formats.segment import Code, Edit, Part, Segment, join_parts, line_number, mark_codes
+from glassformer.text.formats.segment import Code, Edit, FileSegment, Part, join_parts, line_number, mark_codes
 
 
-def markdown_segments(text: str, path: Path) -> list[Segment]:
+def markdown_segments(text: str, path: Path) -> list[FileSegment]:
     """The paragraphs, headings, items and cells of a Markdown text, and the texts of blocks of HTML.
 
     Code, links' addresses and HTML inside a text are codes.
@@ -24,7 +24,7 @@ def markdown_segments(text: str, path: Path) -> list[Segment]:
         )
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    segments: list[Segment] = []
+    segments: list[FileSegment] = []
     line_now, column = -1, 0
     references: dict[str, Any] = {}
     for before, token in _markdown_blocks(text, lines, references):
@@ -58,12 +58,12 @@ def _markdown_blocks(text: str, lines: Sequence[str], env: dict[str, Any]) -> It
             yield before, token
 
 
-def _html_block(text: str, start: int, block: str, path: Path) -> list[Segment]:
+def _html_block(text: str, start: int, block: str, path: Path) -> list[FileSegment]:
     """The texts of a block of HTML; none of one in a quotation, whose lines the file has with other signs."""
     if not text.startswith(block.rstrip("\n"), start):
         return []
 
-    def shift(segment: Segment) -> Segment:
+    def shift(segment: FileSegment) -> FileSegment:
         def edits(parts: Sequence[Part]) -> list[Edit]:
             return [
                 Edit(start + edit.start, start + edit.end, _BLANK_LINES.sub("\n", edit.text))
@@ -114,7 +114,9 @@ def _find_content(
     return (start, first), (last, end)
 
 
-def _markdown_segment(span: tuple[int, int], line: int, before: Any, indent: str, parts: tuple[Part, ...]) -> Segment:
+def _markdown_segment(
+    span: tuple[int, int], line: int, before: Any, indent: str, parts: tuple[Part, ...]
+) -> FileSegment:
     """``indent`` is what stands before each further line of the block."""
     in_table = before.type in ("th_open", "td_open")
     in_paragraph = not in_table and not before.markup.startswith("#")
@@ -133,7 +135,7 @@ def _markdown_segment(span: tuple[int, int], line: int, before: Any, indent: str
             begins_line = in_paragraph and written.endswith(f"\n{indent}")
         return [Edit(*span, written.replace("|", "\\|") if in_table else written)]
 
-    return Segment(parts, line, edits)
+    return FileSegment(parts, line, edits)
 
 
 _LINE_END = re.compile(r"(?<!  )(?<![\\\]])\n")  # but not where a line is broken, and after the kind of a note

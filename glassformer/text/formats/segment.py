@@ -35,7 +35,7 @@ class Edit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Segment:
+class FileSegment:
     """What is to be translated at ``line`` (from 1) of a file; ``edits`` says how the file takes a translation."""
 
     parts: tuple[Part, ...]
@@ -55,14 +55,14 @@ def replace_span(
     return lambda parts: [Edit(start, end, write(parts))]
 
 
-def line_segments(text: str, path: Path) -> list[Segment]:
+def line_segments(text: str, path: Path) -> list[FileSegment]:
     """Each line of a plain text."""
     segments, position = [], 0
     for number, line in enumerate(text.split("\n"), 1):
         inner = line.strip("\r")
         if not is_blank(inner):
             edits = replace_span(position, position + len(inner), lambda parts: join_parts(parts).replace("\n", " "))
-            segments.append(Segment((inner,), number, edits))
+            segments.append(FileSegment((inner,), number, edits))
         position += len(line) + 1
     return segments
 

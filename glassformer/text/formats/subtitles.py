@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Segment, join_parts, line_number, mark_codes, replace_span
+from glassformer.text.formats.segment import Code, FileSegment, join_parts, line_number, mark_codes, replace_span
 
 _TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"
 _TIMES = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![\d:,.]).*$", re.MULTILINE)
@@ -16,7 +16,7 @@ _DASH = re.compile(r"[ \t]*[-–—](?![-–—])[ \t]*")
 _LONGEST_LINE = 42  # characters; a longer text is broken into two lines, as subtitlers do
 
 
-def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[Segment]:
+def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[FileSegment]:
     """The text of each cue; numbers, times, settings, notes and styles are left alone.
 
     In SubRip, text behind a blank line belongs to a cue, too. Raises ``TextError`` for a damaged line of times: the
@@ -66,10 +66,10 @@ def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], i
     ]
 
 
-def _cue_segment(text: str, start: int, end: int, longest: int | None) -> Segment:
+def _cue_segment(text: str, start: int, end: int, longest: int | None) -> FileSegment:
     lines = [line.strip() for line in text[start:end].split("\n")]
     edits = replace_span(start, end, lambda parts: _write_lines(join_parts(parts), longest))
-    return Segment(mark_codes([" ".join(lines)], _TAG, _tag), line_number(text, start), edits)
+    return FileSegment(mark_codes([" ".join(lines)], _TAG, _tag), line_number(text, start), edits)
 
 
 def _tag(match: re.Match[str]) -> Code:

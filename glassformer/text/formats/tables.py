@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
-from glassformer.text.formats.segment import Edit, Part, Segment, join_parts, line_number
+from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_number
 from glassformer.text.lines import LARGEST_WHOLE, read_lines, read_whole, without_surrogates
 
 DELIMITERS = ",;\t|"
@@ -244,7 +244,7 @@ def describe_csv(path: Path, column: str | None = None, into: str | None = None)
 
 def csv_segments(
     text: str, path: Path, column: str | None = None, into: str | None = None, *, tsv: bool = False
-) -> list[Segment]:
+) -> list[FileSegment]:
     """The rows whose target cell is empty or missing; a missing one is added at the end of its row."""
     delimiter = "\t" if tsv else csv_delimiter(text)
     quotes = not tsv or _has_quoted_cells(text, path)
@@ -277,7 +277,7 @@ def _has_quoted_cells(text: str, path: Path) -> bool:
 
 def _row_segment(
     text: str, row: Sequence[Cell], source: int, target: int, delimiter: str, *, quotes: bool
-) -> Segment:
+) -> FileSegment:
     missing = target - len(row) + 1
     place = (row[target].start, row[target].end) if missing <= 0 else (row[-1].end, row[-1].end)
 
@@ -289,10 +289,10 @@ def _row_segment(
             cell = '"' + cell.replace('"', '""') + '"'
         return [Edit(*place, delimiter * max(0, missing) + cell)]
 
-    return Segment((row[source].text,), line_number(text, row[0].start), edits)
+    return FileSegment((row[source].text,), line_number(text, row[0].start), edits)
 
 
-def jsonl_segments(text: str, path: Path) -> list[Segment]:
+def jsonl_segments(text: str, path: Path) -> list[FileSegment]:
     """Objects with ``src`` and no ``tgt``, or with ``text`` and no ``translation``, which are added."""
     found, position = [], 0
     for number, line in enumerate(text.split("\n"), 1):
@@ -316,7 +316,7 @@ def jsonl_segments(text: str, path: Path) -> list[Segment]:
     return found
 
 
-def _object_segment(line: str, where: tuple[int, int], source: str, added: str) -> Segment:
+def _object_segment(line: str, where: tuple[int, int], source: str, added: str) -> FileSegment:
     position, number = where
     place = _value_places(line).get(added)
 
@@ -327,7 +327,7 @@ def _object_segment(line: str, where: tuple[int, int], source: str, added: str) 
         end = position + line.rindex("}")
         return [Edit(end, end, f', "{added}": {value}')]
 
-    return Segment((source,), number, edits)
+    return FileSegment((source,), number, edits)
 
 
 def _value_places(line: str) -> dict[str, tuple[int, int]]:

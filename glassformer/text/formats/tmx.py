@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, Part, Segment, line_number, write_parts
+from glassformer.text.formats.segment import Edit, FileSegment, Part, line_number, write_parts
 from glassformer.text.formats.xml import Node, fill_element, indent, parse_xml, xml_parts
 from glassformer.text.lines import LONGEST_LINE, open_text
 
@@ -140,7 +140,7 @@ def _local_name(element: Element) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
+def tmx_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
     """The units of a translation memory that lack the target language, or have an empty text in it.
 
     Without ``language`` it is the second language of the first unit with two. ``TextError`` if there is none.
@@ -186,7 +186,7 @@ def _seg(variants: dict[str, Node], language: str) -> Node | None:
     return None if variant is None else variant.child("seg")
 
 
-def _memory_segment(text: str, unit: Node, source: Node, target: Node | None, language: str) -> Segment:
+def _memory_segment(text: str, unit: Node, source: Node, target: Node | None, language: str) -> FileSegment:
     last = [node for node in unit.children if node.name == "tuv"][-1]
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
@@ -196,4 +196,4 @@ def _memory_segment(text: str, unit: Node, source: Node, target: Node | None, la
         variant = f"{indent(text, last.start)}<tuv xml:lang={quoteattr(language)}><seg>{written}</seg></tuv>"
         return [Edit(last.end, last.end, variant)]
 
-    return Segment(xml_parts(text, source), line_number(text, unit.start), edits)
+    return FileSegment(xml_parts(text, source), line_number(text, unit.start), edits)

@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, Part, Segment, line_number, write_parts
+from glassformer.text.formats.segment import Edit, FileSegment, Part, line_number, write_parts
 from glassformer.text.formats.xml import Node, after_attributes, fill_element, indent, parse_xml, xml_parts
 from glassformer.text.lines import read_whole
 
@@ -24,7 +24,7 @@ def read_xliff(path: Path) -> Iterator[tuple[str, str]]:
             )
 
 
-def xliff_segments(text: str, path: Path, language: str | None = None) -> list[Segment]:
+def xliff_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
     """The units of XLIFF 1.2 or 2 without a translation, except those that are not to be translated.
 
     A target that repeats its source is none if its state says so. ``language`` becomes the target language of a file
@@ -89,7 +89,7 @@ def _lacks_target(text: str, unit: Node) -> bool:
     return target is None or not text[target.inner : target.inner_end].strip() or _is_untranslated(text, unit)
 
 
-def _unit_segment(text: str, unit: Node, others: list[Edit]) -> Segment:
+def _unit_segment(text: str, unit: Node, others: list[Edit]) -> FileSegment:
     """The segment of a unit; ``others`` are further edits that the file needs."""
     source, target = unit.child("source"), unit.child("target")
     assert source is not None
@@ -103,7 +103,7 @@ def _unit_segment(text: str, unit: Node, others: list[Edit]) -> Segment:
             return [*others, *states, fill_element(text, target, written)]
         return [*others, *states, Edit(end, end, f"{before}<{prefix}target>{written}</{prefix}target>")]
 
-    return Segment(xml_parts(text, source), line_number(text, unit.start), edits)
+    return FileSegment(xml_parts(text, source), line_number(text, unit.start), edits)
 
 
 def _review(text: str, node: Node) -> list[Edit]:

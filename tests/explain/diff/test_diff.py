@@ -19,7 +19,7 @@ from glassformer.errors import CheckpointError, ConfigError, InputError, RunErro
 from glassformer.explain.diff.align import Positions, align_steps, join_calls, stack_sentences
 from glassformer.explain.diff.compare import compare, diff_traces
 from glassformer.explain.diff.compiled import capture_pass, run_compiled
-from glassformer.explain.diff.passes import EXACT, LOW_PRECISION, WAYS, Way, read_way, run_pass, usual_tolerance
+from glassformer.explain.diff.passes import EXACT, LOW_PRECISION, WAYS, Mode, read_way, run_pass, usual_tolerance
 from glassformer.explain.diff.runs import Side, diff_places, diff_runs, diff_sides
 from glassformer.explain.recording import record_pass
 from glassformer.explain.walks import walk
@@ -29,7 +29,7 @@ from glassformer.trace import Step, Trace, tracing
 
 PLACES = 200
 POSITIONS = ModelConfig.choices("positions")
-QUICK = [Way.CACHED, Way.TRANSLATED, Way.PACKED, Way.ALONE, Way.PADDED, Way.FUSED, Way.DOUBLE]
+QUICK = [Mode.CACHED, Mode.TRANSLATED, Mode.PACKED, Mode.ALONE, Mode.PADDED, Mode.FUSED, Mode.DOUBLE]
 
 
 def one_layer(small_model, **changes):
@@ -87,7 +87,7 @@ def test_a_change_at_one_step_of_a_cached_decoding_is_named_with_its_position(
 ):
     """Among them what the cache holds: the step that reads a wrong key is the query of the cell."""
     model = one_layer(small_model, positions=positions)
-    plain = run_pass(Way.PLAIN, model, src_ids, tgt_ids)
+    plain = run_pass(Mode.PLAIN, model, src_ids, tgt_ids)
     calls = [step for step in cached_steps(model, src_ids, tgt_ids, {}) if step.address.startswith("decoder.")]
     draw = random.Random(seed)
     chosen = draw.sample([step for step in calls if step.name.endswith("_cached")], 3) + draw.sample(calls, 7)
@@ -140,12 +140,12 @@ def test_every_way_agrees_with_the_plain_walk(way, positions, small_model, src_i
     assert found.agrees, str(found)
     assert found.tolerance == 1e-5
     assert found.largest.size < 1e-4
-    if way not in (Way.DOUBLE, Way.PACKED):  # packed rows may agree bit for bit
+    if way not in (Mode.DOUBLE, Mode.PACKED):  # packed rows may agree bit for bit
         assert found.largest.size > 0, "nothing of another way has been compared"
     lacking = {address.rpartition(".")[2] for address, _ in found.only[0]}
     untapped = {
-        Way.FUSED: {"products", "scores", "masked_scores", "weights"},
-        Way.PACKED: {"src_mask", "causal_mask"},
+        Mode.FUSED: {"products", "scores", "masked_scores", "weights"},
+        Mode.PACKED: {"src_mask", "causal_mask"},
     }
     assert lacking == untapped.get(way, set()) | (
         {"relative_products", "relative_keys", "relative_values", "relative_heads", "weighted_values"} & lacking
@@ -155,16 +155,16 @@ def test_every_way_agrees_with_the_plain_walk(way, positions, small_model, src_i
 
 def test_the_ways_are_those_of_the_page_and_of_the_help():
     page = (Path(__file__).parents[3] / "docs" / "tracing.md").read_text(encoding="utf-8")
-    for way in Way:
+    for way in Mode:
         assert f"| `{way}` | {WAYS[way].meaning} |" in page
-    assert ", ".join(Way) == cli_explain._WAYS
+    assert ", ".join(Mode) == cli_explain._WAYS
 
 
 def test_int8_stays_within_its_bound(small_model, src_ids, tgt_ids, monkeypatch):
     monkeypatch.setattr("glassformer.model.inference.least_int8_weights", lambda: 0)
     model = small_model()
     try:
-        found = diff_sides(Side(model), Side(model, Way.INT8), src_ids, tgt_ids)
+        found = diff_sides(Side(model), Side(model, Mode.INT8), src_ids, tgt_ids)
     except ConfigError:
         pytest.skip("no int8 kernel here")
     assert found.agrees, str(found)
@@ -181,7 +181,7 @@ def test_the_plain_walk_agrees_with_itself_bit_for_bit(small_model, src_ids, tgt
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_bf16_parts_at_the_first_product_and_stays_within_its_bound(positions, small_model, src_ids, tgt_ids):
     model = small_model(positions=positions)
-    sides = Side(model), Side(model, Way.BF16)
+    sides = Side(model), Side(model, Mode.BF16)
     assert diff_sides(*sides, src_ids, tgt_ids).agrees
     first = diff_sides(*sides, src_ids, tgt_ids, EXACT).first
     assert first is not None
@@ -191,7 +191,7 @@ def test_bf16_parts_at_the_first_product_and_stays_within_its_bound(positions, s
 
 def test_what_cached_keys_are_read_at_every_step_is_compared(small_model, src_ids, tgt_ids):
     model = one_layer(small_model, positions="rotary", d_v=7)
-    taps = {tap.address: tap for tap in diff_sides(Side(model), Side(model, Way.CACHED), src_ids, tgt_ids).taps}
+    taps = {tap.address: tap for tap in diff_sides(Side(model), Side(model, Mode.CACHED), src_ids, tgt_ids).taps}
     held = taps["decoder.layers.0.self_attention.k_cached"]
     assert held.axes == ("batch", "heads", "query", "key", "d_k")
     real = [7, 5, 7]  # target positions of the three sentences; each step reads those before it and its own
@@ -206,9 +206,11 @@ def test_a_wrong_row_of_a_lone_sentence_is_named_in_the_batch(small_model, src_i
     lone[1].select("encoder.layers.0.feed_forward.inner")[0].value[0, 2, 11] += 1
     lone[2].select("causal_mask")[0].value[0, 0, 4, 1] = False
     found = compare(
-        run_pass(Way.PLAIN, model, src_ids, tgt_ids), stack_sentences([align_steps(one.steps) for one in lone]), EXACT
+        run_pass(Mode.PLAIN, model, src_ids, tgt_ids),
+        stack_sentences([align_steps(one.steps) for one in lone]),
+        EXACT,
     )
-    assert [tap.place for tap in found.parting] == [
+    assert [tap.place for tap in found.differing] == [
         {"batch": 1, "position": 2, "d_ff": 11},
         {"batch": 2, "query": 4, "key": 1},
     ]
@@ -220,17 +222,17 @@ def test_padding_does_not_count_where_it_is_known(small_model, src_ids, tgt_ids)
     other.select("encoder.memory")[0].value[2, 3] += 1  # the third source has two tokens
     other.select("decoder.layers.0.cross_attention.weights")[0].value[0, 1, 2, 4] += 1
     real = {"src": src_ids != 0, "tgt": tgt_ids != 0}
-    assert [tap.address for tap in diff_traces(plain, other).parting] == [
+    assert [tap.address for tap in diff_traces(plain, other).differing] == [
         "encoder.memory", "decoder.layers.0.cross_attention.weights",
     ]  # fmt: skip
-    (only,) = diff_traces(plain, other, positions=Positions(real)).parting
+    (only,) = diff_traces(plain, other, positions=Positions(real)).differing
     assert only.place == {"batch": 0, "heads": 1, "query": 2, "key": 4}
 
 
 def test_a_fused_way_leaves_the_model_plain(small_model, src_ids, tgt_ids):
     model = small_model()
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    for way in (Way.FUSED, Way.DOUBLE, Way.BF16):
+    for way in (Mode.FUSED, Mode.DOUBLE, Mode.BF16):
         run_pass(way, model, src_ids, tgt_ids)
     assert not any(module.fused for module in model.modules() if hasattr(module, "fused"))
     assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
@@ -253,7 +255,7 @@ def test_a_captured_graph_holds_every_tap_bit_for_bit(small_model, src_ids, tgt_
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
 def test_the_compiled_way_agrees_with_the_plain_walk(positions, small_model, src_ids, tgt_ids, unchecked):
     model = one_layer(small_model, positions=positions)
-    found = diff_sides(Side(model), Side(model, Way.COMPILED), src_ids, tgt_ids)
+    found = diff_sides(Side(model), Side(model, Mode.COMPILED), src_ids, tgt_ids)
     assert found.agrees, str(found)
     assert found.only == ((), ())
     assert 0 < found.largest.size < 1e-4
@@ -273,9 +275,9 @@ def test_without_a_compiler_the_error_says_what_to_install(small_model, src_ids,
 
 
 def test_the_usual_tolerance_is_nought_for_one_way_and_wide_for_bf16():
-    assert usual_tolerance(Way.CACHED, Way.CACHED) == usual_tolerance(Way.BF16, Way.BF16) == 0.0
-    assert usual_tolerance(Way.PLAIN, Way.CACHED) == usual_tolerance(Way.DOUBLE, Way.FUSED) == EXACT
-    assert usual_tolerance(Way.PLAIN, Way.BF16) == usual_tolerance(Way.BF16, Way.CACHED) == LOW_PRECISION
+    assert usual_tolerance(Mode.CACHED, Mode.CACHED) == usual_tolerance(Mode.BF16, Mode.BF16) == 0.0
+    assert usual_tolerance(Mode.PLAIN, Mode.CACHED) == usual_tolerance(Mode.DOUBLE, Mode.FUSED) == EXACT
+    assert usual_tolerance(Mode.PLAIN, Mode.BF16) == usual_tolerance(Mode.BF16, Mode.CACHED) == LOW_PRECISION
 
 
 # 3. What counts as a difference.
@@ -395,7 +397,7 @@ def test_of_two_checkpoints_with_one_other_weight_the_first_tap_that_reads_it_is
 
 def test_one_run_is_compared_with_itself_in_another_way(translator, make_run):
     place = make_run("run", translator.model).parent.parent
-    found = diff_runs(place, None, SOURCES, ways=(Way.PLAIN, Way.CACHED), device="cpu")
+    found = diff_runs(place, None, SOURCES, ways=(Mode.PLAIN, Mode.CACHED), device="cpu")
     assert found.agrees
     lines = found.lines()
     assert lines[0] == f"plain against cached: {len(found.taps)} taps compared, tolerance 1e-05"
@@ -441,7 +443,7 @@ def test_a_tolerance_must_be_a_number_from_nought_on(tolerance):
 def test_more_padding_needs_room(small_model):
     ids = torch.full((1, 37), 5)
     with pytest.raises(InputError, match="fills all 37 positions"):
-        run_pass(Way.PADDED, small_model(), ids, ids[:, :3])
+        run_pass(Mode.PADDED, small_model(), ids, ids[:, :3])
 
 
 def test_an_unknown_way_is_answered_with_the_nearest():
@@ -449,7 +451,7 @@ def test_an_unknown_way_is_answered_with_the_nearest():
         ConfigError, match=r"found 'cache', expected one of plain, cached, .* Did you mean 'cached'\?"
     ):
         read_way("cache")
-    assert read_way("bf16") is Way.BF16
+    assert read_way("bf16") is Mode.BF16
 
 
 def test_runs_that_cannot_be_compared_are_refused_in_words(translator, make_run, tmp_path):
@@ -459,7 +461,7 @@ def test_runs_that_cannot_be_compared_are_refused_in_words(translator, make_run,
     with pytest.raises(ConfigError, match="plain, on both sides, expected two things to compare"):
         diff_places(run, None, SOURCES)
     with pytest.raises(ConfigError, match="found no text"):
-        diff_places(run, None, ways=(Way.PLAIN, Way.CACHED))
+        diff_places(run, None, ways=(Mode.PLAIN, Mode.CACHED))
     with pytest.raises(RunError, match="is not a run directory"):
         diff_places(tmp_path, run, SOURCES)
     other = Tokenizer.train("words", [*SOURCES, "[blue]"], 60)

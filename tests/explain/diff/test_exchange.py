@@ -20,7 +20,7 @@ from glassformer.explain.diff.exchange import diff_exchange
 from glassformer.explain.diff.findings import find_differences
 from glassformer.explain.diff.sides import Side, open_sides
 from glassformer.interop.programs import export_model, read_model
-from glassformer.interop.transformers import their_name, with_end
+from glassformer.interop.transformers import to_transformers_name, with_end
 from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import load_run
 from glassformer.text.tokenizer import Tokenizer
@@ -60,7 +60,9 @@ def wrong_start(out: Path, run: Path) -> None:
 def swapped_layout(out: Path, run: Path) -> None:
     """Weights written without the permutation, under the names that they should have."""
     ours = weights_of(load_run(run, "cpu").model)
-    stacks = {their_name(name): value for name, value in ours.items() if name.startswith(("encoder", "decoder"))}
+    stacks = {
+        to_transformers_name(name): value for name, value in ours.items() if name.startswith(("encoder", "decoder"))
+    }
     change_weights(out, **stacks, **{"model.shared.weight": ours["src_embedding.tokens.weight"]})
 
 
