@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MOST_TABLE_BYTES = 2**28
+_MAX_TABLE_BYTES = 2**28
 WEIGHTS = "model"
 MIX = "mix"  # the directory of the other text, in that of the text
 PROBE = ".writable"
@@ -397,10 +397,10 @@ def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
         raise CheckpointError(f"{where}: describes no model that can be made: {error}.") from error
     check_shapes(checkpoint, WEIGHTS, {name: tuple(weight.shape) for name, weight in model.named_parameters()})
     tables = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
-    if tables > _MOST_TABLE_BYTES:
+    if tables > _MAX_TABLE_BYTES:
         raise CheckpointError(
             f"{where}: model.max_length: found {config.max_length:,}, whose tables of positions take "
-            f"{tables / 1e9:.1f} GB, expected at most {_MOST_TABLE_BYTES / 1e9:.1f} GB. Lower it."
+            f"{tables / 1e9:.1f} GB, expected at most {_MAX_TABLE_BYTES / 1e9:.1f} GB. Lower it."
         )
 
 

@@ -20,7 +20,7 @@ from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.files import sha256
 from glassformer.training.checkpointing import TrainState
 
-MOST_MEMORY_MB = 1500  # PyTorch itself takes some 300
+MAX_MEMORY_MB = 1500  # PyTorch itself takes some 300
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_configurations_of_other_sizes_are_refused_without_taking_their_memory(t
     *messages, memory_kb = done.stdout.splitlines()
     for message, (_, expected) in zip(messages, OTHER_SIZES, strict=True):
         assert expected in message
-    assert int(memory_kb) < 1000 * MOST_MEMORY_MB
+    assert int(memory_kb) < 1000 * MAX_MEMORY_MB
 
 
 @pytest.mark.slow

@@ -294,7 +294,7 @@ lesson.states("Step 2", "Z = X + P", x + p, z)
 # %%
 n, config = 24, ModelConfig(d_model=64, n_heads=1, max_length=64, relative_clip=8)
 q, k = torch.randn(2, 1, 1, 1, 64)
-rotary, whole = RotaryPositions(config), Positions.of_length(n, torch.device("cpu"))
+rotary, whole = RotaryPositions(config), Positions.from_length(n, torch.device("cpu"))
 turned_q, turned_k = (rotary(vector.expand(1, 1, 64, 64), torch.arange(64))[0, 0] for vector in (q, k))
 waves, learned = SinusoidalPositions(config).table[:n], LearnedPositions(config).table[:n].detach()
 products = {

@@ -134,7 +134,7 @@ lesson.slips("Step 3.3", "share of weights below zero, were they a normal distri
 # is printed there. Nor would it help to divide by √5 first. And there are four words to look at.
 
 # %%
-example, seen = torch.tensor([[[[3.2, 0.8, -5.7]]]]), Mask.of(torch.ones(1, 1, 1, 3, dtype=torch.bool))
+example, seen = torch.tensor([[[[3.2, 0.8, -5.7]]]]), Mask.from_visible(torch.ones(1, 1, 1, 3, dtype=torch.bool))
 scaled = softmax(example / math.sqrt(5), seen).flatten()
 print("divided by √5 first:", ", ".join(f"{weight:.2f}" for weight in scaled.tolist()))
 printed, right = torch.tensor([0.71, 0.28, 0.01]), softmax(example, seen).flatten()
@@ -162,7 +162,7 @@ lesson.slips("Step 3.3, second", "rows of what step 3.2 gives sum to 1, as weigh
 a = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.2, 0.5, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.4, 0.1, 0.4, 0.1]])
 v = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
 by_hand = MultiHeadAttention(ModelConfig(d_model=4, n_heads=1, d_k=4, d_v=2), uses_positions=False)
-q, k, mask = a.log() * math.sqrt(4), torch.eye(4), Mask.of(torch.ones(1, 1, 4, 4, dtype=torch.bool))
+q, k, mask = a.log() * math.sqrt(4), torch.eye(4), Mask.from_visible(torch.ones(1, 1, 4, 4, dtype=torch.bool))
 with tracing(by_hand) as trace:
     z = by_hand.attend(q[None, None], k[None, None], v[None, None], mask)[0, 0]
 print("\n".join("  ".join(f"{number:.2f}" for number in row) for row in z.tolist()))

@@ -235,7 +235,7 @@ for head, columns in enumerate(both_heads):
     keys = torch.linalg.solve(printed_q[:4, columns], products[head]).T
     fit(attention.w_k, x[0], keys, columns)
 
-hides_padding = Mask.of(src_mask)
+hides_padding = Mask.from_visible(src_mask)
 weights = softmax(mask_scores(printed_scores, hides_padding), hides_padding)  # held against steps 6c and 6d there
 for head, columns in enumerate(both_heads):
     mixture = weights[0, head, :1] @ x[0]
@@ -458,7 +458,7 @@ plt.close("all")
 nothing = torch.zeros(1, 1, 1, 4, dtype=torch.bool)
 row = printed_scores[:1, :1, :1]
 print("with -10⁹:", row.masked_fill(~nothing, -1e9).softmax(-1).flatten())
-print("with -∞:  ", softmax(mask_scores(row, Mask.of(nothing)), Mask.of(nothing)).flatten())
+print("with -∞:  ", softmax(mask_scores(row, Mask.from_visible(nothing)), Mask.from_visible(nothing)).flatten())
 print("the same weights elsewhere:", torch.equal(with_low_scores, weights))
 
 # %% [markdown]

@@ -633,7 +633,7 @@ lesson.states("2-1-5", "weights of each query sum to", torch.ones(3, 8, 6), weig
 # %%
 addresses = [recorded.address for recorded in trace]
 after_scores = addresses[addresses.index(f"{ATTENTION}.scores") + 1].removeprefix(f"{ATTENTION}.")
-open_mask = Mask.of(torch.ones_like(trace["src_mask"]))
+open_mask = Mask.from_visible(torch.ones_like(trace["src_mask"]))
 unmasked = model.encoder(model.src_embedding(src_ids), open_mask)
 with_mask, without_mask = (
     (memory[0, :3] - alone[0][0]).abs().max() for memory in (trace["encoder.memory"], unmasked)

@@ -127,8 +127,8 @@ lesson.states("Training", "a product with one-hot rows is a look-up", by_product
 with torch.no_grad():
     x = trace["src_embedding.scaled"] + trace["src_embedding.position_vectors"]
     y = trace["tgt_embedding.scaled"] + trace["tgt_embedding.position_vectors"]
-    src_mask = Mask.of(padding_mask(batch.src_ids, config.pad_id))
-    look_ahead = Mask.of(causal_mask(4, 4, torch.device("cpu")))
+    src_mask = Mask.from_visible(padding_mask(batch.src_ids, config.pad_id))
+    look_ahead = Mask.from_visible(causal_mask(4, 4, torch.device("cpu")))
     h = x
     for layer in model.encoder.layers:
         h = layer(h, src_mask)
@@ -581,7 +581,7 @@ def restricted_attention(q, k, v, r=R):
 def layers_at_work(n, d):
     """One run of each kind of layer over n positions of width d."""
     attention, gru, convolution = attention_layer(d), nn.GRU(d, d), nn.Conv1d(d, d, K, padding=K // 2)
-    x, everywhere = torch.randn(1, n, d), Mask.of(torch.ones(1, 1, 1, n, dtype=torch.bool))
+    x, everywhere = torch.randn(1, n, d), Mask.from_visible(torch.ones(1, 1, 1, n, dtype=torch.bool))
     by_column, by_place = x.transpose(1, 2).contiguous(), x.transpose(0, 1).contiguous()
     return {
         "self-attention": lambda: attention.attend(x[:, None], x[:, None], x[:, None], everywhere),
@@ -592,7 +592,7 @@ def layers_at_work(n, d):
 
 
 q, k, v = torch.randn(3, 40, 8)
-full = attention_layer(8).attend(q[None, None], k[None, None], v[None, None], Mask.of(near(40, R)))[0, 0]
+full = attention_layer(8).attend(q[None, None], k[None, None], v[None, None], Mask.from_visible(near(40, R)))[0, 0]
 print(
     "restricted attention is attention under a mask:", torch.allclose(restricted_attention(q, k, v), full, atol=1e-6)
 )
@@ -694,7 +694,7 @@ def longest_chain(output):
 def chains(n, d=8):
     x = torch.randn(1, n, d, requires_grad=True)
     attention, gru, convolution = attention_layer(d), nn.GRU(d, d, batch_first=True), nn.Conv1d(d, d, K, padding=1)
-    outputs = [attention(x, x, Mask.of(near(n, n * 2))), gru(x)[0], convolution(x.transpose(1, 2))]
+    outputs = [attention(x, x, Mask.from_visible(near(n, n * 2))), gru(x)[0], convolution(x.transpose(1, 2))]
     return [longest_chain(output) for output in outputs]
 
 
@@ -748,7 +748,7 @@ def hops(dependence_in_hop, n):
 
 def attention_paths(n, mask):
     attention = attention_layer(4)
-    each = dependence(lambda x: attention(x[None], x[None], Mask.of(mask))[0], n)
+    each = dependence(lambda x: attention(x[None], x[None], Mask.from_visible(mask))[0], n)
     return hops(lambda hop: each, n)
 
 

@@ -403,7 +403,7 @@ attention = model.decoder.layers[0].self_attention
 q, k, v = (torch.randn(1, 1, config.max_length, config.d_k) for _ in range(3))
 mask = causal_mask(config.max_length, config.max_length, torch.device("cpu"))
 with torch.no_grad(), tracing(attention) as head:
-    heads = attention.attend(q, k, v, Mask.of(mask))
+    heads = attention.attend(q, k, v, Mask.from_visible(mask))
 
 
 def one_head(theirs, stated, tensor, ours):
@@ -508,7 +508,7 @@ nothing = torch.full((1, 1, 1, 4), -math.inf)
 print("the text's way:", nothing.softmax(-1).flatten().tolist())
 print(
     "our way:       ",
-    softmax(torch.zeros(1, 1, 1, 4), Mask.of(torch.zeros(1, 1, 1, 4, dtype=torch.bool))).flatten().tolist(),
+    softmax(torch.zeros(1, 1, 1, 4), Mask.from_visible(torch.zeros(1, 1, 1, 4, dtype=torch.bool))).flatten().tolist(),
 )
 
 # %% [markdown]

@@ -44,7 +44,7 @@ def output_limit(source: EncodedSource, config: ModelConfig, options: DecodeConf
     return min(n_prefix + wanted, config.max_length)
 
 
-_BATCHES_PER_WORKER, _LEAST_BATCH = 2, 256  # and the tokens from which on a batch is worth sending to a worker
+_BATCHES_PER_WORKER, _MIN_BATCH = 2, 256  # and the tokens from which on a batch is worth sending to a worker
 
 
 def plan_decoding(
@@ -64,7 +64,7 @@ def plan_decoding(
     batches: list[list[int]] = []
     if workers > 1:
         tokens = rows_per_source * sum(lengths[number] for number in numbers)
-        batch_tokens = min(batch_tokens, max(_LEAST_BATCH, tokens // (_BATCHES_PER_WORKER * workers)))
+        batch_tokens = min(batch_tokens, max(_MIN_BATCH, tokens // (_BATCHES_PER_WORKER * workers)))
     room = 0
     for number in sorted(numbers, key=lengths.__getitem__, reverse=True):
         if room == 0:

@@ -22,8 +22,8 @@ from glassformer.trace import note
 
 _STATE_AXES = {
     "sentences": "batch", "limits": "batch", "last_penalty": "batch", "ids": "batch beam tgt",
-    "log_probs": "batch beam", "ended": "batch", "ended_ids": "batch n_best tgt",
-    "ended_log_probs": "batch n_best", "ended_scores": "batch n_best", "sums": "batch beam",
+    "log_probs": "batch beam", "finished": "batch", "finished_ids": "batch n_best tgt",
+    "finished_log_probs": "batch n_best", "finished_scores": "batch n_best", "sums": "batch beam",
     "covered": "batch beam src",
 }  # fmt: skip
 
@@ -42,10 +42,10 @@ class SearchState:
     last_penalty: Tensor  # (sentences)           the length penalty at that limit
     ids: Tensor  # (sentences beam step)          live hypotheses, best first
     log_probs: Tensor  # (sentences beam)         by the model's own distribution
-    ended: Tensor  # (sentences)                  how many have finished so far
-    ended_ids: Tensor  # (sentences n_best step)  the best of them, best first, padded after eos
-    ended_log_probs: Tensor  # (sentences n_best)
-    ended_scores: Tensor  # (sentences n_best)
+    finished: Tensor  # (sentences)               how many have finished so far
+    finished_ids: Tensor  # (sentences n_best step)  the best of them, best first, padded after eos
+    finished_log_probs: Tensor  # (sentences n_best)
+    finished_scores: Tensor  # (sentences n_best)
     sums: Tensor | None = None  # (sentences beam)         of the processed log-probabilities
     covered: Tensor | None = None  # (sentences beam src)  attention that each source position received; padding 1
 
@@ -100,10 +100,10 @@ def start_state(
         last_penalty=torch.tensor([options.penalty(limit) for limit in limits], dtype=torch.float32, device=device),
         ids=torch.empty(batch, 1, 0, dtype=torch.int64, device=device),
         log_probs=torch.zeros(batch, 1, device=device),
-        ended=torch.zeros(batch, dtype=torch.int64, device=device),
-        ended_ids=torch.empty(batch, options.pool, 0, dtype=torch.int64, device=device),
-        ended_log_probs=nothing,
-        ended_scores=nothing,
+        finished=torch.zeros(batch, dtype=torch.int64, device=device),
+        finished_ids=torch.empty(batch, options.pool, 0, dtype=torch.int64, device=device),
+        finished_log_probs=nothing,
+        finished_scores=nothing,
         sums=torch.zeros(batch, 1, device=device) if has_sums else None,
         covered=None if covered is None else covered[:, None],
     )
@@ -168,16 +168,16 @@ class NextLogProbs:
     attention: Tensor | None = None  # (sentences beam src)
 
     @classmethod
-    def of(cls, state: SearchState, log_probs: Tensor, attention: Tensor | None, plan: Plan) -> Self:
+    def from_model(cls, state: SearchState, log_probs: Tensor, attention: Tensor | None, plan: Plan) -> Self:
         """From the decoder's outputs for the rows of the state."""
         shape = state.log_probs.shape
-        left = None
+        processed = None
         if plan.has_processors:
-            left = process_beam(log_probs, state, plan)
-            note("search.processed_log_probs", left, "batch vocab")
+            processed = process_beam(log_probs, state, plan)
+            note("search.processed_log_probs", processed, "batch vocab")
         return cls(
             log_probs.view(*shape, -1),
-            None if left is None else left.view(*shape, -1),
+            None if processed is None else processed.view(*shape, -1),
             None if attention is None else attention.view(*shape, -1),
         )
 
@@ -194,12 +194,12 @@ def process_beam(log_probs: Float[Tensor, "rows vocab"], state: SearchState, pla
 def expand_beam(state: SearchState, next_log_probs: NextLogProbs, plan: Plan) -> Continuations:
     """The ``2 beam`` candidates of each sentence, or all where there are fewer."""
     constraints, beam = plan.constraints_of(state), plan.options.beam
-    left = next_log_probs.log_probs if next_log_probs.processed is None else next_log_probs.processed
+    processed = next_log_probs.log_probs if next_log_probs.processed is None else next_log_probs.processed
     if constraints is not None and constraints.required.numel():
-        sums = state.ranking[:, :, None] + left
+        sums = state.ranking[:, :, None] + processed
         index = allocate_candidates(sums, state.ids, constraints.required, plan.config.pad_id, beam)
     else:
-        index = top_k_of_beams(state.ranking, left, 2 * beam)
+        index = top_k_of_beams(state.ranking, processed, 2 * beam)
     return _gather(state, next_log_probs, index)
 
 

@@ -78,14 +78,16 @@ def beam_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
 
 def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, list[list[Output]]]:
     """``beam_search`` that yields the state after each step, before the sentences that are done are removed."""
-    plan = Plan(job.options, steps.config, ConstraintBatch.of(job, steps.config, steps.device))
+    plan = Plan(job.options, steps.config, ConstraintBatch.from_job(job, steps.config, steps.device))
     attending = require_attention(steps) if job.options.coverage_penalty > 0.0 else None
     state = _first_state(steps, attending, job.limits, plan)
     last_ids = torch.full_like(state.sentences, steps.config.bos_id)
     found: list[list[Output]] = [[] for _ in job.limits]
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
-        following = NextLogProbs.of(state, log_probs, None if attending is None else attending.attention(), plan)
+        following = NextLogProbs.from_model(
+            state, log_probs, None if attending is None else attending.attention(), plan
+        )
         state, rows = advance(state, following, plan)
         state.note()
         yield state
@@ -124,15 +126,15 @@ def advance(
     note_candidates(best, is_eos, beam)
     covered = None if state.covered is None or following.attention is None else state.covered + following.attention
     ranks = live_ranks(is_eos, beam)
-    live, dead = best.at(ranks), is_eos.gather(1, ranks)
+    live, finished = best.at(ranks), is_eos.gather(1, ranks)
     if live.sums is not None:
-        dead = dead | (live.sums == -math.inf)
+        finished = finished | (live.sums == -math.inf)
     rows = torch.arange(len(live.parents), device=is_eos.device)[:, None] * state.ids.shape[1] + live.parents
     later = replace(
         _add_finished(state, best, is_eos, covered, plan.options),
         ids=live.append_to(state.ids),
-        log_probs=live.log_probs.masked_fill(dead, -math.inf),
-        sums=None if live.sums is None else live.sums.masked_fill(dead, -math.inf),
+        log_probs=live.log_probs.masked_fill(finished, -math.inf),
+        sums=None if live.sums is None else live.sums.masked_fill(finished, -math.inf),
         covered=None if covered is None else covered.flatten(0, 1)[rows],
     )
     return later, rows
@@ -145,25 +147,25 @@ def _add_finished(
     covered: Tensor | None,
     options: DecodeConfig,
 ) -> SearchState:
-    """The state with the hypotheses that finish now; ``ended_ids`` get the column that live ones get, too."""
+    """The state with the hypotheses that finish now; ``finished_ids`` get the column that live ones get, too."""
     finishes = is_eos & (best.ranking > -math.inf)
     finishes[:, options.beam :] = False
-    longer_ids = pad(state.ended_ids, (0, 1))
+    longer_ids = pad(state.finished_ids, (0, 1))
     if not finishes.any():
-        return replace(state, ended_ids=longer_ids)
+        return replace(state, finished_ids=longer_ids)
     scores = best.ranking / options.penalty(state.step + 1)
     if covered is not None:
         scores = scores + coverage_penalty(covered, options.coverage_penalty).gather(1, best.parents)
     scores = scores.masked_fill(~finishes, -math.inf)
-    kept_scores, index = torch.cat([state.ended_scores, scores], dim=1).topk(options.pool, dim=1)
+    kept_scores, index = torch.cat([state.finished_scores, scores], dim=1).topk(options.pool, dim=1)
     ids = torch.cat([longer_ids, best.append_to(state.ids)], dim=1)
     log_probs = best.log_probs.masked_fill(~finishes, -math.inf)
     return replace(
         state,
-        ended=state.ended + finishes.sum(dim=1),
-        ended_ids=ids.gather(1, index[:, :, None].expand(-1, -1, ids.shape[2])),
-        ended_log_probs=torch.cat([state.ended_log_probs, log_probs], dim=1).gather(1, index),
-        ended_scores=kept_scores,
+        finished=state.finished + finishes.sum(dim=1),
+        finished_ids=ids.gather(1, index[:, :, None].expand(-1, -1, ids.shape[2])),
+        finished_log_probs=torch.cat([state.finished_log_probs, log_probs], dim=1).gather(1, index),
+        finished_scores=kept_scores,
     )
 
 
@@ -173,24 +175,24 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
     at_limit = state.step >= state.limits
     if options.early_stopping == "heuristic" and options.beam > 1:
         now: float = options.penalty(state.step)
-        return (state.ended_scores[:, -1] >= best / now) | at_limit
-    nothing_better = state.ended_scores[:, -1] >= best / state.last_penalty
+        return (state.finished_scores[:, -1] >= best / now) | at_limit
+    nothing_better = state.finished_scores[:, -1] >= best / state.last_penalty
     if options.early_stopping == "never" and options.beam > 1:
         return nothing_better | at_limit
-    return nothing_better | (state.ended >= options.beam) | at_limit
+    return nothing_better | (state.finished >= options.beam) | at_limit
 
 
 def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
     """The candidates of row ``place``, whose sentence is done, unsorted."""
-    ended = zip(
-        state.ended_ids[place].tolist(),
-        state.ended_log_probs[place].tolist(),
-        state.ended_scores[place].tolist(),
+    finished = zip(
+        state.finished_ids[place].tolist(),
+        state.finished_log_probs[place].tolist(),
+        state.finished_scores[place].tolist(),
         strict=True,
     )
     candidates = [
         Output(ids[: ids.index(plan.config.eos_id) + 1], log_prob, score, truncated=False)
-        for ids, log_prob, score in ended
+        for ids, log_prob, score in finished
         if score > -math.inf
     ]
     if len(candidates) < plan.options.n_best:

@@ -32,7 +32,7 @@ FEATURES = {
     "long": "the translation is longer than expected",
 }
 _FORMAT = 1
-_MOST_BYTES = 200_000
+_MAX_BYTES = 200_000
 _MORE = 10  # characters that are added to both lengths: a short text says little by its length
 _UNKNOWN = CONTROL_TOKENS[UNK_ID]
 
@@ -106,7 +106,7 @@ class Confidence:
         if not path.exists() and not path.is_symlink():
             return None
         try:
-            return cls._from_mapping(read_sealed_json(path, _FORMAT, _MOST_BYTES))
+            return cls._from_mapping(read_sealed_json(path, _FORMAT, _MAX_BYTES))
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise CheckpointError(
                 f"{path}: is damaged or was not written by a training: {error}. Delete it to translate without "

@@ -144,7 +144,7 @@ class ConstraintBatch:
     banned: Tensor  # (sentences phrase tgt)
 
     @classmethod
-    def of(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
+    def from_job(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
         """None when no source has any constraint.
 
         Raises ``InputError`` unless there is one entry for each source, or for ids that no output can contain.

@@ -57,7 +57,7 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
     """``sample`` that yields the state after each step, before the samples that are done are removed."""
     eos_id, options = steps.config.eos_id, job.options
     _refuse_required(job.constraints)
-    constraint_batch = ConstraintBatch.of(job, steps.config, steps.device)
+    constraint_batch = ConstraintBatch.from_job(job, steps.config, steps.device)
     if constraint_batch is not None:
         constraint_batch.note()
     state = _start(job, steps.device)

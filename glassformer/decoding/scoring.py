@@ -24,7 +24,7 @@ class Scored:
     """Whether tokens at the end of the source were cut off, because the model takes no more."""
 
     @classmethod
-    def of(
+    def from_tokens(
         cls,
         text: str,
         tokens: Sequence[str],

@@ -54,6 +54,6 @@ def _of_samples(state: SampleState) -> dict[int, list[list[int]]]:
 
 def _of_beams(state: SearchState) -> dict[int, list[list[int]]]:
     """Of the finished ones the n_best suffice: another one never becomes the best again."""
-    ids = torch.cat([state.ids, state.ended_ids], dim=1)
-    exists = torch.cat([state.ranking, state.ended_scores], dim=1) > -math.inf
+    ids = torch.cat([state.ids, state.finished_ids], dim=1)
+    exists = torch.cat([state.ranking, state.finished_scores], dim=1) > -math.inf
     return {number: ids[place, exists[place]].tolist() for place, number in enumerate(state.sentences.tolist())}

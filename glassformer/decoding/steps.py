@@ -116,12 +116,12 @@ class DecoderSteps:
         )
         self._weights: list[Tensor] = []
         self._memory, src_mask = _encode(model, src_ids)
-        self._memory_mask = Mask.of(src_mask)
+        self._memory_mask = Mask.from_visible(src_mask)
         self._cache = self._new_cache() if cached else None
         self._prefix = src_ids.new_empty(len(src_ids), 0)
 
     @classmethod
-    def of(cls, model: Transformer, src_ids: Int[Tensor, "rows src"], options: DecodeConfig) -> Self:
+    def from_sources(cls, model: Transformer, src_ids: Int[Tensor, "rows src"], options: DecodeConfig) -> Self:
         """As the options need it. ``src_ids`` end with eos and are padded on the right."""
         return cls(model, src_ids, cached=options.cache, attends=options.coverage_penalty > 0.0)
 
@@ -226,7 +226,7 @@ class BeamSteps(DecoderSteps):
         sources: Tensor = torch.unique_consecutive(rows // slots)
         if len(sources) < before:
             order = RowOrder(sources, before)
-            self._memory = order.of(self._memory)
+            self._memory = order.apply(self._memory)
             self._memory_mask = self._memory_mask.reorder(sources)
             self._cache.reorder_sources(order)
         self._cache.reorder((rows % slots).view(len(sources), -1))

@@ -280,7 +280,7 @@ class Translator:
                 log_probs[number] = token_log_probs
         tokens = [self.tgt_tokenizer.to_tokens(target.ids) for target in tgt]
         return [
-            Scored.of(target.text, labels, of_tokens, options, source_truncated=source.truncated)
+            Scored.from_tokens(target.text, labels, of_tokens, options, source_truncated=source.truncated)
             for source, target, labels, of_tokens in zip(src, tgt, tokens, log_probs, strict=True)
         ]
 

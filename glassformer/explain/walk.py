@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of
-from glassformer.explain.page.writer import FRAME_HEIGHT, MOST_FRAME_NUMBERS, PageFrame, page_html
+from glassformer.explain.page.writer import FRAME_HEIGHT, MAX_FRAME_NUMBERS, PageFrame, page_html
 from glassformer.explain.render.html import attention_html, walk_html
 from glassformer.explain.render.json import walk_mapping, write_text
 from glassformer.explain.render.markdown import walk_markdown
@@ -58,7 +58,7 @@ class Walk(WalkData):
         ``TraceError`` for a walk that is not one whole forced pass.
         """
         self._check_whole("frame")
-        page = page_html(self, self.translator if model else None, most=MOST_FRAME_NUMBERS)
+        page = page_html(self, self.translator if model else None, most=MAX_FRAME_NUMBERS)
         return PageFrame(page, attention_html(self), height)
 
     @property

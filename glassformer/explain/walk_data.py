@@ -17,7 +17,7 @@ from glassformer.text import Tokenizer
 from glassformer.trace import Step, Trace
 
 _MOST = 5
-_IDS_OF = {"log_probs": "ids", "sums": "ids", "ended_scores": "ended_ids", "sampled_log_probs": "sampled_ids"}
+_IDS_OF = {"log_probs": "ids", "sums": "ids", "finished_scores": "finished_ids", "sampled_log_probs": "sampled_ids"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ def walk_generation(
     # The search says which sentence each row of the decoder is, so it is always recorded.
     needed = only if fnmatchcase("search.", only) else "*"
     with torch.no_grad(), evaluating(model), tracing(model, only=needed) as trace:
-        steps = DecoderSteps.of(model, src_ids, options)
+        steps = DecoderSteps.from_sources(model, src_ids, options)
         job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
         found = search(steps, job)
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)

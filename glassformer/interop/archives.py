@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from glassformer.errors import CheckpointError
 
-MOST_MEMBERS = 10_000
+MAX_MEMBERS = 10_000
 LARGEST_TOTAL = 8 * 2**30  # bytes of all members together
-_FREE, _MOST_GROWTH = 64 * 2**20, 50  # bytes that may be of any growth, and how many times the file beyond
+_FREE, _MAX_GROWTH = 64 * 2**20, 50  # bytes that may be of any growth, and how many times the file beyond
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
@@ -35,14 +35,14 @@ def open_archive(path: Path) -> zipfile.ZipFile:
 
 def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
     members = archive.infolist()
-    if len(members) > MOST_MEMBERS:
-        raise CheckpointError(f"{path}: has {len(members):,} members, expected at most {MOST_MEMBERS:,}.")
+    if len(members) > MAX_MEMBERS:
+        raise CheckpointError(f"{path}: has {len(members):,} members, expected at most {MAX_MEMBERS:,}.")
     for member in members:
         name = member.filename
         if name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
             raise CheckpointError(f"{path}: holds {name!r}, which leads out of it. Expected plain names.")
     total = sum(member.file_size for member in members)
-    limit = min(LARGEST_TOTAL, max(_FREE, _MOST_GROWTH * path.stat().st_size))
+    limit = min(LARGEST_TOTAL, max(_FREE, _MAX_GROWTH * path.stat().st_size))
     if total > limit:
         raise CheckpointError(f"{path}: would inflate to {total:,} bytes, expected at most {limit:,}.")
 

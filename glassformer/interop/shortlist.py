@@ -27,14 +27,14 @@ from glassformer.text.tokenizer import EOS_ID, Tokenizer
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MOST_LINKS = 100_000_000
-MOST_CANDIDATES, LEAST_PROBABILITY = 50, 0.001  # of a source token
+MAX_LINKS = 100_000_000
+MAX_CANDIDATES, MIN_PROBABILITY = 50, 0.001  # of a source token
 FREQUENT = 300
 _ROUNDS = 4
-_MOST_TOKENS = 255  # of a text
+_MAX_TOKENS = 255  # of a text
 _LINKS_AT_ONCE = 4_000_000
 _FORMAT = 1
-_MOST_BYTES = 2**28
+_MAX_BYTES = 2**28
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Shortlist:
         order = np.lexsort((-table.probability, table.src))
         sources = table.src[order]
         rank = np.arange(len(sources)) - np.searchsorted(sources, sources)
-        kept = order[(rank < MOST_CANDIDATES) & (table.probability[order] >= LEAST_PROBABILITY)]
+        kept = order[(rank < MAX_CANDIDATES) & (table.probability[order] >= MIN_PROBABILITY)]
         found: dict[int, list[int]] = {}
         for source, target in zip(table.src[kept].tolist(), table.tgt[kept].tolist(), strict=True):
             found.setdefault(source, []).append(target)
@@ -95,7 +95,7 @@ class Shortlist:
             return None
         advice = f"Make it again: glassformer shortlist --run {path.parent}"
         try:
-            values = read_sealed_json(path, _FORMAT, _MOST_BYTES)
+            values = read_sealed_json(path, _FORMAT, _MAX_BYTES)
             candidates = {int(source): tuple(ids) for source, ids in values["candidates"].items()}
             found = cls(tuple(values["frequent"]), candidates, tuple(values["tokenizers"]))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -134,7 +134,7 @@ def translation_table(texts: Sides, src_vocab: int, tgt_vocab: int) -> Translati
     """IBM Model 1: each target token is written for one token of its source, whichever.
 
     The probabilities are estimated by expectation maximisation, from equal ones on, in as many pairs, spread over the
-    text, as have ``MOST_LINKS`` of a source and a target token.
+    text, as have ``MAX_LINKS`` of a source and a target token.
     """
     chunks = []
     for pairs in _chunks(texts):
@@ -159,7 +159,7 @@ def _chunks(texts: Sides) -> Iterator[Ints]:
     """The numbers of the pairs that are counted, in parts of some ``_LINKS_AT_ONCE``."""
     links = texts.src_side.lengths.astype(np.int64) * texts.tgt_side.lengths
     total = len(links)
-    share = min(1.0, MOST_LINKS / max(1, int(links.sum())))
+    share = min(1.0, MAX_LINKS / max(1, int(links.sum())))
     chosen = np.unique(np.linspace(0, total - 1, max(1, int(total * share))).astype(np.int64))
     for part in np.split(chosen, np.flatnonzero(np.diff(np.cumsum(links[chosen]) // _LINKS_AT_ONCE)) + 1):
         if len(part):
@@ -213,7 +213,7 @@ def _encode(pairs: Iterable[Pair], tokenizers: Tokenizers) -> Sides:
         sources = src_tokenizer.to_ids_batch([pair.src for pair in chunk])
         targets = tgt_tokenizer.to_ids_batch([pair.tgt for pair in chunk])
         for source, target in zip(sources, targets, strict=True):
-            if max(len(source), len(target)) <= _MOST_TOKENS:
+            if max(len(source), len(target)) <= _MAX_TOKENS:
                 src_texts.append([*source, EOS_ID])
                 tgt_texts.append([*target, EOS_ID])
     if not src_texts:

@@ -60,7 +60,7 @@ _WITHOUT_END = '"post_processor":null'
 _WITH_END = f'"post_processor":{json.dumps(_END, separators=(",", ":"))}'
 LARGEST_VOCABULARY = 64 * 2**20  # bytes of JSON
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-MOST_UNUSED = 64  # rows without an entry: the padding, and what rounds a vocabulary up
+MAX_UNUSED = 64  # rows without an entry: the padding, and what rounds a vocabulary up
 
 # What each of our names is called there, in the order of replacement.
 _NAMES = (
@@ -313,7 +313,7 @@ def _read_tokenizers(
 
 def _fill(entries: list[str], rows: int, path: Path) -> list[str]:
     """Entries up to the rows of the matrix; a few of the last may have none, such as that of the padding."""
-    if not rows - MOST_UNUSED <= len(entries) <= rows:
+    if not rows - MAX_UNUSED <= len(entries) <= rows:
         raise TokenizerError(
             f"{path}: has {len(entries):,} entries, expected {rows:,}, one for each row of the embedding."
         )

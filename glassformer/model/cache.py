@@ -22,7 +22,7 @@ class RowOrder:
             if bool((taken >= len(rows)).all()):
                 self._moved = to, taken
 
-    def of(self, values: Tensor, filled: int | None = None) -> Tensor:
+    def apply(self, values: Tensor, filled: int | None = None) -> Tensor:
         """``values`` in the new order, which may be written over; ``filled`` is the length of axis 2 in use."""
         if self._moved is None:
             return values.index_select(0, self._rows)
@@ -83,7 +83,7 @@ class AttentionCache:
     def apply(self, order: RowOrder) -> None:
         """``reorder`` in place, which may write over the buffers."""
         if self._k is not None and self._v is not None:
-            self._k, self._v = order.of(self._k, self.length), order.of(self._v, self.length)
+            self._k, self._v = order.apply(self._k, self.length), order.apply(self._v, self.length)
 
     def _in_use(self, buffer: Tensor | None) -> Tensor:
         assert buffer is not None, "an empty cache has no keys"
@@ -195,7 +195,7 @@ class BeamCache(DecoderCache):
     def reorder_sources(self, order: RowOrder) -> None:
         """Reorder the sources in place, which may write over the buffers."""
         if self._lineage is not None:
-            self._lineage = order.of(self._lineage)
+            self._lineage = order.apply(self._lineage)
         for layer in self.layers:
             layer.self_attention.apply(order)
             layer.cross_attention.apply(order)

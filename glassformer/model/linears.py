@@ -126,7 +126,7 @@ def min_int8_weights() -> int:
     With VNNI it pays for smaller matrices, so that int8 results differ between processors.
     ``benchmarks/linears.py`` measures it.
     """
-    return _LEAST_WITH_VNNI if _has_vnni() else _LEAST_WITHOUT_VNNI
+    return _MIN_WITH_VNNI if _has_vnni() else _MIN_WITHOUT_VNNI
 
 
 def _has_vnni() -> bool:
@@ -137,7 +137,7 @@ def _has_vnni() -> bool:
         return False
 
 
-_LEAST_WITH_VNNI, _LEAST_WITHOUT_VNNI = 2**16, 2**18
+_MIN_WITH_VNNI, _MIN_WITHOUT_VNNI = 2**16, 2**18
 _WEIGHT_LIMIT = 63  # two products of a byte and such a weight are at most 2 · 255 · 63 < 2^15
 LINEARS: dict[Precision, type[Float32Linear | Bf16Linear | Int8Linear]] = {
     Precision.FLOAT32: Float32Linear, Precision.BF16: Bf16Linear, Precision.INT8: Int8Linear,

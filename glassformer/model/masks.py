@@ -29,7 +29,7 @@ class Mask(NamedTuple):
     packing: Packing | None = None
 
     @classmethod
-    def of(cls, visible: Bool[Tensor, "#batch #heads #query #key"]) -> "Mask":
+    def from_visible(cls, visible: Bool[Tensor, "#batch #heads #query #key"]) -> "Mask":
         """Look at the values once: not on a GPU, where that costs a wait, nor in a graph, which takes any mask.
 
         Nor while a trace records, which shows how the mask is applied. Then it is applied whatever it holds.

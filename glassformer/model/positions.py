@@ -20,7 +20,7 @@ class Positions(NamedTuple):
     keys: Int[Tensor, "key"]
 
     @classmethod
-    def of_length(cls, n_positions: int, device: torch.device) -> "Positions":
+    def from_length(cls, n_positions: int, device: torch.device) -> "Positions":
         """Those of a whole sequence."""
         every = torch.arange(n_positions, device=device)
         return cls(every, every)

@@ -114,9 +114,9 @@ class Transformer(nn.Module):
         check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config)
         src, tgt = PackedRows(src_ids != self.config.pad_id), PackedRows(kept)
-        src_positions = Positions.of_length(src_ids.shape[1], src_ids.device)
+        src_positions = Positions.from_length(src_ids.shape[1], src_ids.device)
         positions, causal_mask = next_positions_and_mask(0, tgt_in_ids.shape[1], tgt_in_ids.device)
-        src_mask = Mask.of(padding_mask(src_ids, self.config.pad_id))
+        src_mask = Mask.from_visible(padding_mask(src_ids, self.config.pad_id))
         x = src.pack(self.src_embedding(src_ids, src_positions.queries))
         memory = self.encoder(x, src_mask._replace(packing=Packing(src, src)), src_positions)
         causal_mask = causal_mask._replace(packing=Packing(tgt, tgt))
@@ -131,9 +131,9 @@ class Transformer(nn.Module):
         check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
         src_mask = padding_mask(src_ids, self.config.pad_id)
         src_mask = tap(self, "src_mask", src_mask, "batch one one src")
-        positions = Positions.of_length(src_ids.shape[1], src_ids.device)
+        positions = Positions.from_length(src_ids.shape[1], src_ids.device)
         x = self.src_embedding(src_ids, positions.queries)
-        return self.encoder(x, Mask.of(src_mask), positions), src_mask
+        return self.encoder(x, Mask.from_visible(src_mask), positions), src_mask
 
     def decode(
         self,
@@ -145,7 +145,7 @@ class Transformer(nn.Module):
         """The logits of the given target positions; with a cache they follow those of the calls before.
 
         With a ``BeamCache`` a row of ``tgt_in_ids`` holds the next id of each hypothesis of a source. For many
-        calls, pass ``Mask.of(memory_mask)``, so that the mask is examined once.
+        calls, pass ``Mask.from_visible(memory_mask)``, so that the mask is examined once.
         """
         hidden = self._decode(tgt_in_ids, memory, memory_mask, cache)
         return self.output_projection(hidden)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
@@ -163,9 +163,9 @@ class Transformer(nn.Module):
             positions, mask = cache.extend(batch, n_tgt, tgt_in_ids.device)
         visible = tap(self, "causal_mask", mask.visible, "one one query key" if cache is None else cache.mask_axes)
         if visible is not mask.visible:  # an edit
-            mask = Mask.of(visible)
+            mask = Mask.from_visible(visible)
         if not isinstance(memory_mask, Mask):
-            memory_mask = Mask.of(memory_mask)
+            memory_mask = Mask.from_visible(memory_mask)
         x = self.tgt_embedding(tgt_in_ids, positions.queries)
         return self.decoder(x, memory, mask, memory_mask, positions, cache)  # type: ignore[no-any-return]
 

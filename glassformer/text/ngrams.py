@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 ORDERS = (1, 2, 3, 4)
-MOST_BITS = 2**18
-_LEAST_BITS = 2**10
+MAX_BITS = 2**18
+_MIN_BITS = 2**10
 _BITS_FOR_EACH = 8  # so that at most one foreign n-gram in eight is taken for a known one, if there is room
 _SEEN = 2  # what occurs once may be a slip or a rare name
 
@@ -35,14 +35,14 @@ class NgramTable:
     bits: bytes
 
     @classmethod
-    def of(cls, texts: Iterable[str], order: int) -> Self:
+    def from_texts(cls, texts: Iterable[str], order: int) -> Self:
         """The table of these texts."""
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(ngrams(text, order))
         seen = [ngram for ngram, count in counts.items() if count >= _SEEN]
-        size = _LEAST_BITS
-        while size < min(MOST_BITS, _BITS_FOR_EACH * len(seen)):
+        size = _MIN_BITS
+        while size < min(MAX_BITS, _BITS_FOR_EACH * len(seen)):
             size *= 2
         bits = bytearray(size // 8)
         for ngram in seen:
@@ -62,7 +62,7 @@ class NgramTable:
 
     @classmethod
     def from_mapping(cls, values: Any) -> Self:
-        """What ``to_mapping`` made; ``ValueError`` for anything else, and for more than ``MOST_BITS``."""
+        """What ``to_mapping`` made; ``ValueError`` for anything else, and for more than ``MAX_BITS``."""
         if not isinstance(values, dict) or values.keys() != {"order", "bits"}:
             raise ValueError("ngrams: expected order and bits")
         order, text = values["order"], values["bits"]
@@ -73,8 +73,8 @@ class NgramTable:
         except binascii.Error as error:
             raise ValueError(f"ngrams.bits: is not base64: {error}") from error
         size = 8 * len(bits)
-        if not _LEAST_BITS <= size <= MOST_BITS or size & (size - 1):
-            raise ValueError(f"ngrams.bits: found {size} bits, expected a power of two up to {MOST_BITS}")
+        if not _MIN_BITS <= size <= MAX_BITS or size & (size - 1):
+            raise ValueError(f"ngrams.bits: found {size} bits, expected a power of two up to {MAX_BITS}")
         return cls(order, bits)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 _INK = "#3d4692"  # with an opacity for each cell, which suits light and dark notebooks
 _COLOUR = bytes.fromhex(_INK[1:])
-_MOST_POSITIONS = 80
+_MAX_POSITIONS = 80
 _SMALL, _LARGE_CELL, _LETTER = 72, 22, 7
 _ROW = "display:flex;flex-wrap:wrap;gap:8px;align-items:flex-end"
 
@@ -42,7 +42,7 @@ def heads_html(layers: Sequence[Heads]) -> str:
 def _layer(heads: Heads) -> str:
     title = escape(heads.title)
     _, n_queries, n_keys = heads.weights.shape
-    if max(n_queries, n_keys) > _MOST_POSITIONS or not heads.weights.numel():
+    if max(n_queries, n_keys) > _MAX_POSITIONS or not heads.weights.numel():
         return f"<p><b>{title}</b> {n_queries} × {n_keys}: too many positions for a small picture</p>"
     small = "".join(_small(weights, f"{heads.title}, head {at}") for at, weights in enumerate(heads.weights, 1))
     large = "".join(_large(weights, heads, at) for at, weights in enumerate(heads.weights, start=1))

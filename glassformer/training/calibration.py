@@ -26,8 +26,8 @@ from glassformer.training.evaluation import to_nfc
 
 GOOD_CHRF = 50.0
 SHARE_OF_TRAINING = 0.03  # of its time, which the fit may take
-LEAST_BUDGET_S = 1.0
-SENTENCES, LEAST_SENTENCES = 1000, 40  # the most that are translated, and the fewest that say something
+MIN_BUDGET_S = 1.0
+SENTENCES, MIN_SENTENCES = 1000, 40  # the most that are translated, and the fewest that say something
 _FOREIGN = 200  # the most that are no sources, and the share of the weight of all sources that they have
 _FOREIGN_WEIGHT = 0.25
 _TRAINING_TEXTS = 20_000  # whose n-grams the table has
@@ -51,7 +51,7 @@ def fit_confidence(
     pairs = Random(1).sample(text.valid_text, min(SENTENCES, len(text.valid_text)))
     table = _choose_table(text, pairs)
     done = list(_translate(translator, [pair.src for pair in pairs], began + 0.8 * budget_s))
-    if len(done) < LEAST_SENTENCES:
+    if len(done) < MIN_SENTENCES:
         return None
     pairs = pairs[: len(done)]
     foreign = list(_translate(translator, _foreign_texts(pairs, table), began + budget_s))
@@ -92,7 +92,7 @@ def keep_confidence(run: RunDirectory, found: Confidence | None, log: Callable[[
     """Write confidence.json, or delete that of an earlier model if there is no new one, and say so."""
     if found is None:
         run.confidence_file.unlink(missing_ok=True)
-        log(f"Confidence: not fitted, because fewer than {LEAST_SENTENCES} validation sentences could be translated.")
+        log(f"Confidence: not fitted, because fewer than {MIN_SENTENCES} validation sentences could be translated.")
         return
     found.write(run.confidence_file)
     counts = found.fitted_on
@@ -108,7 +108,7 @@ def _choose_table(text: PreparedText, pairs: Sequence[Pair]) -> NgramTable:
     chosen = sorted(Random(1).sample(range(count), min(count, _TRAINING_TEXTS)))
     sources = [text.src_tokenizer.to_text(text.train.src(index)) for index in chosen]
     for order in sorted(ORDERS, reverse=True):
-        table = NgramTable.of(sources, order)
+        table = NgramTable.from_texts(sources, order)
         if np.mean([table.unseen(pair.src) for pair in pairs[:_FOREIGN]]) <= _FEW_UNSEEN:
             break
     return table

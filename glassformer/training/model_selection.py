@@ -23,7 +23,7 @@ from glassformer.world import World
 
 SENTENCES = 1000  # the most that are translated for each candidate
 SHARE_OF_TRAINING = 0.1  # of its time, which the judging may take
-LEAST_BUDGET_S = 10.0  # a training of seconds may take so long
+MIN_BUDGET_S = 10.0  # a training of seconds may take so long
 _FIRST_SENTENCES = 100
 _AVERAGES = (5, 3, 10)
 _RESAMPLES = 1000

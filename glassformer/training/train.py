@@ -45,7 +45,7 @@ FIXED = {"text.tokenizer", "text.vocab_size", "text.joint", "text.lowercase", "t
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
 _LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")
-_LEAST_PAIRS, _FEW_PAIRS = 3, 1000
+_MIN_PAIRS, _FEW_PAIRS = 3, 1000
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
@@ -324,10 +324,10 @@ def _check_not_ended(run: RunDirectory, settings: TrainConfig, *, changed: bool)
 
 def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init: bool) -> None:
     """Warn of a text that is too small to learn a language from; refuse one that teaches nothing."""
-    if pairs < _LEAST_PAIRS:
+    if pairs < _MIN_PAIRS:
         raise TextError(
             f"The training text holds {pairs:,} usable pair{'' if pairs == 1 else 's'}, not counting the validation "
-            f"text, expected at least {_LEAST_PAIRS}, and better thousands. Collect more."
+            f"text, expected at least {_MIN_PAIRS}, and better thousands. Collect more."
         )
     if pairs < _FEW_PAIRS and settings.metric != "exact_match" and not init:
         log.warn(

@@ -24,7 +24,7 @@ from glassformer.training.distributed import make_strategy
 from glassformer.training.evaluation import COLLAPSE_THRESHOLD, collapse_warning, validate
 from glassformer.training.fine_tuning import InitialModel
 from glassformer.training.model_selection import (
-    LEAST_BUDGET_S,
+    MIN_BUDGET_S,
     SENTENCES,
     SHARE_OF_TRAINING,
     Contender,
@@ -43,7 +43,7 @@ from glassformer.world import ALONE, World
 
 # An epoch of a small corpus takes seconds: without train.validate_every, validations are at least this far apart.
 MIN_UPDATES_BETWEEN_VALIDATIONS = 50
-MOST_RESTARTS = 3
+MAX_RESTARTS = 3
 
 
 class RunningMeans:
@@ -167,9 +167,9 @@ class Trainer:
     def _restart(self, error: DivergedError) -> None:
         """Go back to the last saved state with half the learning rate; raises ``error`` if that is not wanted."""
         restarts = self.state.restarts + 1
-        if self.config.train.on_divergence == "stop" or restarts > MOST_RESTARTS:
+        if self.config.train.on_divergence == "stop" or restarts > MAX_RESTARTS:
             raise error
-        self.display.warn(f"{error} train.on_divergence = restart: restart {restarts} of at most {MOST_RESTARTS}.")
+        self.display.warn(f"{error} train.on_divergence = restart: restart {restarts} of at most {MAX_RESTARTS}.")
         self.optimizer = new_optimizer(self.model, self.config.train)
         if self._saved_update == 0:
             self._initialise()
@@ -192,7 +192,7 @@ class Trainer:
             self._fit_confidence()
             return validation
         sentences = 0 if settings.metric == "loss" else min(SENTENCES, len(self.text.valid_text))
-        budget_s = max(LEAST_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
+        budget_s = max(MIN_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
         verdicts = judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
         loss_is_comparable = self.init is None or self.init.loss_is_comparable
         chosen = best_verdict(verdicts, settings.metric, self.world, loss_is_comparable=loss_is_comparable)
@@ -210,7 +210,7 @@ class Trainer:
 
     def _fit_confidence(self) -> None:
         """Fit the confidence of the final model's translations, in the first process."""
-        budget_s = max(calibration.LEAST_BUDGET_S, calibration.SHARE_OF_TRAINING * self.state.elapsed_s)
+        budget_s = max(calibration.MIN_BUDGET_S, calibration.SHARE_OF_TRAINING * self.state.elapsed_s)
         with self.strategy.full_model() as model:
             if not self.world.is_first:
                 return

@@ -28,7 +28,7 @@ def make(bias: float = 1.0, **weights: float) -> Confidence:
     """An estimate by the given weights, with the n-grams of one sentence."""
     return Confidence(
         good="chrF >= 50",
-        ngrams=NgramTable.of([ENGLISH] * 2, 3),
+        ngrams=NgramTable.from_texts([ENGLISH] * 2, 3),
         length_ratio=0.0,
         weights={name: Weight(0.0, 1.0, weights.get(name, 0.0)) for name in FEATURES},
         bias=bias,
@@ -52,7 +52,7 @@ def translator(run: Path) -> Translator:
 
 def test_the_features_by_hand() -> None:
     hypothesis = Hypothesis("ab", ["a", "</s>"], [7, 2], log_prob=-3.0, score=0.0, truncated=False)
-    found = features("abcdefgh", ["a", "<unk>", "b", "</s>"], hypothesis, NgramTable.of([], 2), math.log(2))
+    found = features("abcdefgh", ["a", "<unk>", "b", "</s>"], hypothesis, NgramTable.from_texts([], 2), math.log(2))
     assert found.keys() == FEATURES.keys()
     assert found["log_prob"] == -1.5
     assert found["unseen"] == 1.0

@@ -146,7 +146,7 @@ def chi_square_p_value(counts: Counter, expected: dict[tuple[int, ...], float]) 
 
 def drawn_counts(model, options: DecodeConfig) -> Counter:
     """Outputs of at most two ids, as often as the real sampler draws each, 6,000 times."""
-    steps = DecoderSteps.of(model, torch.tensor([SOURCE] * 6), options)
+    steps = DecoderSteps.from_sources(model, torch.tensor([SOURCE] * 6), options)
     found = sample(steps, SearchJob([SOURCE] * 6, [2] * 6, options))
     return Counter(tuple(one.ids) for candidates in found for one in candidates)
 

@@ -21,7 +21,7 @@ rows = st.integers(1, 6).flatmap(lambda step: st.lists(st.lists(st.integers(0, 4
 
 
 def sampled(model, options, constraints=None) -> list[list[Output]]:
-    steps = DecoderSteps.of(model, padded(SENTENCES), options)
+    steps = DecoderSteps.from_sources(model, padded(SENTENCES), options)
     return decoding.sample(steps, SearchJob(SENTENCES, LIMITS, options, constraints=constraints))
 
 
@@ -138,7 +138,7 @@ def test_rules_that_forbid_nothing_change_no_bit(make_model, positions, cache):
 def test_rules_that_leave_nothing_are_told(make_model, sample):
     model = make_model(vocab=4)
     options = DecodeConfig(beam=1, sample=sample, no_repeat_ngram=1, min_length=3)
-    steps = DecoderSteps.of(model, torch.tensor([[3, EOS]]), options)
+    steps = DecoderSteps.from_sources(model, torch.tensor([[3, EOS]]), options)
     choose = decoding.sample if sample else decoding.beam_search.beam_search
     with pytest.raises(InputError, match="allow no token"):
         choose(steps, SearchJob([[3, EOS]], [4], options))

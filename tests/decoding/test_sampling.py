@@ -22,7 +22,7 @@ shares = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=20)
 
 def sample(model, src_ids: Tensor, limits: list[int], options: DecodeConfig, positions) -> list[list[Output]]:
     return decoding.sample(
-        DecoderSteps.of(model, src_ids, options), SearchJob(src_ids.tolist(), limits, options, positions)
+        DecoderSteps.from_sources(model, src_ids, options), SearchJob(src_ids.tolist(), limits, options, positions)
     )
 
 

@@ -158,7 +158,7 @@ def test_steps_of_the_search_say_in_words_what_they_hold(searched):
     likeliest = step_lines(after["next_log_probs", 1], 1)
     assert likeliest[0] == "row 1"
     assert likeliest[6] == "row 2"
-    assert step_lines(after["ended_scores", 3], 1) == ("  -3.889  ] ] </s>",), "without the padding behind it"
+    assert step_lines(after["finished_scores", 3], 1) == ("  -3.889  ] ] </s>",), "without the padding behind it"
     assert step_lines(after["log_probs", 0], 0) == ("   0.000  (nothing yet)",)
     assert step_lines(after["candidate_ids", 3], 0) == ()
 

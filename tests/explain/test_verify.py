@@ -296,11 +296,11 @@ MISTAKES = {
     ),
     "length penalty": (
         "config.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
-        PLAIN_BEAM, "search.ended_scores",
+        PLAIN_BEAM, "search.finished_scores",
     ),
     "length penalty of others": (
         "config.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
-        HEURISTIC, "search.ended_scores",
+        HEURISTIC, "search.finished_scores",
     ),
     "end": (
         "decoding.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,

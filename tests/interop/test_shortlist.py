@@ -62,7 +62,7 @@ def test_the_probabilities_are_those_of_ibm_model_1(at_once: int, monkeypatch: p
 
 def test_of_a_long_text_pairs_from_all_over_it_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [([number, 1], [number]) for number in range(100)]
-    monkeypatch.setattr(shortlist, "MOST_LINKS", 50)
+    monkeypatch.setattr(shortlist, "MAX_LINKS", 50)
     table = translation_table(encode(rows, 100), 100, 100)
     assert len(set(table.tgt.tolist())) == 25
     assert {0, 99} <= set(table.tgt.tolist())
@@ -99,7 +99,7 @@ def test_of_each_source_token_the_most_probable_are_kept(tmp_path, monkeypatch: 
     rows = [([10, 2], [20, 21, 2])] * 3 + [([10, 2], [20, 22, 2])] * 2 + [([10, 2], [20, 23, 2])]
     texts = encode(rows, tokenizer.size)
     assert Shortlist.from_ids(texts, (tokenizer, tokenizer)).candidates[10] == (2, 20, 21, 22, 23, 10)
-    monkeypatch.setattr(shortlist, "MOST_CANDIDATES", 3)
+    monkeypatch.setattr(shortlist, "MAX_CANDIDATES", 3)
     assert Shortlist.from_ids(texts, (tokenizer, tokenizer)).candidates[10] == (2, 20, 21, 10)
 
 

@@ -35,7 +35,7 @@ def golden_attention(small_config) -> MultiHeadAttention:
 
 def test_the_printed_scores_lead_to_the_printed_weights():
     scores = torch.tensor(PRINTED_SCORES).view(1, 1, 4, 4).masked_fill(~LAST_IS_PADDING, -math.inf)
-    weights = softmax(mask_scores(scores, Mask.of(LAST_IS_PADDING)), Mask.of(LAST_IS_PADDING))
+    weights = softmax(mask_scores(scores, Mask.from_visible(LAST_IS_PADDING)), Mask.from_visible(LAST_IS_PADDING))
     torch.testing.assert_close(weights[0, 0], torch.tensor(PRINTED_WEIGHTS), rtol=0, atol=1e-4)
     assert torch.count_nonzero(weights[..., 3]) == 0, "padding has no weight at all, not a small one"
 
@@ -44,7 +44,7 @@ def test_the_printed_weights_come_out_of_equation_1_as_a_whole(golden_attention)
     """With the identity as keys and 2 x the printed scores as queries, q kT / sqrt(4) is what was printed."""
     q, k = 2 * torch.tensor(PRINTED_SCORES).view(1, 1, 4, 4), torch.eye(4).view(1, 1, 4, 4)
     v = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [99.0, 99.0]]).view(1, 1, 4, 2)
-    heads = golden_attention.attend(q, k, v, Mask.of(LAST_IS_PADDING))
+    heads = golden_attention.attend(q, k, v, Mask.from_visible(LAST_IS_PADDING))
     torch.testing.assert_close(heads[0, 0], torch.tensor(PRINTED_WEIGHTS)[:, :2], rtol=0, atol=1e-4)
 
 
@@ -55,7 +55,9 @@ def test_four_rows_of_weights_mix_four_values_as_worked_by_hand(golden_attention
     )
     values = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
     q, k = (2 * weights.log()).view(1, 1, 4, 4), torch.eye(4).view(1, 1, 4, 4)
-    heads = golden_attention.attend(q, k, values.view(1, 1, 4, 2), Mask.of(torch.ones(1, 1, 1, 4, dtype=torch.bool)))
+    heads = golden_attention.attend(
+        q, k, values.view(1, 1, 4, 2), Mask.from_visible(torch.ones(1, 1, 1, 4, dtype=torch.bool))
+    )
     by_hand = [[0.8, 0.4], [0.4, 0.9], [0.5, 1.0], [0.8, 0.7]]
     torch.testing.assert_close(heads[0, 0], torch.tensor(by_hand))
 
@@ -75,7 +77,7 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros_forward_and_backward(posi
     mask = torch.rand(2, 1, 5, 5) < 0.5
     mask[..., 0] = True
     mask[0, :, 3] = False
-    heads = attention.attend(q, k, v, Mask.of(mask), Positions.of_length(5, q.device))
+    heads = attention.attend(q, k, v, Mask.from_visible(mask), Positions.from_length(5, q.device))
     assert torch.count_nonzero(heads[0, :, 3]) == 0
     heads.square().sum().backward()
     for gradient in (q.grad, k.grad, v.grad):
@@ -90,13 +92,13 @@ def test_an_empty_row_survives_a_search_for_nan_gradients(small_config):
     attention = MultiHeadAttention(small_config(), uses_positions=False)
     q, k, v = (torch.randn(1, 3, 2, 10, requires_grad=True) for _ in range(3))
     with torch.autograd.detect_anomaly():
-        attention.attend(q, k, v, Mask.of(torch.zeros(1, 1, 1, 2, dtype=torch.bool))).sum().backward()
+        attention.attend(q, k, v, Mask.from_visible(torch.zeros(1, 1, 1, 2, dtype=torch.bool))).sum().backward()
 
 
 def test_values_that_are_masked_out_cannot_leak_however_large(small_config):
     attention = MultiHeadAttention(small_config(), uses_positions=False)
     q, k, v = (torch.randn(1, 3, 5, 10) for _ in range(3))
     mask = torch.tensor([True, True, True, False, False]).view(1, 1, 1, 5)
-    before = attention.attend(q, k, v, Mask.of(mask))
+    before = attention.attend(q, k, v, Mask.from_visible(mask))
     k[:, :, 3:], v[:, :, 3:] = 1e30, 1e30
-    assert torch.equal(attention.attend(q, k, v, Mask.of(mask)), before)
+    assert torch.equal(attention.attend(q, k, v, Mask.from_visible(mask)), before)

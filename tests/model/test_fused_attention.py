@@ -54,7 +54,7 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros_forward_and_backward():
     mask = torch.rand(2, 1, 5, 5) < 0.5
     mask[..., 0] = True
     mask[0, :, 3] = False
-    heads = fused_attention(q, k, v, Mask.of(mask))
+    heads = fused_attention(q, k, v, Mask.from_visible(mask))
     assert torch.count_nonzero(heads[0, :, 3]) == 0
     heads.square().sum().backward()
     for gradient in (q.grad, k.grad, v.grad):
@@ -102,10 +102,10 @@ def test_attention_weights_can_be_asked_of_a_fused_model(small_model, src_ids):
 def test_relative_positions_stay_with_the_plain_lines(small_config):
     attention = MultiHeadAttention(small_config(positions="relative"), uses_positions=True)
     x, mask = torch.randn(2, 5, 26), torch.ones(1, 1, 1, 5, dtype=torch.bool)
-    positions = Positions.of_length(5, x.device)
-    expected = attention(x, x, Mask.of(mask), positions)
+    positions = Positions.from_length(5, x.device)
+    expected = attention(x, x, Mask.from_visible(mask), positions)
     attention.fused = True
-    assert torch.equal(attention(x, x, Mask.of(mask), positions), expected)
+    assert torch.equal(attention(x, x, Mask.from_visible(mask), positions), expected)
 
 
 @pytest.mark.slow

@@ -127,11 +127,11 @@ def test_under_autocast_and_in_double_precision_it_stays_the_model(one_model):
 
 def test_a_mask_knows_whether_it_hides_and_whether_a_row_is_empty():
     visible = torch.ones(2, 1, 1, 3, dtype=torch.bool)
-    assert Mask.of(visible)[1:3] == (False, False)
+    assert Mask.from_visible(visible)[1:3] == (False, False)
     visible[0, ..., 2] = False
-    assert Mask.of(visible)[1:3] == (True, False)
+    assert Mask.from_visible(visible)[1:3] == (True, False)
     visible[1] = False
-    assert Mask.of(visible)[1:3] == (True, True)
+    assert Mask.from_visible(visible)[1:3] == (True, True)
 
 
 @pytest.mark.parametrize("layout", ["plain", "slots", "packed"])

@@ -131,7 +131,7 @@ def test_attention_equals_torchs_scaled_dot_product_attention(d_v, n_queries, sm
     theirs = [x.detach().clone().requires_grad_() for x in ours]
     mask = torch.rand(2, 1, n_queries, 7) < 0.6
     mask[..., 0] = True
-    found = attention.attend(*ours, Mask.of(mask))
+    found = attention.attend(*ours, Mask.from_visible(mask))
     expected = functional.scaled_dot_product_attention(*theirs, attn_mask=mask)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     cotangent = torch.randn_like(found)
@@ -153,7 +153,7 @@ def test_head_i_reads_its_own_columns_of_the_projections(small_config):
         w_v = attention.w_v.weight[7 * head : 7 * head + 7].T
         heads.append(((query @ w_q) @ (memory @ w_k).mT / math.sqrt(4)).softmax(-1) @ (memory @ w_v))
     expected = torch.cat(heads, dim=-1) @ attention.w_o.weight.T
-    torch.testing.assert_close(attention(query, memory, Mask.of(mask)), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(attention(query, memory, Mask.from_visible(mask)), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("start", [0, 5])
@@ -203,7 +203,7 @@ def test_relative_positions_equal_the_loops_of_shaw_et_al(n_queries, small_confi
     q, k, v = (torch.randn(2, n_heads, n, d) for n, d in ((n_queries, d_k), (n_keys, d_k), (n_keys, d_v)))
     keys = torch.arange(n_keys)
     visible = torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool)
-    found = attention.attend(q, k, v, Mask.of(visible), Positions(keys[n_keys - n_queries :], keys))
+    found = attention.attend(q, k, v, Mask.from_visible(visible), Positions(keys[n_keys - n_queries :], keys))
     w_K, w_V = attention.relative.key_table, attention.relative.value_table
     expected = torch.empty(2, n_heads, n_queries, d_v)
     for b in range(2):

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from glassformer.text.ngrams import MOST_BITS, NgramTable, ngrams
+from glassformer.text.ngrams import MAX_BITS, NgramTable, ngrams
 
 ENGLISH = ["The old man walks to the house.", "the old house is white", "She walks to the old man."] * 2
 
@@ -17,14 +17,14 @@ def test_ngrams_have_a_space_at_both_ends_and_no_case() -> None:
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_what_occurs_twice_is_seen_and_what_does_not_is_not(order: int) -> None:
-    table = NgramTable.of(ENGLISH, order)
+    table = NgramTable.from_texts(ENGLISH, order)
     assert [table.unseen(text) for text in ENGLISH] == [0.0] * len(ENGLISH)
     assert table.unseen("老人走到房子") > 0.7
-    assert NgramTable.of(["abc", "xyz"], order).unseen("abc") > 0  # each occurs once
+    assert NgramTable.from_texts(["abc", "xyz"], order).unseen("abc") > 0  # each occurs once
 
 
 def test_the_share_of_unseen_ngrams_grows_with_what_is_foreign() -> None:
-    table = NgramTable.of(ENGLISH, 3)
+    table = NgramTable.from_texts(ENGLISH, 3)
     shares = [table.unseen(text) for text in ("the old man", "the olt man", "der alte Mann", "xq zvk wpj")]
     assert shares == sorted(shares)
     assert shares[0] == 0
@@ -32,13 +32,13 @@ def test_the_share_of_unseen_ngrams_grows_with_what_is_foreign() -> None:
 
 
 def test_the_table_stays_small_however_long_the_text_is() -> None:
-    table = NgramTable.of((f"{number:x} {number * number:x}" for number in range(20_000)), 4)
-    assert 8 * len(table.bits) <= MOST_BITS
-    assert len(NgramTable.of(ENGLISH, 4).bits) < 400
+    table = NgramTable.from_texts((f"{number:x} {number * number:x}" for number in range(20_000)), 4)
+    assert 8 * len(table.bits) <= MAX_BITS
+    assert len(NgramTable.from_texts(ENGLISH, 4).bits) < 400
 
 
 def test_it_is_the_same_after_json() -> None:
-    table = NgramTable.of(ENGLISH, 4)
+    table = NgramTable.from_texts(ENGLISH, 4)
     assert NgramTable.from_mapping(table.to_mapping()) == table
 
 
@@ -50,10 +50,10 @@ def test_it_is_the_same_after_json() -> None:
         ({"bits": 3}, "expected an order from .* and bits"),
         ({"bits": "?"}, "is not base64"),
         ({"bits": base64.b64encode(bytes(200)).decode()}, "a power of two"),
-        ({"bits": base64.b64encode(bytes(MOST_BITS // 4)).decode()}, "a power of two up to"),
+        ({"bits": base64.b64encode(bytes(MAX_BITS // 4)).decode()}, "a power of two up to"),
         ({"more": 1}, "expected order and bits"),
     ],
 )
 def test_a_table_of_another_form_is_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        NgramTable.from_mapping({**NgramTable.of(ENGLISH, 2).to_mapping(), **change})
+        NgramTable.from_mapping({**NgramTable.from_texts(ENGLISH, 2).to_mapping(), **change})

@@ -21,7 +21,7 @@ from glassformer.text.corpus import fingerprint, read_pairs
 from glassformer.text.formats import endings
 from glassformer.text.lines import LONGEST_LINE, read_whole
 
-MOST_MEMORY_MB = 200
+MAX_MEMORY_MB = 200
 ENDINGS = endings(lambda each: each.pairs)
 
 
@@ -47,7 +47,7 @@ def test_a_line_without_an_end_is_refused_before_it_is_read(bomb: Path, tmp_path
     before = memory_mb()
     with pytest.raises(TextError, match=r"10,000,000 bytes.*expected"):
         list(read_lines(path) if ending == ".txt" else read_pairs(path))
-    assert memory_mb() - before < MOST_MEMORY_MB
+    assert memory_mb() - before < MAX_MEMORY_MB
 
 
 def test_standard_input_without_a_line_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,8 @@ from glassformer.checkpoint import checkpoints
 from glassformer.cli.main import main as glassformer
 
 LONGEST_S, LONGEST_CPU_S = 600, 60  # a command that takes longer hangs
-MOST_MEMORY_MB = 3000  # and one that takes more has no end either
-MOST_OUTPUT = 2**20  # bytes that a pipe holds
+MAX_MEMORY_MB = 3000  # and one that takes more has no end either
+MAX_OUTPUT = 2**20  # bytes that a pipe holds
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 EXAMPLES_KEPT = 5
 TEXTS = ["abc", "fade", "bad cafe", ""]
@@ -223,7 +223,7 @@ class Command:
         """``prepare`` is called in the process first; ``stdout`` is a descriptor or a file instead of what is kept."""
         self._pipes = [os.pipe() for _ in range(2)]
         for _, end in self._pipes:
-            fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, MOST_OUTPUT)
+            fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, MAX_OUTPUT)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
@@ -264,7 +264,7 @@ class Command:
             os.kill(self.pid, signal.SIGKILL)
         os.close(handle)
         _, status, usage = os.wait4(self.pid, 0)
-        hung = hung or usage.ru_maxrss > 1024 * MOST_MEMORY_MB or usage.ru_utime + usage.ru_stime > LONGEST_CPU_S
+        hung = hung or usage.ru_maxrss > 1024 * MAX_MEMORY_MB or usage.ru_utime + usage.ru_stime > LONGEST_CPU_S
         out, err = (self._read(end) for end, _ in self._pipes)
         return Ended(os.waitstatus_to_exitcode(status), out, err, hung)
 

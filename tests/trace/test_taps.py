@@ -243,7 +243,7 @@ class TestThePaperInATrace:
     def test_a_part_of_the_model_can_be_traced_alone(self, small_model):
         model = small_model()
         with tracing(model.encoder) as trace:
-            model.encoder(torch.randn(2, 5, 26), Mask.of(torch.ones(2, 1, 1, 5, dtype=torch.bool)))
+            model.encoder(torch.randn(2, 5, 26), Mask.from_visible(torch.ones(2, 1, 1, 5, dtype=torch.bool)))
         assert trace["layers.1.output"].shape == trace["memory"].shape == (2, 5, 26)
 
 

@@ -33,7 +33,7 @@ _DTYPES = {
 }  # fmt: skip
 # By how much a type rounds a number, as a share of it; an integer by half a step, and a little by the division.
 _ROUNDING = {"float32": 1e-5, "float16": 2**-10, "bfloat16": 2**-8, "int32": 0.0}
-_HALF, _LEAST_ROUNDING = 0.501, 1e-6
+_HALF, _MIN_ROUNDING = 0.501, 1e-6
 _ACTIVATIONS = {1: "gelu (tanh)", 4: "gelu (sigmoid)", 5: "tanh", 6: "sigmoid"} | {
     entry.ctranslate2_number: name for name, entry in ACTIVATIONS.items() if entry.ctranslate2_number is not None
 }
@@ -96,8 +96,8 @@ class CTranslate2Directory:
             scale = self.arrays[f"{array.name}_scale"]
             one_or_rows = self._read(scale)[:, None] if scale.shape else np.array([[scale.number]], np.float32)
             steps = np.broadcast_to(_HALF / one_or_rows, array.shape)
-            return stored / one_or_rows, (_LEAST_ROUNDING + steps).astype(np.float32)
-        return stored, (_LEAST_ROUNDING + _ROUNDING[array.kind] * np.abs(stored)).astype(np.float32)
+            return stored / one_or_rows, (_MIN_ROUNDING + steps).astype(np.float32)
+        return stored, (_MIN_ROUNDING + _ROUNDING[array.kind] * np.abs(stored)).astype(np.float32)
 
     def _read(self, array: Array) -> Floats:
         stored: NDArray[Any] = np.memmap(self.place / MODEL, _DTYPES[array.kind], "r", array.offset, array.shape)

@@ -3,7 +3,7 @@
 The page shows one sentence at a time, so each sentence has its own taps, with a batch of 1. Axes are those of the
 taps. Numbers that several taps have in common stand in the block once: views, copies, and the heads of q, k and v,
 which are stored position by position, as they were before the heads were split. Of a trace with more than
-``MOST_NUMBERS``, one sentence is kept whole; the others name what they leave out.
+``MAX_NUMBERS``, one sentence is kept whole; the others name what they leave out.
 """
 
 import math
@@ -22,10 +22,10 @@ from glassformer.explain.walk_data import WalkData
 from glassformer.text import Derivation
 from glassformer.trace import Step
 
-MOST_NUMBERS = 7_000_000
+MAX_NUMBERS = 7_000_000
 """The float32 numbers of one page: 28 MB, and at most 37 MB in the file."""
-_MOST_PROBABLE = 50
-_MOST_STATES = 40  # of one word: together they grow with the square of its length
+_MAX_PROBABLE = 50
+_MAX_STATES = 40  # of one word: together they grow with the square of its length
 _VOCABULARY_WIDE = ("output_projection.logits", "output_projection.probabilities")
 _KEPT_OF_EVERY_SENTENCE = (
     ".weights",
@@ -159,7 +159,7 @@ def _row(step: Step, row: int, rows: int) -> Tensor:
 
 def _cut_vocabulary(step: Step, value: Tensor) -> Tap:
     """The most probable entries, with one more number for each row: the sum of the others."""
-    best = value.topk(min(_MOST_PROBABLE, value.shape[-1]), dim=-1)
+    best = value.topk(min(_MAX_PROBABLE, value.shape[-1]), dim=-1)
     rest = value.sum(-1, keepdim=True) - best.values.sum(-1, keepdim=True)
     return Tap(step.address, step.axes, tuple(value.shape), torch.cat([best.values, rest], -1), best.indices)
 
@@ -173,7 +173,7 @@ def derivation_mapping(derivation: Derivation) -> dict[str, Any]:
                 "text": part.text,
                 "symbols": list(part.symbols),
                 "steps": [str(step) for step in part.steps],
-                "states": [list(state) for state in part.states()] if len(part.steps) <= _MOST_STATES else [],
+                "states": [list(state) for state in part.states()] if len(part.steps) <= _MAX_STATES else [],
                 "tokens": list(part.tokens),
                 "ids": list(part.ids),
             }

@@ -15,7 +15,7 @@ from glassformer.config import DecodeConfig
 from glassformer.model import Transformer
 from glassformer.text import Tokenizer
 
-MOST_PARAMETERS = 10_000_000
+MAX_PARAMETERS = 10_000_000
 """Larger models would make the page slow to open and to compute; it then shows what was recorded."""
 
 _SCALE = "scale/"  # before the name of an int8 matrix: the name of its scales, as in a checkpoint

@@ -17,8 +17,8 @@ from posixpath import dirname, join, normpath
 from typing import Any
 
 from glassformer.decoding import Translator
-from glassformer.explain.page.record import MOST_NUMBERS, Block, record_mapping
-from glassformer.explain.page.weights import MOST_PARAMETERS, count_parameters, pack_model
+from glassformer.explain.page.record import MAX_NUMBERS, Block, record_mapping
+from glassformer.explain.page.weights import MAX_PARAMETERS, count_parameters, pack_model
 from glassformer.explain.walk_data import WalkData
 
 _ASSETS = files("glassformer.explain.page") / "assets"
@@ -31,7 +31,7 @@ _SHARED = "record/weights.js"  # the worker reads its model with it, the page sh
 _STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow")
 
 FRAME_HEIGHT = 760  # pixels
-MOST_FRAME_NUMBERS = 1_200_000
+MAX_FRAME_NUMBERS = 1_200_000
 """The float32 numbers of a page in a notebook: 5 MB, of which about 4 MB of compressed text stay in the notebook."""
 _SANDBOX = "allow-scripts allow-downloads"  # its origin is opaque: it sees neither the notebook nor a server
 _FRAME_STYLE = "width:100%;border:1px solid #8886;border-radius:8px;background:transparent"
@@ -43,7 +43,7 @@ def page_html(
     *,
     run: str = "",
     run_option: str | None = None,
-    most: int = MOST_NUMBERS,
+    most: int = MAX_NUMBERS,
 ) -> str:
     """The page of a walk as one HTML text; it carries the translator's model where that is small enough.
 
@@ -93,7 +93,7 @@ def _still(translator: Translator | None) -> str:
     if translator is None:
         return "The recorded pass. walk.frame() shows the page that computes."
     parameters = count_parameters(translator.model)
-    if parameters <= MOST_PARAMETERS:
+    if parameters <= MAX_PARAMETERS:
         return ""
     return f"The recorded pass: the model has {parameters / 1e6:.0f} million parameters, too many to compute here."
 

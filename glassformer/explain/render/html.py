@@ -16,7 +16,7 @@ from glassformer.trace.heat_maps import Heads, heads_html, reads_and_writes
 
 _SENTENCE = 0
 _MOST = TableLimits(down=8, tokens=8, numbers=6, tables=2)
-_MOST_LINES = 60
+_MAX_LINES = 60
 _VALUES_ROOM, _REST_ROOM = 1_500_000, 1_000_000
 _LEFT_OUT = "left out here, to keep the page small: a walk with only= shows them"
 _BLUE, _RED = "#1f77b4", "#d62728"  # two digits of opacity follow, which suits light and dark pages
@@ -98,8 +98,8 @@ def _about(step: WalkStep) -> str:
 def _values(walk: WalkData, step: WalkStep) -> Iterator[str]:
     lines = step_lines(step, _SENTENCE)
     if lines:
-        hidden = [f"… and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
-        yield _list([*lines[:_MOST_LINES], *hidden])
+        hidden = [f"… and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
+        yield _list([*lines[:_MAX_LINES], *hidden])
     for table in value_tables(walk, step, _SENTENCE, _MOST):
         yield from _draw_table(table)
 

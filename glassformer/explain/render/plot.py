@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SHARES = ("weights", "probabilities", "src_mask", "causal_mask")
-_MOST_LABELS = 40
+_MAX_LABELS = 40
 _INCHES = 0.34
 
 
@@ -99,16 +99,16 @@ def _draw(place: Any, value: Tensor, shares: bool) -> Any:
     colours = (
         {"cmap": "Purples", "vmin": 0.0, "vmax": most} if shares else {"cmap": "PuOr", "vmin": -most, "vmax": most}
     )
-    aspect = "equal" if max(value.shape) <= _MOST_LABELS else "auto"
+    aspect = "equal" if max(value.shape) <= _MAX_LABELS else "auto"
     return place.imshow(value.numpy(), aspect=aspect, interpolation="nearest", **colours)
 
 
 def _label(place: Any, axes: list[str], labels: list[list[str]], *, first: bool) -> None:
     rows, columns = labels
     place.set_xlabel(axes[1])
-    if 0 < len(columns) <= _MOST_LABELS:
+    if 0 < len(columns) <= _MAX_LABELS:
         place.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8, parse_math=False)
-    if first and 0 < len(rows) <= _MOST_LABELS:
+    if first and 0 < len(rows) <= _MAX_LABELS:
         place.set_yticks(range(len(rows)), rows, fontsize=8, parse_math=False)
     elif not first:
         place.set_yticks([])

@@ -10,14 +10,14 @@ from itertools import islice
 from torch import Tensor
 
 from glassformer.decoding.beam import FINISHED, LIVE
-from glassformer.explain.render.tables import MOST_SENTENCES, Cell, Table, left_out
+from glassformer.explain.render.tables import MAX_SENTENCES, Cell, Table, left_out
 from glassformer.explain.walk_data import WalkData, WalkStep
 
 Searched = Mapping[tuple[str, int], WalkStep]
 Values = dict[str, Tensor]
 
 _TOP = 5
-_STATE = ("sentences", "ids", "log_probs", "ended_ids", "ended_scores")
+_STATE = ("sentences", "ids", "log_probs", "finished_ids", "finished_scores")
 _BEAM = (
     "tgt_in_ids", "next_log_probs", "candidate_log_probs", "candidate_parents", "candidate_ids",
     "candidate_outcomes", "done",
@@ -49,9 +49,9 @@ def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched)
         tables = (_beam_table(walk, place, before, best | after) for place in range(count))
     else:
         return
-    yield from islice(tables, MOST_SENTENCES)
-    if count > MOST_SENTENCES:
-        yield Table(caption=left_out(MOST_SENTENCES, count, "that were searched at this token"))
+    yield from islice(tables, MAX_SENTENCES)
+    if count > MAX_SENTENCES:
+        yield Table(caption=left_out(MAX_SENTENCES, count, "that were searched at this token"))
 
 
 def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
@@ -116,19 +116,19 @@ def _outcome_text(walk: WalkData, place: int, outcome: int, ids: list[int], afte
         return f"lives as {after['ids'][place].tolist().index(ids) + 1}"
     if outcome != FINISHED:
         return "dropped"
-    scores = {tuple(kept): score for kept, score in _ended_hypotheses(walk, place, after)}
+    scores = {tuple(kept): score for kept, score in _finished_hypotheses(walk, place, after)}
     return f"ends, score {scores[tuple(ids)]:.3f}" if tuple(ids) in scores else "ends, too low to keep"
 
 
-def _ended_hypotheses(walk: WalkData, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
+def _finished_hypotheses(walk: WalkData, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
     """The ended hypotheses of a sentence, without their padding, and their scores; best first."""
-    for ids, score in zip(after["ended_ids"][place], after["ended_scores"][place].tolist(), strict=True):
+    for ids, score in zip(after["finished_ids"][place], after["finished_scores"][place].tolist(), strict=True):
         if score > -math.inf:
             yield ids[ids != walk.config.pad_id].tolist(), score
 
 
 def _caption(walk: WalkData, place: int, after: Values) -> str:
-    ended = [f"{score:.3f} {_tokens_text(walk, ids)}" for ids, score in _ended_hypotheses(walk, place, after)]
+    ended = [f"{score:.3f} {_tokens_text(walk, ids)}" for ids, score in _finished_hypotheses(walk, place, after)]
     so_far = f"ended so far, by score: {', '.join(ended)}" if ended else ""
     done = bool(after["done"][place])
     cut_short = "the output has its greatest length: living hypotheses are cut short" if done and not ended else ""

@@ -178,7 +178,7 @@ def _caption(left_out: list[str], note: str) -> str:
     return "; ".join(filter(None, [f"showing {', '.join(left_out)}" if left_out else "", note]))
 
 
-MOST_SENTENCES = 8
+MAX_SENTENCES = 8
 _TEXT_WIDTH = 240
 _BETWEEN = " │ "
 
@@ -207,7 +207,7 @@ def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, toke
     }
     if columns["normal form"] in ([], list(texts)):
         del columns["normal form"]
-    shown = list(zip(*columns.values(), strict=True))[:MOST_SENTENCES]
+    shown = list(zip(*columns.values(), strict=True))[:MAX_SENTENCES]
     rows = tuple(tuple(clip_text(text, _TEXT_WIDTH) for text in row) for row in shown)
     return Table(tuple(columns), rows, caption=left_out(len(shown), len(texts), "sentences"))
 
@@ -221,7 +221,7 @@ def left_out(shown: int, of: int, what: str) -> str:
     return f"showing {shown} of {of} {what}" if shown < of else ""
 
 
-_MOST_TOKENS = 12
+_MAX_TOKENS = 12
 _LOSSES = ("loss.nll_per_token", "loss.per_token", "loss.mean")
 _UPDATE = ("update.gradient_norm", "update.rate", "update.count")
 _OF_WEIGHT = {"gradient", "first_moment", "second_moment", "value_before", "value"}
@@ -233,17 +233,17 @@ def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
     if len(found) < len(_LOSSES):
         return
     sentences = walk.sentences
-    for row in range(min(len(sentences.sources), MOST_SENTENCES)):
+    for row in range(min(len(sentences.sources), MAX_SENTENCES)):
         yield _losses_of(walk, row, found)
     mean = f"mean over {sentences.batch.target_tokens} tokens: {float(found['loss.mean']):.4f}"
-    hidden = left_out(MOST_SENTENCES, len(sentences.sources), "sentences")
+    hidden = left_out(MAX_SENTENCES, len(sentences.sources), "sentences")
     yield Table(caption="; ".join(filter(None, [mean, hidden])))
 
 
 def _losses_of(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
     sentences = walk.sentences
     count = int((sentences.batch.tgt_out_ids[row] != sentences.pad_id).sum())
-    shown = min(count, _MOST_TOKENS)
+    shown = min(count, _MAX_TOKENS)
     nll, loss = (found[name][row, :shown].tolist() for name in _LOSSES[:2])
     rows = tuple(
         (token, math.exp(-one), one, smoothed)

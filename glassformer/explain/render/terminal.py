@@ -29,7 +29,7 @@ from glassformer.explain.walk_data import WalkData, WalkStep
 
 __all__ = ["print_attention", "print_walk"]
 
-_LEAST_EQUATION, _LEAST_TEXT = 20, 12
+_MIN_EQUATION, _MIN_TEXT = 20, 12
 _INDENT, _GAP = 7, "  "
 _LABEL_WIDTH, _CELL_WIDTH, _NUMBERS = 13, 9, 8
 
@@ -120,7 +120,7 @@ def _rows(table: Table, width: int) -> Iterator[RenderableType]:
     columns = list(zip(*lines, strict=True))
     is_number = [any(not isinstance(row[place], str) for row in table.rows) for place in range(len(columns))]
     sizes = [max(map(cell_len, column)) for column in columns]
-    least = [size if number else min(size, _LEAST_TEXT) for size, number in zip(sizes, is_number, strict=True)]
+    least = [size if number else min(size, _MIN_TEXT) for size, number in zip(sizes, is_number, strict=True)]
     gaps = len(_GAP) * len(columns)
     if sum(sizes) + gaps <= width:
         yield _grid(lines, sizes, is_number)
@@ -175,7 +175,7 @@ def _columns(walk: WalkData, width: int) -> _Columns:
     rest = (shape_line, gradient_line) if walk.trace.gradients else (shape_line,)
     widths = tuple(max((len(about(step)) for step in walk.steps), default=0) for about in rest)
     room = width - number - name - sum(widths) - len(widths) - 2
-    return _Columns(number, name, room if room >= _LEAST_EQUATION else None, rest, widths)
+    return _Columns(number, name, room if room >= _MIN_EQUATION else None, rest, widths)
 
 
 def _lines(steps: Iterable[WalkStep], columns: _Columns) -> Grid:

@@ -86,8 +86,8 @@ def _repeated_candidates(scope: Scope) -> Continuations:
     absent = () if scope.context.decode.coverage_penalty else ("covered",)
     names = [field.name for field in fields(SearchState) if field.name not in absent]
     state = SearchState(**{name: state_before(scope, name, step) for name in names})
-    own, left = (by_hypothesis(scope, name, step) for name in ("next_log_probs", "processed_log_probs"))
-    return expand_beam(state, NextLogProbs(own, left), plan)
+    own, processed = (by_hypothesis(scope, name, step) for name in ("next_log_probs", "processed_log_probs"))
+    return expand_beam(state, NextLogProbs(own, processed), plan)
 
 
 def candidate_ranking(scope: Scope, step: int) -> Tensor:

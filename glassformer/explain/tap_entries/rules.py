@@ -17,19 +17,19 @@ from glassformer.explain.tap_entries.scope import Scope, source_of_rows, written
 _NOT_IN_PAPER = "not in the paper"
 
 
-def _repetition_penalty(left: Tensor, written: list[int], penalty: float, _config: ModelConfig) -> None:
+def _repetition_penalty(processed: Tensor, written: list[int], penalty: float, _config: ModelConfig) -> None:
     for number in set(written):
-        left[number] *= penalty
+        processed[number] *= penalty
 
 
-def _no_repeat_ngram(left: Tensor, written: list[int], n: int, _config: ModelConfig) -> None:
+def _no_repeat_ngram(processed: Tensor, written: list[int], n: int, _config: ModelConfig) -> None:
     for number in _repeating(written, n):
-        left[number] = -math.inf
+        processed[number] = -math.inf
 
 
-def _min_length(left: Tensor, written: list[int], least: int, config: ModelConfig) -> None:
+def _min_length(processed: Tensor, written: list[int], least: int, config: ModelConfig) -> None:
     if len(written) < least:
-        left[config.eos_id] = -math.inf
+        processed[config.eos_id] = -math.inf
 
 
 # What each processor does to the log-probabilities of one row, by its setting and in the same order.
@@ -47,20 +47,20 @@ def _repeating(written: Sequence[int], n: int) -> Iterable[int]:
             yield written[end - 1]
 
 
-def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tensor, left: Tensor) -> None:
+def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tensor, processed: Tensor) -> None:
     """Apply the source's constraints to one row: no end before all phrases occur, nothing banned, the prefix."""
     if not scope.has("search.required_ids"):
         return
     if not all(_occurs(phrase, written) for phrase in _phrases(scope, "required_ids", source)):
-        left[scope.config.eos_id] = -math.inf
+        processed[scope.config.eos_id] = -math.inf
     for *past, last in _phrases(scope, "banned_ids", source):
         if written[max(0, len(written) - len(past)) :] == past:
-            left[last] = -math.inf
+            processed[last] = -math.inf
     prefix = scope.at_call("search.prefix_ids", 0)[source]
     if len(written) < len(prefix) and prefix[len(written)] != scope.config.pad_id:
         number = int(prefix[len(written)])
-        left.fill_(-math.inf)
-        left[number] = own[number]
+        processed.fill_(-math.inf)
+        processed[number] = own[number]
 
 
 def _phrases(scope: Scope, name: str, source: int) -> list[list[int]]:
@@ -83,13 +83,13 @@ def _processed_log_probs(scope: Scope) -> Tensor:
     """
     # The rules one after the other for each row, in plain Python.
     own, step = scope.at("search.next_log_probs"), scope.step.call
-    left = own.clone()
+    processed = own.clone()
     sources = source_of_rows(scope, step)
     for row, (written, source) in enumerate(zip(written_ids(scope, step).tolist(), sources, strict=True)):
         for setting, apply in PROCESSOR_EQUATIONS.items():
-            apply(left[row], written, getattr(scope.context.decode, setting), scope.config)
-        _apply_constraints(scope, source, written, own[row], left[row])
-    return left
+            apply(processed[row], written, getattr(scope.context.decode, setting), scope.config)
+        _apply_constraints(scope, source, written, own[row], processed[row])
+    return processed
 
 
 add(

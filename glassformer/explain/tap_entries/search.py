@@ -25,7 +25,7 @@ from glassformer.explain.tap_entries.scope import (
 _WU = "6.1; Wu et al. 2016, 7"
 _COVERAGE = "Wu et al. 2016, 7"
 _NOT_IN_PAPER = "not in the paper"
-_LEAST_COVERAGE = torch.finfo(torch.float32).tiny
+_MIN_COVERAGE = torch.finfo(torch.float32).tiny
 
 
 def _decoder_rows(scope: Scope) -> Tensor:
@@ -128,27 +128,27 @@ def _ending(scope: Scope, step: int) -> Tensor:
     return ending & (torch.arange(ending.shape[1], device=ending.device) < scope.context.decode.beam)
 
 
-def _ended_count(scope: Scope) -> Tensor:
+def _finished_count(scope: Scope) -> Tensor:
     step = scope.step.call - 1
     if step < 0:
         return torch.zeros_like(scope.at_call("search.limits", 0))
-    return state_before(scope, "ended", step) + _ending(scope, step).sum(dim=1)
+    return state_before(scope, "finished", step) + _ending(scope, step).sum(dim=1)
 
 
-def _best_that_ended(name: str) -> Compute:
+def _best_finished(name: str) -> Compute:
     def equation(scope: Scope) -> Tensor:
         """The best by score of those that ended before and those that end now."""
         step = scope.step.call - 1
         if step < 0:
             return _nothing_ended(scope, name)
         before = state_before(scope, name, step)
-        if name == "ended_ids":
+        if name == "finished_ids":
             before = torch.nn.functional.pad(before, (0, 1), value=scope.config.pad_id)
         if not _ending(scope, step).any():
             return before
         now, best = _ending_now(scope, step, name), _best_ended(scope, step)
         both = torch.cat([before, now], dim=1)
-        return _of_parents(both, best) if name == "ended_ids" else both.gather(1, best)
+        return _of_parents(both, best) if name == "finished_ids" else both.gather(1, best)
 
     return equation
 
@@ -157,7 +157,7 @@ def _nothing_ended(scope: Scope, name: str) -> Tensor:
     """The start: no ids, and −∞ for each place among the best."""
     limits, options = scope.at_call("search.limits", 0), scope.context.decode
     n_best = options.n_best if options.early_stopping == "beam" else options.beam
-    if name == "ended_ids":
+    if name == "finished_ids":
         return limits.new_empty(len(limits), n_best, 0)
     return torch.full((len(limits), n_best), -math.inf, device=limits.device)
 
@@ -165,24 +165,24 @@ def _nothing_ended(scope: Scope, name: str) -> Tensor:
 def _ending_now(scope: Scope, step: int, name: str) -> Tensor:
     """One field of the candidates, −∞ where they do not end."""
     parents = scope.at_call("search.candidate_parents", step)
-    if name == "ended_ids":
+    if name == "finished_ids":
         ids = scope.at_call("search.candidate_ids", step)[:, :, None]
         return torch.cat([_of_parents(state_before(scope, "ids", step), parents), ids], dim=2)
-    if name == "ended_log_probs":
+    if name == "finished_log_probs":
         return scope.at_call("search.candidate_log_probs", step).masked_fill(~_ending(scope, step), -math.inf)
     options, length = scope.context.decode, state_before(scope, "ids", step).shape[2] + 1
     ranking = candidate_ranking(scope, step)
     scores = ranking / _penalty(length, options).to(ranking.device)
     if options.coverage_penalty:
-        logarithms = _coverage_now(scope, step).clamp(min=_LEAST_COVERAGE, max=1.0).log()
+        logarithms = _coverage_now(scope, step).clamp(min=_MIN_COVERAGE, max=1.0).log()
         scores = scores + (options.coverage_penalty * logarithms.sum(dim=-1)).gather(1, parents)
     return scores.masked_fill(~_ending(scope, step), -math.inf)
 
 
 def _best_ended(scope: Scope, step: int) -> Tensor:
     """Places of the best scores among those that ended before and those that end now."""
-    before = state_before(scope, "ended_scores", step)
-    scores = torch.cat([before, _ending_now(scope, step, "ended_scores")], dim=1)
+    before = state_before(scope, "finished_scores", step)
+    scores = torch.cat([before, _ending_now(scope, step, "finished_scores")], dim=1)
     return scores.topk(before.shape[1], dim=1).indices
 
 
@@ -196,14 +196,14 @@ def _done(scope: Scope) -> Tensor:
         return (ids[:, -1] == scope.config.eos_id) | (ids.shape[1] >= limits)
     after = {
         name: scope.at_call(f"search.{name}", step + 1)
-        for name in ("ids", "limits", "last_penalty", "ended", "ended_scores")
+        for name in ("ids", "limits", "last_penalty", "finished", "finished_scores")
     }
     sums = scope.at_call("search.sums" if has_rules(scope) else "search.log_probs", step + 1)
     length = after["ids"].shape[2]
     stopping = options.early_stopping if scope.context.decode.beam > 1 else "beam"
     penalty = _penalty(length, options).to(sums.device) if stopping == "heuristic" else after["last_penalty"]
-    done = (after["ended_scores"][:, -1] >= sums.amax(dim=1) / penalty) | (length >= after["limits"])
-    return done | (after["ended"] >= scope.context.decode.beam) if stopping == "beam" else done
+    done = (after["finished_scores"][:, -1] >= sums.amax(dim=1) / penalty) | (length >= after["limits"])
+    return done | (after["finished"] >= scope.context.decode.beam) if stopping == "beam" else done
 
 
 def _carry_over(name: str, first: Compute) -> Compute:
@@ -305,27 +305,29 @@ _STATE: dict[str, TapEntry] = {
         _COVERAGE,
         compute=_coverage,
     ),
-    "ended": TapEntry("How many have ended", "Hypotheses that reached </s>.", "count", "6.1", compute=_ended_count),
-    "ended_ids": TapEntry(
-        "The best that ended",
+    "finished": TapEntry(
+        "How many have finished", "Hypotheses that reached </s>.", "count", "6.1", compute=_finished_count
+    ),
+    "finished_ids": TapEntry(
+        "The best that finished",
         "Padded after </s>; a hypothesis that has ended is not continued.",
         "… </s>",
         "6.1",
-        compute=_best_that_ended("ended_ids"),
+        compute=_best_finished("finished_ids"),
     ),
-    "ended_log_probs": TapEntry(
+    "finished_log_probs": TapEntry(
         "Their log-probabilities",
         "The sum over all their tokens, with </s>.",
         "Σ log P",
         "6.1",
-        compute=_best_that_ended("ended_log_probs"),
+        compute=_best_finished("finished_log_probs"),
     ),
-    "ended_scores": TapEntry(
+    "finished_scores": TapEntry(
         "Their scores",
         "Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set.",
         "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1), or / length^α with length_norm power",
         _WU,
-        compute=_best_that_ended("ended_scores"),
+        compute=_best_finished("finished_scores"),
     ),
     "done": TapEntry(
         "Done",

@@ -17,7 +17,7 @@ _KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?="
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _STRINGS = re.compile(rf"(?:{_STRING.pattern}\s*)+")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_MOST_PLURALS = 100  # Arabic has 6
+_MAX_PLURALS = 100  # Arabic has 6
 # What a template (.pot) has in its header until somebody starts a translation, and what German and English need.
 _NO_PLURALS, _TWO_PLURALS = "nplurals=INTEGER; plural=EXPRESSION", "nplurals=2; plural=(n != 1)"
 _CHARSET = re.compile(r"charset=([\w-]+)")
@@ -38,8 +38,8 @@ class _Catalog(Catalog):
     def num_plurals(self) -> int:
         """The number of plural forms that the catalog declares, or that its language has."""
         number = int(super().num_plurals)
-        if not 0 < number <= _MOST_PLURALS:
-            raise ValueError(f"found nplurals={number}, expected 1 to {_MOST_PLURALS} plural forms")
+        if not 0 < number <= _MAX_PLURALS:
+            raise ValueError(f"found nplurals={number}, expected 1 to {_MAX_PLURALS} plural forms")
         return number
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from glassformer.errors import TextError
 from glassformer.text.formats.segment import Code, Edit, Part
 
-_MOST_DEPTH = 200  # elements in one another
+_MAX_DEPTH = 200  # elements in one another
 # Elements inside a text whose content is to be translated; that of the others is code.
 _ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
 _ENCODING = re.compile(r"""<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
@@ -84,8 +84,8 @@ class _XmlReader:
         return int(self._characters[byte]) - 1 if byte < len(self._raw) else len(self._text)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self._open) > _MOST_DEPTH:
-            raise TextError(f"{self._path}: nests more than {_MOST_DEPTH} elements, expected a file of translators.")
+        if len(self._open) > _MAX_DEPTH:
+            raise TextError(f"{self._path}: nests more than {_MAX_DEPTH} elements, expected a file of translators.")
         node = Node(name.rpartition(":")[2], attributes, self._place)
         node.inner = self._text.index(">", after_attributes(self._text, node.start)) + 1
         self._open[-1].children.append(node)

@@ -104,7 +104,7 @@ KEPT = ("attention.weights", ".residual", ".with_positions", "encoder.memory", "
 def test_a_large_trace_keeps_one_sentence_whole_and_says_what_is_left_out(walked, monkeypatch):
     numbers = sum(step.value.numel() for step in walked.trace)
     most = int(0.45 * numbers)
-    monkeypatch.setattr(record, "_MOST_PROBABLE", 3)
+    monkeypatch.setattr(record, "_MAX_PROBABLE", 3)
     reader = PageReader(page_html(walked, most=most))
     assert len(reader.numbers) <= most
     for step in walked.trace:

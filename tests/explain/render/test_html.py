@@ -11,7 +11,7 @@ from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
-from glassformer.explain.page.writer import MOST_FRAME_NUMBERS, page_html
+from glassformer.explain.page.writer import MAX_FRAME_NUMBERS, page_html
 from glassformer.explain.render import html
 from glassformer.explain.walks import walk_generation
 from glassformer.model import Transformer
@@ -70,7 +70,7 @@ def test_a_whole_pass_is_the_page_in_an_iframe_with_the_heads_as_a_fallback(walk
     assert [tag for tag, _ in tags[:2]] == ["iframe", "details"]
     frame = tags[0][1]
     assert frame["sandbox"] == "allow-scripts allow-downloads"
-    assert frame["srcdoc"] == page_html(walked, most=MOST_FRAME_NUMBERS)
+    assert frame["srcdoc"] == page_html(walked, most=MAX_FRAME_NUMBERS)
     assert 'id="living"' not in frame["srcdoc"]
     assert 'id="living"' in Reader(walked.frame()._repr_html_()).tags[0][1]["srcdoc"]
     heads = sum(tag == "svg" for tag, _ in tags)

@@ -12,7 +12,7 @@ import { css, exactNumber, inkOn, shortNumber } from "./scale.js";
  *   was?: ((row: number, column: number) => number) | null}} Matrix
  */
 
-const MOST_SVG_CELLS = 2000;
+const MAX_SVG_CELLS = 2000;
 const ROOM_FOR_WORDS = 480;
 const READS_AND_WRITES = /^reads (.*) → writes (.*)$/s;
 
@@ -176,7 +176,7 @@ export function matrixView(matrix, { width, selected, onpick }) {
 
 /** @param {Matrix} matrix @param {number} left @param {number} top @param {number} width @param {number} height */
 function cells(matrix, left, top, width, height) {
-  if (matrix.rows * matrix.columns > MOST_SVG_CELLS) {
+  if (matrix.rows * matrix.columns > MAX_SVG_CELLS) {
     return svg("image.cells", {
       href: painted(matrix),
       x: left,
@@ -240,7 +240,7 @@ function changes(matrix, left, top, width, height) {
   const group = svg("g.changes");
   if (!matrix.was) return group;
   let drawn = 0;
-  for (let row = 0; row < matrix.rows && drawn < MOST_SVG_CELLS; row += 1) {
+  for (let row = 0; row < matrix.rows && drawn < MAX_SVG_CELLS; row += 1) {
     for (let column = 0; column < matrix.columns; column += 1) {
       const before = matrix.was(row, column);
       const now = matrix.value(row, column);

@@ -8,14 +8,14 @@ import { scaleOf } from "./scale.js";
 /** @typedef {import("./matrix.js").Matrix & {first: number, cells: (row: number, column: number) => Record<string,
  *   number>}} TapMatrix */
 
-const MOST_ROWS = 1200;
+const MAX_ROWS = 1200;
 const WINDOW = 40;
 
 /** Rows and columns of the matrix of a tap, without its numbers. @param {import("../record/record.js").Tap} tap */
 export function matrixSize(tap) {
   const { row, column } = layout(tap);
   const tall = sizeAlong(tap, row);
-  return { rows: tall > MOST_ROWS ? WINDOW : tall, columns: sizeAlong(tap, column) };
+  return { rows: tall > MAX_ROWS ? WINDOW : tall, columns: sizeAlong(tap, column) };
 }
 
 /** How far apart neighbours along an axis stand in the tap's numbers; 0 for an axis that it has not.
@@ -59,7 +59,7 @@ export function tapMatrix(app, address, chosen = 0, near = 0) {
   if (!tap || !tap.data) return null;
   const { many, row, column } = layout(tap);
   const tall = sizeAlong(tap, row);
-  const first = tall > MOST_ROWS ? Math.min(Math.max(0, near - WINDOW / 2), tall - WINDOW) : 0;
+  const first = tall > MAX_ROWS ? Math.min(Math.max(0, near - WINDOW / 2), tall - WINDOW) : 0;
   const cells = (/** @type {number} */ r, /** @type {number} */ c) => ({
     ...(many ? { [many]: chosen } : {}),
     ...(row === "one" ? {} : { [row]: r + first }),

@@ -5,7 +5,7 @@ import { element, printable } from "../drawing/element.js";
 import { originOf } from "../record/origin.js";
 import { exactNumber, percent, shortNumber } from "../drawing/scale.js";
 
-const MOST_TERMS = 12;
+const MAX_TERMS = 12;
 
 /** @param {import("../page.js").App} app @param {string} address @param {Record<string, number>} cells */
 export function numberView(app, address, cells) {
@@ -98,8 +98,8 @@ function sum(app, made) {
       made.formula && made.formula !== "=" ? element("span", {}, `= ${made.formula}`) : null,
       made.factors.length && made.kind !== "same" ? element("span.op", {}, "from") : null,
       made.kind === "same" ? element("span.op", {}, "=") : null,
-      made.factors.slice(0, MOST_TERMS).map((factor) => chip(app, factor)),
-      made.factors.length > MOST_TERMS ? ` … ${made.factors.length - MOST_TERMS} more` : null,
+      made.factors.slice(0, MAX_TERMS).map((factor) => chip(app, factor)),
+      made.factors.length > MAX_TERMS ? ` … ${made.factors.length - MAX_TERMS} more` : null,
     ),
   );
 }
@@ -135,7 +135,7 @@ function dot(app, made) {
       ),
       element("span.product", {}, shortNumber(term.product)),
     );
-  const rest = ordered.slice(MOST_TERMS);
+  const rest = ordered.slice(MAX_TERMS);
   const more = rest.length
     ? element(
         "details.rest",
@@ -154,7 +154,7 @@ function dot(app, made) {
     "div.origin",
     {},
     element("p.formula", {}, `${made.formula} = sum of ${made.terms.length} terms, the largest first`),
-    element("ol.terms", {}, ordered.slice(0, MOST_TERMS).map(row)),
+    element("ol.terms", {}, ordered.slice(0, MAX_TERMS).map(row)),
     more,
     element("p.total", {}, "Sum: ", element("b", {}, shortNumber(total)), agreement(total, made.result)),
   );
