@@ -91,10 +91,10 @@ def find_program(place: Path) -> Program | None:
     return next((each for each in reversed(PROGRAMS) if each.recognizes(place)), None)
 
 
-def read_model(source: str, say: Callable[[str], None]) -> "ImportedModel":
+def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
     """The model at ``source``: a directory, a .zip, or, if there is none of that name, a model of the hub.
 
-    ``say`` is called before something is fetched. Raises ``RunError`` if it is none of these.
+    ``report`` is called before something is fetched. Raises ``RunError`` if it is none of these.
     """
     from glassformer.run_directory import RunDirectory
 
@@ -104,7 +104,7 @@ def read_model(source: str, say: Callable[[str], None]) -> "ImportedModel":
             raise RunError(
                 f"{source}: there is no such file or directory, and it is no name on the hub (user/model)."
             )
-        place = download(source, say)
+        place = download(source, report)
     program = find_program(place)
     if program is not None and program.read is not None:
         return program.read(place)
@@ -115,7 +115,7 @@ def read_model(source: str, say: Callable[[str], None]) -> "ImportedModel":
     raise RunError(f"{source}: is no model that can be read, expected {', or '.join(import_sources())}.")
 
 
-def download(name: str, say: Callable[[str], None]) -> Path:
+def download(name: str, report: Callable[[str], None]) -> Path:
     """The directory of a model of the Hugging Face hub; its weights may be in a pull request, ``refs/pr/*``.
 
     Raises ``RunError`` without ``huggingface_hub`` or without the network.
@@ -130,7 +130,7 @@ def download(name: str, say: Callable[[str], None]) -> Path:
     fetched = [each.hub_files for each in PROGRAMS if each.hub_files]
     try:
         revision = _revision_with({files[0] for files in fetched}, hub, name)
-        say(f"fetching {name}, revision {revision} ...")
+        report(f"fetching {name}, revision {revision} ...")
         patterns = sorted({pattern for files in fetched for pattern in files})
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
     except Exception as error:  # the library raises errors of several others

@@ -72,31 +72,31 @@ def fit_confidence(
     )
 
 
-def calibrate_run(run: RunDirectory, log: Callable[[str], None]) -> None:
+def calibrate_run(run: RunDirectory, report: Callable[[str], None]) -> None:
     """Fit the confidence of a run's final model on the run's own validation text, and keep it in the run."""
     config, _ = run.read_config()
     loaded = run.load("cpu")
     try:
         text = read_prepared(run.text, config.text)
     except TextError as error:
-        log(str(error))
+        report(str(error))
         text = None
     found = None
     if text is not None:
         translator = Translator(loaded.model, loaded.src_tokenizer, loaded.tgt_tokenizer, config.decode)
         found = fit_confidence(translator, text, config.train.metric)
-    keep_confidence(run, found, log)
+    keep_confidence(run, found, report)
 
 
-def keep_confidence(run: RunDirectory, found: Confidence | None, log: Callable[[str], None]) -> None:
+def keep_confidence(run: RunDirectory, found: Confidence | None, report: Callable[[str], None]) -> None:
     """Write confidence.json, or delete that of an earlier model if there is no new one, and say so."""
     if found is None:
         run.confidence_file.unlink(missing_ok=True)
-        log(f"Confidence: not fitted, because fewer than {MIN_SENTENCES} validation sentences could be translated.")
+        report(f"Confidence: not fitted, because fewer than {MIN_SENTENCES} validation sentences could be translated.")
         return
     found.write(run.confidence_file)
     counts = found.fitted_on
-    log(
+    report(
         f"Confidence: fitted on {counts['sentences']:,} validation translations, {counts['good']:,} of them good "
         f"({found.good}), and {counts['foreign']:,} texts that are no sources."
     )

@@ -22,7 +22,7 @@ from glassformer.training.distributed import ParallelStrategy, full_tensor
 OPTIMIZER = "optimizer"  # the name of the file
 
 
-def freeze(model: nn.Module, patterns: str, log: Callable[[str], None]) -> None:
+def freeze(model: nn.Module, patterns: str, report: Callable[[str], None]) -> None:
     """Exclude the weights whose addresses match one of the ``patterns``, separated by commas, from the training.
 
     A pattern may hold ``*`` and ``?``; the address of a module stands for all its weights. A tied matrix is frozen
@@ -44,7 +44,7 @@ def freeze(model: nn.Module, patterns: str, log: Callable[[str], None]) -> None:
     total = sum(weight.numel() for weight in model.parameters())
     if frozen == total:
         raise ConfigError(f"train.freeze: {patterns!r} matches every weight, expected some to train. Freeze less.")
-    log(f"Frozen: {frozen:,} of {total:,} parameters.")
+    report(f"Frozen: {frozen:,} of {total:,} parameters.")
 
 
 def _addresses(weights: Iterable[str]) -> list[str]:

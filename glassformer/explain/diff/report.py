@@ -43,7 +43,7 @@ class TapDifference:
     same_shape: bool = True
 
     @property
-    def parts(self) -> bool:
+    def differs(self) -> bool:
         """Whether the sides differ here: a cell is out of tolerance, or the shapes are not the same."""
         return self.parted > 0 or not self.same_shape
 
@@ -67,7 +67,7 @@ class Difference:
     @property
     def first(self) -> TapDifference | None:
         """The first tap at which the sides differ."""
-        return next((tap for tap in self.taps if tap.parts), None)
+        return next((tap for tap in self.taps if tap.differs), None)
 
     @property
     def agrees(self) -> bool:
@@ -77,7 +77,7 @@ class Difference:
     @property
     def differing(self) -> tuple[TapDifference, ...]:
         """All taps at which they differ, in order."""
-        return tuple(tap for tap in self.taps if tap.parts)
+        return tuple(tap for tap in self.taps if tap.differs)
 
     @property
     def largest(self) -> TapDifference:
@@ -151,7 +151,7 @@ def _stage_lines(taps: tuple[TapDifference, ...]) -> Iterator[str]:
     width = max(map(len, stages))
     yield f"  {'':{width}}   taps  part  largest difference"
     for stage, own in stages.items():
-        parted, size = sum(tap.parts for tap in own), max(tap.size for tap in own)
+        parted, size = sum(tap.differs for tap in own), max(tap.size for tap in own)
         yield f"  {stage:{width}}  {len(own):5,}  {parted:4,}  {size:.2g}"
 
 
