@@ -130,7 +130,7 @@ def walk_training(
     train = replace(train, r_drop=0.0, warmup=train.warmup or WARMUP[translator.model.config.norm])
     sentences = read_sentences(translator, sources, targets)
     model = copy.deepcopy(translator.model).train()
-    freeze(model, train.freeze, log=lambda _: None)
+    freeze(model, train.freeze, report=lambda _: None)
     strategy, optimizer, state = ParallelStrategy(model, train), new_optimizer(model, train), TrainState()
     if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
         state = TrainState.read(latest)
