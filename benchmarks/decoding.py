@@ -39,8 +39,8 @@ from decoding_reports import bleu, profile
 from decoding_systems import NEEDS, Runner, Search, Setting, installed, translator_options
 from machine import machine, ratio, spread
 
-from glassformer.config import ModelConfig
 from glassformer.interop.ctranslate2 import convert
+from glassformer.settings import ModelConfig
 
 CORES = os.cpu_count() or 1
 SEARCHES = {"greedy": (1, False), "beam": (5, False), "single": (1, True)}

@@ -28,7 +28,7 @@ from decoding_models import FORCED, SHAPES, forced_model
 from decoding_systems import close, glassformer_translator
 from machine import machine, spread
 
-from glassformer.config import DecodeConfig, ModelConfig
+from glassformer.settings import DecodeConfig, ModelConfig
 
 CHUNK, SHORT = 1000, 5
 AXES: dict[str, tuple[int, ...]] = {

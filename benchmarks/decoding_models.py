@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
-from glassformer.config import ModelConfig
 from glassformer.interop.transformers_export import BANNED
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
+from glassformer.settings import ModelConfig
 
 FORCED, LONGEST = 16, 64  # output tokens of a model that writes no eos; most of one that does
 SHAPES = {

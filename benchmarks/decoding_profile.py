@@ -29,8 +29,8 @@ from decoding_systems import CTranslate2, Glassformer, Search, Setting
 from machine import machine, ratio, spread
 from torch import nn
 
-from glassformer.decoding import beam, beam_search, greedy, steps
-from glassformer.decoding.torch_engine import TorchEngine
+from glassformer.decoding.engines.torch_engine import TorchEngine
+from glassformer.decoding.search import beam, beam_search, greedy, steps
 from glassformer.interop.ctranslate2 import convert
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear

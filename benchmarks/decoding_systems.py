@@ -71,8 +71,8 @@ def translator_options() -> set[str]:
 
 def glassformer_translator(model: Any, precision: str, workers: int) -> Any:
     """THE place where a Translator is made: a model and id tokenizers, with whatever options it has."""
-    from glassformer.config import DecodeConfig
     from glassformer.decoding import Translator
+    from glassformer.settings import DecodeConfig
 
     wanted = {"precision": precision, "workers": workers}
     known = {name: value for name, value in wanted.items() if name in translator_options()}
@@ -102,7 +102,7 @@ class Glassformer:
 
     def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
         """The best output for each source."""
-        from glassformer.config import DecodeConfig
+        from glassformer.settings import DecodeConfig
 
         options = DecodeConfig(
             beam=search.beam, length_penalty=0.0, max_length_a=0.0, max_length_b=search.limit,
@@ -120,8 +120,9 @@ class CTranslate2Engine(Glassformer):
     """The same with the engine that runs the weights with CTranslate2."""
 
     def _translator(self, model: Any, converted: Path, setting: Setting) -> Any:
-        from glassformer.config import DecodeConfig
-        from glassformer.decoding import Translator, ctranslate2_engine
+        from glassformer.decoding import Translator
+        from glassformer.decoding.engines import ctranslate2_engine
+        from glassformer.settings import DecodeConfig
 
         tokenizers = (IdTokenizer(model.config.src_vocab), IdTokenizer(model.config.tgt_vocab))
         engine = ctranslate2_engine.CTranslate2Engine(

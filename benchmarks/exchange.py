@@ -22,14 +22,14 @@ import torch
 from machine import machine
 
 from glassformer.checkpoint import checkpoints, read_json
-from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
 from glassformer.interop.programs import read_model
 from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import RunDirectory, load_run
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.display import Display
-from glassformer.training.evaluation import score
+from glassformer.settings import DecodeConfig
+from glassformer.training.evaluation.evaluation import score
+from glassformer.training.reporting.display import Display
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.train import train
 
 SIZES = {

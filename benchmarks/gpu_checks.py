@@ -18,17 +18,17 @@ from torch.nn.functional import cross_entropy
 from training_systems import batches_of, config_of
 
 from glassformer.checkpoint import checkpoints, read_tensors
-from glassformer.config import DecodeConfig, RunConfig, TrainConfig
-from glassformer.decoding.engine import SearchJob
-from glassformer.decoding.torch_engine import TorchEngine
+from glassformer.decoding.engines.engine import SearchJob
+from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.model import Transformer
-from glassformer.text.batches import Batch
-from glassformer.training.data import FileSource
-from glassformer.training.objective import autocast
-from glassformer.training.optimizer import adam_step, clip_gradients, new_optimizer
-from glassformer.training.run_log import Display, TrainProgress
+from glassformer.settings import DecodeConfig, RunConfig, TrainConfig
+from glassformer.text.corpus.batches import Batch
+from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
+from glassformer.training.loop.update import accumulate_gradients
+from glassformer.training.objective.objective import autocast
+from glassformer.training.reporting.run_log import Display, TrainProgress
+from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
-from glassformer.training.update import accumulate_gradients
 
 ROOT = Path(__file__).resolve().parents[1]
 # Relative norms of the differences of logits, loss and gradients from those in float64. Products are rounded to 24,
@@ -150,7 +150,7 @@ def search(bench: Bench, size: str, beam: int) -> dict[str, Any]:
     """The outputs and scores of a search; where nearly equal scores made two outputs differ, the scores decide."""
     model, count = forced_model(SHAPES[size]), 4 if bench.smoke else 64
     sources = sentences_of(None, None, count)
-    job = SearchJob(sources, [16] * count, range(count), DecodeConfig(beam=beam))
+    job = SearchJob(sources, [16] * count, DecodeConfig(beam=beam))
     here = TorchEngine([model]).run(job).candidates
     with products_in("float32"):
         there = TorchEngine([copy.deepcopy(model).to(bench.device)]).run(job).candidates

@@ -25,8 +25,8 @@ import torch
 from machine import machine, spread
 from torch import Tensor
 
-from glassformer.config import ModelConfig
 from glassformer.model import Transformer
+from glassformer.settings import ModelConfig
 from glassformer.trace import tracing
 
 BATCH, LENGTH, DECODED = 32, 16, 8

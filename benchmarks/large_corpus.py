@@ -24,11 +24,11 @@ import numpy as np
 from machine import machine
 from rich.console import Console
 
-from glassformer.config import RunConfig
-from glassformer.text.prepare import PrepareProgress, prepare
-from glassformer.text.workers import available_cores
-from glassformer.training.data import BatchStream, FileSource
-from glassformer.training.display import PlainDisplay
+from glassformer.settings import RunConfig
+from glassformer.text.corpus.prepare import PrepareProgress, prepare
+from glassformer.text.corpus.workers import available_cores
+from glassformer.training.reporting.display import PlainDisplay
+from glassformer.training.request.data import BatchStream, FileSource
 from glassformer.training.train import train
 
 WORDS = 20_000

@@ -24,10 +24,10 @@ from decoding_growth import resident_mib, slope
 from machine import machine
 
 from glassformer import Translator
-from glassformer.config import DecodeConfig
+from glassformer.settings import DecodeConfig
 from glassformer.tasks import load_task
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.run_log import Display, TrainProgress
+from glassformer.training.reporting.run_log import Display, TrainProgress
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.train import train
 
 CHUNK = 1000

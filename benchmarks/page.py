@@ -22,10 +22,10 @@ import torch
 from machine import machine, spread
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.explain import walk
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 
 DEFAULT_JSON = Path(__file__).parent / "results" / "page.json"

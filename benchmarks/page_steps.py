@@ -28,12 +28,12 @@ from machine import machine, spread
 
 import glassformer.explain
 from glassformer.checkpoint import weights_of
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.explain.page.weights import count_parameters, pack_model, pack_weights
 from glassformer.explain.page.writer import import_map
-from glassformer.explain.recording import record_pass
+from glassformer.explain.recording.recording import record_pass
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.tasks import load_task
 from glassformer.text import Tokenizer
 

@@ -36,8 +36,8 @@ from glassformer.checkpoint import checkpoints, read_json
 from glassformer.decoding import Translator
 from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import RunDirectory, load_run
-from glassformer.text.corpus import Pair, read_pairs
-from glassformer.training.evaluation import score
+from glassformer.text.corpus.corpus import Pair, read_pairs
+from glassformer.training.evaluation.evaluation import score
 
 ROOT = Path(__file__).parents[1]
 TEACHER = "teacher"

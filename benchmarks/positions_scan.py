@@ -21,7 +21,7 @@ from machine import machine
 
 from glassformer.tasks.scan import commands
 from glassformer.tasks.task import divide, source
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus.corpus import Pair
 
 POSITIONS = ("sinusoidal", "relative", "rotary")
 VALID_SHARE = 0.03

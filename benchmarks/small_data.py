@@ -35,14 +35,14 @@ import torch
 from machine import machine
 
 from glassformer.checkpoint import checkpoints, load_weights, weights_of
-from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
 from glassformer.run_directory import RunDirectory
-from glassformer.text.corpus import read_pairs
-from glassformer.training.averaging import average_weights
-from glassformer.training.checkpointing import TrainState
-from glassformer.training.evaluation import translate_and_score
-from glassformer.training.model_selection import list_candidates
+from glassformer.settings import DecodeConfig
+from glassformer.text.corpus.corpus import read_pairs
+from glassformer.training.evaluation.evaluation import translate_and_score
+from glassformer.training.loop.averaging import average_weights
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.model_selection import list_candidates
 
 MINUTES = {2_000: 4, 5_000: 10, 20_000: 25}
 TEST_PAIRS = 1_000

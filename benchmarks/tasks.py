@@ -21,7 +21,7 @@ from machine import machine
 from positions_scan import POSITIONS, glassformer
 
 from glassformer.tasks import load_task
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus.corpus import Pair
 
 LAST_WEIGHTS = {"train.patience": 0, "train.validate_every": 1_000_000, "train.average_last": 1}
 PLAIN = ("dates", "phrasebook-de")

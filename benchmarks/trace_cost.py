@@ -20,13 +20,13 @@ import torch
 from idle_taps import idle, measure, ratio, without_taps
 from machine import machine, spread
 
-from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.beam_search import beam_search
-from glassformer.decoding.job import SearchJob
-from glassformer.decoding.steps import DecoderSteps
-from glassformer.explain.tap_entries import PassContext
+from glassformer.decoding.search.beam_search import beam_search
+from glassformer.decoding.search.job import SearchJob
+from glassformer.decoding.search.steps import DecoderSteps
+from glassformer.explain.entries import PassContext
 from glassformer.explain.verify import verify
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.trace import Step, tracing
 
 SENTENCES, LENGTH, LONGEST = 8, 12, 14

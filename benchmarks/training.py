@@ -30,8 +30,8 @@ import torch
 from machine import machine, ratio, spread
 from training_systems import SYSTEMS, batches_of, config_of, missing, versions
 
-from glassformer.config import ModelConfig
-from glassformer.text.batches import Batch
+from glassformer.settings import ModelConfig
+from glassformer.text.corpus.batches import Batch
 
 WARM_UP = 2
 

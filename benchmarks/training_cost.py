@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.config import ModelConfig
 from glassformer.model import Transformer
+from glassformer.settings import ModelConfig
 
 VOCAB, SENTENCE, BATCH = 37_000, 27, 25_000
 UPDATES = {"base": 100_000, "big": 300_000}

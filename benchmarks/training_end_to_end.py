@@ -36,14 +36,14 @@ from machine import machine
 from training_systems import joeynmt_sizes, marian
 from training_text import add_files, data_of, text_of
 
-from glassformer.config import ModelConfig
 from glassformer.errors import GlassformerError
 from glassformer.model.inference import evaluating
 from glassformer.run_directory import RunDirectory
-from glassformer.text.batches import Batch, collate, plan_batches
-from glassformer.text.dataset import EncodedPairs
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.display import open_display
+from glassformer.settings import ModelConfig
+from glassformer.text.corpus.batches import Batch, collate, plan_batches
+from glassformer.text.corpus.dataset import EncodedPairs
+from glassformer.training.reporting.display import open_display
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.train import train
 
 CELLS, WARM_UP, RATE = 4096, 200, 1e-3

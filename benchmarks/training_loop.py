@@ -22,17 +22,17 @@ from typing import Any
 from machine import machine, ratio
 from training_text import add_files, data_of, text_of
 
-from glassformer.config import RunConfig
 from glassformer.errors import GlassformerError
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
-from glassformer.text.prepare import PreparedText, read_prepared
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.data import BatchStream, UpdateBatches
-from glassformer.training.optimizer import adam_step, clip_gradients, new_optimizer
-from glassformer.training.run_log import Display, TrainProgress
+from glassformer.settings import RunConfig
+from glassformer.text.corpus.prepare import PreparedText, read_prepared
+from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
+from glassformer.training.loop.update import accumulate_gradients
+from glassformer.training.reporting.run_log import Display, TrainProgress
+from glassformer.training.request.arguments import TrainRequest
+from glassformer.training.request.data import BatchStream, UpdateBatches
 from glassformer.training.train import train
-from glassformer.training.update import accumulate_gradients
 
 STRETCH = 10  # updates between two interruptions
 

@@ -19,10 +19,10 @@ import torch
 from machine import machine, spread
 from torch import nn
 
-from glassformer.config import ModelConfig
 from glassformer.model import Transformer
 from glassformer.model.dropout import Dropout
-from glassformer.training.loss import smoothed_loss
+from glassformer.settings import ModelConfig
+from glassformer.training.objective.loss import smoothed_loss
 
 PAIRS, LENGTH, VOCAB = 128, 16, 5_000
 ARMS = ("as it is", "torch's dropout")

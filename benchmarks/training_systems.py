@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.config import ModelConfig, TrainConfig
 from glassformer.model import Transformer
 from glassformer.model.positions import angles
-from glassformer.text.batches import Batch, plan_batches
-from glassformer.training.cpu import keep_freed_memory
-from glassformer.training.objective import autocast
-from glassformer.training.optimizer import adam_step, clip_gradients, new_optimizer
-from glassformer.training.update import accumulate_gradients
+from glassformer.settings import ModelConfig, TrainConfig
+from glassformer.text.corpus.batches import Batch, plan_batches
+from glassformer.training.loop.cpu import keep_freed_memory
+from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
+from glassformer.training.loop.update import accumulate_gradients
+from glassformer.training.objective.objective import autocast
 
 VOCAB, CELLS, PAIRS, BATCHES = 10_000, 1_850, 4_000, 12
 CPU = torch.device("cpu")

@@ -19,14 +19,14 @@ from typing import Any
 import torch
 from machine import machine
 
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
-from glassformer.explain.tap_entries import Check
+from glassformer.explain.entries import Check
 from glassformer.explain.verify import Verification, audit_operations, verify_walk
 from glassformer.explain.walk import Walk
 from glassformer.explain.walks import walk, walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
+from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 
 SOURCES = ["I love you", "I am in love with you", "I love you, too"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from glassformer import DecodeConfig, Translator
 from glassformer.tasks import load_task
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.evaluation import translate_and_score
-from glassformer.training.run_log import Display
+from glassformer.training.evaluation.evaluation import translate_and_score
+from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.train import train
 
 

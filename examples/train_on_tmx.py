@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console
 
 from glassformer import Translator
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.display import open_display
+from glassformer.training.reporting.display import open_display
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.train import train
 
 MEMORY = Path(__file__).parent / "data" / "house_style.tmx"

@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from glassformer.tasks import load_task
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus.corpus import Pair
 
 TRAINING, TEST, MESSAGES = 5_000, 200, 20
 _HEADER = """\

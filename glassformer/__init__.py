@@ -10,7 +10,7 @@ from glassformer.lazy import lazy_names
 from glassformer.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from glassformer.config import (
+    from glassformer.settings import (
         DecodeConfig as DecodeConfig,
         ModelConfig as ModelConfig,
         RunConfig as RunConfig,
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from glassformer.errors import GlassformerError as GlassformerError
     from glassformer.model.transformer import Transformer as Transformer
     from glassformer.trace import Trace as Trace, tap as tap, tracing as tracing
-    from glassformer.training.batch_checks import check_batch as check_batch
+    from glassformer.training.request.batch_checks import check_batch as check_batch
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "config": ("DecodeConfig", "ModelConfig", "RunConfig", "TextConfig", "TrainConfig"),
+        "settings": ("DecodeConfig", "ModelConfig", "RunConfig", "TextConfig", "TrainConfig"),
         "decoding.translation": ("Translation",),
         "decoding.translator": ("Translator",),
         "errors": ("GlassformerError",),
         "model.transformer": ("Transformer",),
         "trace": ("Trace", "tap", "tracing"),
-        "training.batch_checks": ("check_batch",),
+        "training.request.batch_checks": ("check_batch",),
     },
     "__version__",
 )

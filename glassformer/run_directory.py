@@ -39,7 +39,6 @@ from glassformer.checkpoint import (
     update_number,
     verify_checkpoint,
 )
-from glassformer.config import ModelConfig, RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.files import (
     WRITING,
@@ -52,7 +51,8 @@ from glassformer.files import (
     sha256,
     write_durably,
 )
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.settings import ModelConfig, RunConfig
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -148,7 +148,9 @@ class RunDirectory:
 
     def _foreign_names(self) -> list[str]:
         """The entries that are not left by a training that was killed before it wrote config.json."""
-        from glassformer.text.prepare import PREPARED_NAMES  # with all that reads text, which translating does not
+        from glassformer.text.corpus.prepare import (
+            PREPARED_NAMES,  # with all that reads text, which translating does not
+        )
 
         names = _finished_names(self.path)
         text = _finished_names(self.text) if self.text.is_dir() else set()

@@ -13,8 +13,10 @@ import torch
 
 shape_checks.install()  # before the model is imported, which is when its functions are decorated
 
-from glassformer.config import ModelConfig  # noqa: E402
+from small_models import shake, small_config  # noqa: E402
+
 from glassformer.model import Transformer  # noqa: E402
+from glassformer.settings import ModelConfig  # noqa: E402
 
 SEED = 7919
 
@@ -43,22 +45,6 @@ def cells_with_all_pairs(sizes: list[int]) -> list[Cell]:
 def options_of(cell: Cell) -> dict[str, Any]:
     norm, positions, activation, bundle = (axis[at] for axis, at in zip(AXES, cell, strict=True))
     return {"norm": norm, "positions": positions, "activation": activation, **bundle}
-
-
-def small_config(**changes: Any) -> ModelConfig:
-    """A model of a few thousand parameters; no two widths are equal."""
-    sizes: dict[str, Any] = {
-        "src_vocab": 23, "tgt_vocab": 19, "tie_embeddings": "target", "d_model": 26, "n_heads": 3, "d_k": 10, "d_ff": 31,
-        "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 37, "relative_clip": 2, "dropout": 0.0,
-    }  # fmt: skip
-    return ModelConfig(**{**sizes, **changes})
-
-
-def shake(module: torch.nn.Module) -> None:
-    """Move every parameter off its start, so that no bias is zero and no gain is one."""
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
 
 
 @pytest.fixture(autouse=True, scope="session")

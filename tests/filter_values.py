@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from glassformer.config import DecodeConfig
-from glassformer.decoding.filters import PROCESSORS, SAMPLING_FILTERS
+from glassformer.decoding.search.filters import PROCESSORS, SAMPLING_FILTERS
+from glassformer.settings import DecodeConfig
 
 
 def value_with_effect(setting: str) -> Any:

@@ -29,14 +29,14 @@ from glassformer.bundled import BUNDLED, CARD
 from glassformer.checkpoint import read_tensors, save_checkpoint, verify_checkpoint, weights_of
 from glassformer.cli.demo import SENTENCES, show_bundled
 from glassformer.cli.main import app
-from glassformer.decoding.confidence import DOUBTFUL
-from glassformer.explain.edits import parse_edits
-from glassformer.explain.effect import changes
+from glassformer.decoding.confidence.confidence import DOUBTFUL
+from glassformer.explain.recording.edits import parse_edits
+from glassformer.explain.recording.effect import changes
 from glassformer.explain.walks import walk, walk_through
 from glassformer.files import sha256
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
 from glassformer.text import Tokenizer
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus.corpus import Pair
 
 ROOT = Path(__file__).parents[1]
 FIRST = "I love you, too."

@@ -9,19 +9,19 @@ import pytest
 import torch
 from filter_values import FILTER_VALUES, PROCESSOR_VALUES
 
-from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Translator
 from glassformer.explain import story_of, walk
-from glassformer.explain.diff.align import Positions
-from glassformer.explain.diff.compare import compare
-from glassformer.explain.diff.passes import WAYS, Mode, run_pass, usual_tolerance
+from glassformer.explain.compare.align import Positions
+from glassformer.explain.compare.compare import compare
+from glassformer.explain.compare.passes import WAYS, Mode, run_pass, usual_tolerance
 from glassformer.explain.verify import prove, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.model.layers import ACTIVATIONS
+from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.text import PAD_ID, Tokenizer
-from glassformer.training.loss import smoothed_loss
-from glassformer.training.objective import Objective
+from glassformer.training.objective.loss import smoothed_loss
+from glassformer.training.objective.objective import Objective
 
 SOURCES, TARGETS = ["the old house", "a river", "trees"], ["das alte Haus", "ein Fluss am Haus", "Bäume"]
 SHORT = {"max_length_a": 0, "max_length_b": 5}
@@ -102,7 +102,7 @@ def test_every_tap_has_a_story_and_follows_from_its_equation(translator: Transla
 def test_every_way_to_run_a_pass_agrees_with_the_plain_one(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glassformer.model.inference.least_int8_weights", lambda: 0)
+    monkeypatch.setattr("glassformer.model.inference.min_int8_weights", lambda: 0)
     batch = walk(translator, SOURCES, TARGETS, only="src_mask").sentences.batch
     real = Positions({"src": batch.src_ids != PAD_ID, "tgt": batch.tgt_in_ids != PAD_ID}, {})
     plain = run_pass(Mode.PLAIN, translator.model, batch.src_ids, batch.tgt_in_ids)

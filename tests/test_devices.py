@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import shake, small_config
 from other_device import DEVICE, move, other_device
+from small_models import shake, small_config
 from torch.testing import assert_close
 
 from glassformer.checkpoint import checkpoints, read_tensors
-from glassformer.config import DecodeConfig, ModelConfig, RunConfig, TrainConfig
-from glassformer.decoding.engine import SearchJob
-from glassformer.decoding.request import Constraints
-from glassformer.decoding.torch_engine import TorchEngine
+from glassformer.decoding.engines.engine import SearchJob
+from glassformer.decoding.engines.torch_engine import TorchEngine
+from glassformer.decoding.search.job import Constraints
 from glassformer.model import Transformer
-from glassformer.text.batches import Batch
-from glassformer.training.data import FileSource
-from glassformer.training.optimizer import adam_step, clip_gradients, new_optimizer
-from glassformer.training.run_log import Display
+from glassformer.settings import DecodeConfig, ModelConfig, RunConfig, TrainConfig
+from glassformer.text.corpus.batches import Batch
+from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
+from glassformer.training.loop.update import accumulate_gradients
+from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
-from glassformer.training.update import accumulate_gradients
 
 SOURCES = [[5, 6, 7, 8, 2], [9, 4, 2], [10, 11, 12, 13, 14, 15, 2]]
 LIMITS = [4, 3, 5]
@@ -33,7 +33,6 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "beam": {"beam": 4, "n_best": 2},
     "never early": {"beam": 3, "early_stopping": "never", "length_norm": "power", "length_penalty": 1.0},
     "coverage": {"beam": 3, "coverage_penalty": 0.2},
-    "diverse": {"beam": 4, "beam_groups": 2, "diversity": 0.5},
     "no cache": {"beam": 2, "cache": False},
     "processors": {"beam": 3, "repetition_penalty": 1.5, "no_repeat_ngram": 2, "min_length": 3},
     "sampling": {"sample": True, "n_best": 2, "temperature": 0.8, "top_k": 9},
@@ -97,7 +96,7 @@ def test_an_update(model: Transformer, batch: Batch, settings: dict[str, float])
 @pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
 @pytest.mark.parametrize("options", SEARCHES.values(), ids=SEARCHES)
 def test_searches(model: Transformer, options: dict[str, Any]) -> None:
-    job = SearchJob(SOURCES, LIMITS, [1, 2, 3], DecodeConfig(**options), None, attention="n_best" in options)
+    job = SearchJob(SOURCES, LIMITS, DecodeConfig(**options), [1, 2, 3], attention="n_best" in options)
     with other_device():
         _compare(model, job, members=1)
 
@@ -105,15 +104,15 @@ def test_searches(model: Transformer, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 3, "coverage_penalty": 0.2}])
 def test_ensembles_with_each_kind_of_positions(model: Transformer, options: dict[str, Any]) -> None:
     with other_device():
-        _compare(model, SearchJob(SOURCES, LIMITS, [1, 2, 3], DecodeConfig(**options)), members=2)
+        _compare(model, SearchJob(SOURCES, LIMITS, DecodeConfig(**options), [1, 2, 3]), members=2)
 
 
-@pytest.mark.parametrize("options", [{"beam": 4}, {"beam": 4, "beam_groups": 2}, {"sample": True}])
+@pytest.mark.parametrize("options", [{"beam": 4}, {"sample": True}])
 @pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
 def test_constraints(model: Transformer, options: dict[str, Any]) -> None:
     constraints = [Constraints(), PHRASES[0], PHRASES[2]] if "sample" in options else PHRASES
     with other_device():
-        _compare(model, SearchJob(SOURCES, LIMITS, [1, 2, 3], DecodeConfig(**options), constraints), members=1)
+        _compare(model, SearchJob(SOURCES, LIMITS, DecodeConfig(**options), [1, 2, 3], constraints), members=1)
 
 
 def _compare(model: Transformer, job: SearchJob, *, members: int) -> None:
@@ -132,7 +131,7 @@ def _compare(model: Transformer, job: SearchJob, *, members: int) -> None:
 
 @pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
 def test_a_stream(model: Transformer) -> None:
-    job = SearchJob(SOURCES[:1], [9], [1], DecodeConfig(beam=3))
+    job = SearchJob(SOURCES[:1], [9], DecodeConfig(beam=3), [1])
     expected = list(TorchEngine([model]).stream(job))
     with other_device():
         assert list(TorchEngine([move(copy.deepcopy(model))]).stream(job)) == expected

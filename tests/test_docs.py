@@ -17,7 +17,7 @@ import typer
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app
-from glassformer.training.arguments import TrainRequest
+from glassformer.training.request.arguments import TrainRequest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(

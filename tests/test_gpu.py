@@ -7,20 +7,20 @@ import copy
 
 import pytest
 import torch
-from conftest import shake, small_config
+from small_models import shake, small_config
 from torch.testing import assert_close
 
 from glassformer.checkpoint import checkpoints, read_tensors
-from glassformer.config import DecodeConfig, RunConfig, TrainConfig
-from glassformer.decoding.engine import SearchJob
-from glassformer.decoding.torch_engine import TorchEngine
+from glassformer.decoding.engines.engine import SearchJob
+from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.model import Transformer
-from glassformer.text.batches import Batch
-from glassformer.training.data import FileSource
-from glassformer.training.optimizer import adam_step, clip_gradients, new_optimizer
-from glassformer.training.run_log import Display
+from glassformer.settings import DecodeConfig, RunConfig, TrainConfig
+from glassformer.text.corpus.batches import Batch
+from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
+from glassformer.training.loop.update import accumulate_gradients
+from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
-from glassformer.training.update import accumulate_gradients
 
 pytestmark = [
     pytest.mark.gpu,
@@ -72,7 +72,7 @@ def test_an_update(models: tuple[Transformer, Transformer], batch: Batch, precis
     "options", [{"beam": 1}, {"beam": 4}, {"beam": 3, "coverage_penalty": 0.2}, {"sample": True}]
 )
 def test_searches(models: tuple[Transformer, Transformer], options: dict[str, object]) -> None:
-    job = SearchJob(SOURCES, [9, 8, 11], [1, 2, 3], DecodeConfig.from_mapping(options))
+    job = SearchJob(SOURCES, [9, 8, 11], DecodeConfig.from_mapping(options), [1, 2, 3])
     here, there = ([of_source[0] for of_source in TorchEngine([model]).run(job).candidates] for model in models)
     assert [one.ids for one in there] == [one.ids for one in here]
     assert_close([one.score for one in there], [one.score for one in here], rtol=1e-4, atol=1e-5)

@@ -18,7 +18,7 @@ from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import MANIFEST, checkpoints
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.files import sha256
-from glassformer.training.checkpointing import TrainState
+from glassformer.training.loop.checkpointing import TrainState
 
 MAX_MEMORY_MB = 1500  # PyTorch itself takes some 300
 

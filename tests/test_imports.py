@@ -10,27 +10,54 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "glassformer"
-LEVELS: list[set[str]] = [
-    {"axes", "config", "settings", "errors", "files", "lazy", "trace", "version"},
-    {"model"},
-    {"text", "tasks"},
-    {"bundled", "checkpoint", "run_directory", "world"},
-    {"interop"},
-    {"decoding", "training"},
-    {"explain", "documents"},
-    {"serving"},
-    {"cli", "__main__"},
-]
-LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
+# Rooms from the ground up. A folder stands for all in it that is not named by itself.
+LEVELS = """
+axes errors files lazy version
+settings trace
+model
+text.lines text.scripts
+text.sentence_splitter text.formats text.tokenizer
+text.corpus
+text tasks
+checkpoint run_directory world bundled
+interop
+decoding.search
+decoding
+decoding.confidence
+decoding.engines
+decoding.translator
+training.objective
+training.evaluation
+training.reporting
+training.loop training.request
+training.train
+training.teachers
+training
+explain.plain explain.addresses
+explain.entries
+explain.recording
+explain.render
+explain.compare
+explain.page
+explain.walk explain.walks explain.verify
+explain documents
+serving
+cli __main__
+"""
+LEVEL_OF = {name: level for level, names in enumerate(LEVELS.split("\n")) for name in names.split()}
+GROUND = {"axes", "errors", "files", "lazy", "version", "settings", "trace"}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 ROOT = PACKAGE.parent
 OUTSIDE = sorted([*(ROOT / "docs").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")])
+FOLDERS = sorted({path.parent for path in PACKAGE.rglob("*") if path.suffix in {".py", ".js", ".css"}} - {PACKAGE})
 MODULE_NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 
-def part_of(path: Path) -> str:
-    """The subpackage or top module that a file belongs to."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def room_of(module: str) -> str:
+    """The room of a module, such as ``glassformer.decoding.search.beam``: the longest name that LEVELS has."""
+    parts = module.split(".")[1:]
+    names = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((name for name in names if name in LEVEL_OF), names[-1])
 
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
@@ -48,17 +75,25 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", MODULES, ids=MODULE_NAMES)
 def test_no_module_imports_what_stands_above_it(path):
-    part = part_of(path)
-    assert part in LEVEL_OF, f"{part} has no place in the order of imports; give it one in LEVELS"
+    """A folder's ``__init__`` is its door, which opens every room of the folder."""
+    module = module_name(path)
+    room = room_of(module)
+    assert room in LEVEL_OF, f"{room} has no place in the order of imports; give it one in LEVELS"
     for line, name in imported(path):
-        if name.split(".")[0] == "glassformer":
-            target = name.split(".")[1]
-            assert target in LEVEL_OF, (
-                f"{path.name}:{line}: glassformer.{target} has no place in the order of imports"
+        is_own = path.name == "__init__.py" and name.startswith(f"{module}.")
+        if name.split(".")[0] == "glassformer" and not is_own:
+            target = room_of(name)
+            assert target in LEVEL_OF, f"{path.name}:{line}: {target} has no place in the order of imports"
+            assert LEVEL_OF[target] <= LEVEL_OF[room], (
+                f"{path.name}:{line}: {room} may not import {target}, which is above it"
             )
-            assert LEVEL_OF[target] <= LEVEL_OF[part], (
-                f"{path.name}:{line}: {part} may not import {target}, which is above it"
-            )
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_a_folder_holds_at_most_fourteen_entries(folder):
+    """More doors than that are no longer seen at a glance."""
+    entries = [path.name for path in folder.iterdir() if path.name not in {"__init__.py", "README.md", "__pycache__"}]
+    assert len(entries) <= 14, f"{folder.relative_to(ROOT)}: {sorted(entries)}"
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "model").glob("*.py")), ids=lambda path: path.name)
@@ -66,7 +101,7 @@ def test_the_model_can_be_copied_out_with_the_four_files_below_it(path):
     for line, name in imported(path):
         top, *rest = name.split(".")
         if top == "glassformer":
-            assert rest[0] in LEVELS[0] | {"model"}, f"{path.name}:{line}: {name}"
+            assert rest[0] in GROUND | {"model"}, f"{path.name}:{line}: {name}"
         else:
             assert top in {"torch", "jaxtyping"} | sys.stdlib_module_names, f"{path.name}:{line}: {name}"
 
@@ -77,13 +112,13 @@ def test_the_model_lets_its_shapes_be_checked_at_run_time():
         assert "__future__" not in {name for _, name in imported(path)}, path.name
 
 
-@pytest.mark.parametrize("name", ["axes", "config", "settings", "errors", "lazy", "version"])
+@pytest.mark.parametrize("name", ["axes", "errors", "lazy", "version", "settings/section", "settings/run"])
 def test_the_first_files_need_nothing_but_the_standard_library(name):
     tops = {name.split(".")[0] for _, name in imported(PACKAGE / f"{name}.py")}
     assert tops <= sys.stdlib_module_names | {"glassformer"}
 
 
-@pytest.mark.parametrize("name", ["glassformer", "glassformer.config", "glassformer.cli.main"])
+@pytest.mark.parametrize("name", ["glassformer", "glassformer.settings", "glassformer.cli.main"])
 def test_importing_it_does_not_load_pytorch(name):
     """Help and version answer in a moment; PyTorch alone takes seconds to load."""
     check = f"import sys, {name}; print(*sorted({{'torch', 'numpy', 'tokenizers', 'sacrebleu'}} & set(sys.modules)))"
@@ -107,14 +142,14 @@ def test_text_is_read_and_prepared_without_pytorch(part):
 
 DOORS = [
     "cli.translate",
-    "config",
     "decoding",
-    "decoding.batch_translator",
+    "decoding.engines.batch_translator",
     "decoding.batching",
-    "decoding.engine",
-    "decoding.job",
+    "decoding.engines.engine",
+    "decoding.search.job",
     "decoding.request",
-    "decoding.segments",
+    "decoding.sentences",
+    "settings",
     "decoding.translation",
     "decoding.translator",
     "run_directory",

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from glassformer.bundled import BUNDLED
-from glassformer.config import ModelConfig, RunConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.run_directory import RunDirectory, pick_device
-from glassformer.training.data import TaskSource
-from glassformer.training.run_log import Display, RunLog
+from glassformer.settings import ModelConfig, RunConfig
+from glassformer.training.reporting.run_log import Display, RunLog
+from glassformer.training.request.data import TaskSource
 from glassformer.training.train import train
 
 

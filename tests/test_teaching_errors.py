@@ -34,7 +34,7 @@ from glassformer.errors import (
 from glassformer.model import DecoderCache
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Batch, Tokenizer, collate
-from glassformer.training.loss import smoothed_loss
+from glassformer.training.objective.loss import smoothed_loss
 
 
 @dataclass(frozen=True)
@@ -400,7 +400,7 @@ def test_the_trainer_holds_its_first_batch_to_the_same_rules() -> None:
         batch = collate(*pairs)
         return Batch(batch.src_ids, batch.tgt_out_ids, batch.tgt_out_ids)
 
-    with scene(), patch("glassformer.training.data.collate", unshifted):
+    with scene(), patch("glassformer.training.request.data.collate", unshifted):
         for name in ("a.en", "a.de"):  # a training needs three pairs besides the validation pair
             Path(name).write_text(Path(name).read_text(encoding="utf-8") * 2, encoding="utf-8")
         said = answer_of_command("glassformer train --src a.en --tgt a.de --run runs/a", InputError)

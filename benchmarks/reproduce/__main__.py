@@ -19,7 +19,7 @@ from benchmarks.reproduce.reproduce import reproduce
 from glassformer.cli.options import exit_after_stop, new_directory
 from glassformer.cli.streams import Console
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.training.display import open_display
+from glassformer.training.reporting.display import open_display
 from glassformer.training.train import Outcome
 
 

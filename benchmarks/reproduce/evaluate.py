@@ -19,7 +19,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from glassformer.errors import TextError
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 INSTALL = "pip install sacremoses"
 OTHER_FORM = {"tokenised": "raw", "raw": "tokenised"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.reproduce.recipe import Recipe, Variant
 from glassformer.errors import ConfigError, TextError
 from glassformer.run_directory import RunDirectory
-from glassformer.training.arguments import TrainRequest
+from glassformer.training.request.arguments import TrainRequest
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from glassformer.errors import ConfigError, nearest
-from glassformer.settings import read_toml
+from glassformer.settings.section import read_toml
 
 RECIPES = Path(__file__).parent / "recipes"
 FORMS = ("tokenised", "raw")

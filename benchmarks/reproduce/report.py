@@ -28,7 +28,7 @@ from benchmarks.reproduce.reproduce import ReproduceResult, SeedResult
 from glassformer.errors import StorageError
 from glassformer.files import sha256
 from glassformer.text.lines import read_lines
-from glassformer.training.run_log import format_duration
+from glassformer.training.reporting.run_log import format_duration
 from glassformer.training.train import Outcome
 
 REPORT = "report.json"

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from benchmarks.reproduce.inputs import ReproduceRequest
 from glassformer.checkpoint import newest_valid, read_json
-from glassformer.config import DecodeConfig
 from glassformer.decoding.translator import Translator
 from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
-from glassformer.text.corpus import write_texts
+from glassformer.settings import DecodeConfig
+from glassformer.text.corpus.corpus import write_texts
 from glassformer.text.lines import read_lines
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.checkpointing import TrainState
-from glassformer.training.data import FileSource
-from glassformer.training.diversify import DiversifyResult, diversify
-from glassformer.training.run_log import Display
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.arguments import TrainRequest
+from glassformer.training.request.data import FileSource
+from glassformer.training.teachers.diversify import DiversifyResult, diversify
 from glassformer.training.train import Outcome, train
 
 

@@ -15,7 +15,7 @@ from lesson import Lesson
 
 from glassformer import ModelConfig, Transformer
 from glassformer.explain import resolved_axes
-from glassformer.explain.recording import record_pass
+from glassformer.explain.recording.recording import record_pass
 from glassformer.model.embedding import Embedding
 from glassformer.model.positions import (
     LearnedPositions,
@@ -26,7 +26,7 @@ from glassformer.model.positions import (
 )
 from glassformer.tasks import load_task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
-from glassformer.training.loss import smoothed_loss
+from glassformer.training.objective.loss import smoothed_loss
 
 torch.manual_seed(0)
 lesson = Lesson("004", "Transformer")

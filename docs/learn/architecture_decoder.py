@@ -19,18 +19,18 @@ from lesson import Lesson
 from rich.console import Console
 
 from glassformer import DecodeConfig, RunConfig, Transformer, Translator, tracing
-from glassformer.decoding.filters import filter_log_probs
-from glassformer.decoding.sampling import draw_ids
-from glassformer.decoding.steps import DecoderSteps
+from glassformer.decoding.search.filters import filter_log_probs
+from glassformer.decoding.search.sampling import draw_ids
+from glassformer.decoding.search.steps import DecoderSteps
 from glassformer.explain import resolved_axes
-from glassformer.explain.recording import record_pass
+from glassformer.explain.recording.recording import record_pass
 from glassformer.model.masks import causal_mask
 from glassformer.model.norm import AddAndNorm
-from glassformer.settings import apply_overrides
+from glassformer.settings.section import apply_overrides
 from glassformer.tasks import Task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Pair
-from glassformer.training.data import TaskSource
-from glassformer.training.display import PlainDisplay
+from glassformer.training.reporting.display import PlainDisplay
+from glassformer.training.request.data import TaskSource
 from glassformer.training.train import train
 
 torch.manual_seed(0)

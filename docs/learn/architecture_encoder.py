@@ -18,19 +18,19 @@ from lesson import Lesson
 from rich.console import Console
 
 from glassformer import ModelConfig, Transformer, tracing
-from glassformer.config import RunConfig
 from glassformer.errors import ConfigError
 from glassformer.explain import resolved_axes
-from glassformer.explain.recording import record_pass
+from glassformer.explain.recording.recording import record_pass
 from glassformer.model.attention import MultiHeadAttention, softmax
 from glassformer.model.layers import ACTIVATIONS, FeedForward
 from glassformer.model.masks import Mask
 from glassformer.model.norm import LayerNorm
+from glassformer.settings import RunConfig
 from glassformer.tasks import Task, load_task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Tokenizer
-from glassformer.training.data import TaskSource
-from glassformer.training.display import PlainDisplay
-from glassformer.training.loss import smoothed_loss
+from glassformer.training.objective.loss import smoothed_loss
+from glassformer.training.reporting.display import PlainDisplay
+from glassformer.training.request.data import TaskSource
 from glassformer.training.train import train
 
 torch.manual_seed(0)

@@ -13,7 +13,8 @@ import matplotlib.pyplot as plt
 import torch
 
 from glassformer import Translator, tracing
-from glassformer.explain import attribution, walk
+from glassformer.explain import walk
+from glassformer.explain.recording import attribution
 
 plt.rcParams["figure.dpi"] = 150
 translator = Translator.load()

@@ -19,9 +19,9 @@ from lesson import Lesson
 
 from glassformer import ModelConfig, TextConfig, Transformer
 from glassformer.tasks import load_task
-from glassformer.text.batches import collate, padding_fraction, plan_batches
-from glassformer.text.prepare import prepare
-from glassformer.training.loss import smoothed_loss
+from glassformer.text.corpus.batches import collate, padding_fraction, plan_batches
+from glassformer.text.corpus.prepare import prepare
+from glassformer.training.objective.loss import smoothed_loss
 
 torch.manual_seed(0)
 lesson = Lesson("paper 5.1", "Attention Is All You Need, section 5.1: Training Data and Batching")

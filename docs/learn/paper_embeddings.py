@@ -17,7 +17,7 @@ from lesson import Lesson
 
 from glassformer import GlassformerError, ModelConfig, Transformer, tracing
 from glassformer.explain import symbols
-from glassformer.training.loss import smoothed_loss
+from glassformer.training.objective.loss import smoothed_loss
 
 torch.manual_seed(0)
 lesson = Lesson("paper 3.4", "Attention Is All You Need, section 3.4: Embeddings and Softmax")

@@ -16,10 +16,10 @@ import torch
 from lesson import Lesson
 
 from glassformer import ModelConfig, TrainConfig, Transformer
-from glassformer.text.batches import Batch
-from glassformer.training.optimizer import adam_step, new_optimizer
-from glassformer.training.schedule import learning_rate
-from glassformer.training.update import accumulate_gradients
+from glassformer.text.corpus.batches import Batch
+from glassformer.training.loop.optimizer import adam_step, new_optimizer
+from glassformer.training.loop.schedule import learning_rate
+from glassformer.training.loop.update import accumulate_gradients
 
 torch.manual_seed(0)
 lesson = Lesson("paper 5.3", "Attention Is All You Need, sections 5.2 and 5.3: Hardware and Schedule, Optimizer")

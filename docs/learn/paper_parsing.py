@@ -20,12 +20,12 @@ import torch
 from lesson import Lesson
 
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
-from glassformer.text.corpus import Pair
-from glassformer.text.prepare import prepare
-from glassformer.training.data import BatchStream
-from glassformer.training.optimizer import adam_step, new_optimizer
-from glassformer.training.schedule import learning_rate
-from glassformer.training.update import accumulate_gradients
+from glassformer.text.corpus.corpus import Pair
+from glassformer.text.corpus.prepare import prepare
+from glassformer.training.loop.optimizer import adam_step, new_optimizer
+from glassformer.training.loop.schedule import learning_rate
+from glassformer.training.loop.update import accumulate_gradients
+from glassformer.training.request.data import BatchStream
 
 torch.manual_seed(0)
 lesson = Lesson("paper 6.3", "Attention Is All You Need, section 6.3 and the attention visualisations")

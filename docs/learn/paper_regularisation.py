@@ -20,7 +20,7 @@ from lesson import Lesson
 from glassformer import ModelConfig, TrainConfig, Transformer
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.dropout import Dropout
-from glassformer.training.loss import smoothed_loss, smoothed_targets
+from glassformer.training.objective.loss import smoothed_loss, smoothed_targets
 
 torch.manual_seed(0)
 torch.set_printoptions(precision=4, sci_mode=False, linewidth=110)

@@ -22,17 +22,17 @@ from lesson import Lesson
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
 from glassformer.checkpoint import load_weights, save_checkpoint, weights_of
 from glassformer.decoding import DecoderSteps, SearchJob
-from glassformer.decoding.beam_search import beam_search
+from glassformer.decoding.search.beam_search import beam_search
 from glassformer.decoding.teacher_forcing import forced_token_log_probs
 from glassformer.tasks import load_task
-from glassformer.text.batches import collate
-from glassformer.text.prepare import prepare
-from glassformer.training.averaging import average_weights
-from glassformer.training.data import BatchStream
-from glassformer.training.loss import smoothed_loss
-from glassformer.training.optimizer import adam_step, new_optimizer
-from glassformer.training.schedule import learning_rate
-from glassformer.training.update import accumulate_gradients
+from glassformer.text.corpus.batches import collate
+from glassformer.text.corpus.prepare import prepare
+from glassformer.training.loop.averaging import average_weights
+from glassformer.training.loop.optimizer import adam_step, new_optimizer
+from glassformer.training.loop.schedule import learning_rate
+from glassformer.training.loop.update import accumulate_gradients
+from glassformer.training.objective.loss import smoothed_loss
+from glassformer.training.request.data import BatchStream
 
 torch.manual_seed(0)
 lesson = Lesson("paper 6.1", "Attention Is All You Need, section 6.1: Machine Translation")

@@ -28,12 +28,12 @@ from torch import Tensor
 
 from glassformer import DecodeConfig, ModelConfig, Transformer, Translator, tracing
 from glassformer.axes import LEGEND
-from glassformer.decoding.filters import keep_top_k, keep_top_p
-from glassformer.decoding.steps import pad_ids, token_log_probs
+from glassformer.decoding.search.filters import keep_top_k, keep_top_p
+from glassformer.decoding.search.steps import pad_ids, token_log_probs
 from glassformer.explain import print_walk, resolved_axes, story_of, walk
 from glassformer.model.masks import Mask, causal_mask, padding_mask
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Batch, Tokenizer
-from glassformer.training.loss import smoothed_loss
+from glassformer.training.objective.loss import smoothed_loss
 
 torch.manual_seed(0)
 torch.set_printoptions(precision=2, sci_mode=False, linewidth=110)

@@ -28,8 +28,8 @@ from glassformer.explain import symbols
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.masks import Mask, causal_mask, padding_mask
 from glassformer.text import EncodedPairs, EncodedWriter, collate
-from glassformer.training.loss import smoothed_loss
-from glassformer.training.schedule import learning_rate
+from glassformer.training.loop.schedule import learning_rate
+from glassformer.training.objective.loss import smoothed_loss
 
 torch.manual_seed(0)
 torch.set_num_threads(1)

@@ -30,9 +30,9 @@ from glassformer.model.dropout import Dropout
 from glassformer.model.masks import Mask, causal_mask
 from glassformer.model.norm import AddAndNorm
 from glassformer.model.positions import angles, frequencies
-from glassformer.text.batches import collate
-from glassformer.text.dataset import EncodedPairs, EncodedWriter
-from glassformer.training.loss import smoothed_loss
+from glassformer.text.corpus.batches import collate
+from glassformer.text.corpus.dataset import EncodedPairs, EncodedWriter
+from glassformer.training.objective.loss import smoothed_loss
 
 torch.manual_seed(0)
 torch.set_printoptions(precision=4, sci_mode=False, linewidth=110)

@@ -44,18 +44,18 @@ NOT_PROMISED = (
     "and [a workflow](../.github/workflows/tests.yml) runs the tests there.",
 )
 
-GOING_ON, CLI, RUNS = "tests/training/test_going_on.py", "tests/cli/test_cli.py", "tests/test_run_directory.py"
+GOING_ON, CLI, RUNS = "tests/training/test_resume.py", "tests/cli/test_cli.py", "tests/test_run_directory.py"
 HOSTILE, CHECKPOINT, UNBOUNDED = (
     "tests/test_hostile_runs.py",
     "tests/test_checkpoint.py",
     "tests/text/test_unbounded.py",
 )
 PREPARE, TOKENIZER, WORKERS = (
-    "tests/text/test_prepare.py",
-    "tests/text/test_tokenizer.py",
-    "tests/text/test_workers.py",
+    "tests/text/corpus/test_prepare.py",
+    "tests/text/tokenizer/test_tokenizer.py",
+    "tests/text/corpus/test_workers.py",
 )
-TRAIN, KILLING = "tests/training/test_train.py", "tests/training/test_killing.py"
+TRAIN, KILLING = "tests/training/test_train.py", "tests/training/loop/test_kill.py"
 # What once went wrong, and the tests that hold it right.
 HOLES: list[tuple[str, list[tuple[str, str]]]] = [
     ("Training went on with damaged text", [
@@ -65,7 +65,7 @@ HOLES: list[tuple[str, list[tuple[str, str]]]] = [
     ("`train | head` ended the training and saved nothing", [
         (CLI, "test_a_training_goes_on_when_the_reader_of_its_lines_leaves")]),
     ("A power cut in the first seconds lost the run", [
-        ("tests/training/test_power_cut.py", "test_a_training_whose_power_is_cut_goes_on_to_the_same_weights")]),
+        ("tests/training/loop/test_power_cut.py", "test_a_training_whose_power_is_cut_goes_on_to_the_same_weights")]),
     ("The final model was deleted before its successor was there", [
         (CHECKPOINT, "test_whenever_a_process_is_killed_the_old_or_the_new_checkpoint_is_whole"),
         (GOING_ON, "test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted"),
@@ -98,7 +98,7 @@ HOLES: list[tuple[str, list[tuple[str, str]]]] = [
         (CLI, "test_a_second_signal_of_the_other_kind_ends_a_training_at_once"),
         ("tests/trace/test_record.py", "test_a_place_where_no_trace_can_be_is_refused_in_words"),
         ("tests/text/test_deep.py", "test_what_is_nested_without_end_is_read_or_refused"),
-        ("tests/decoding/test_worker_pool.py", "test_what_there_is_not_is_refused"),
+        ("tests/decoding/engines/test_worker_pool.py", "test_what_there_is_not_is_refused"),
         (HOSTILE, "test_counters_of_wrong_types_are_refused")]),
     ("Input without an end", [
         (UNBOUNDED, "test_a_line_without_an_end_is_refused_before_it_is_read"),
@@ -110,7 +110,7 @@ HOLES: list[tuple[str, list[tuple[str, str]]]] = [
         (HOSTILE, "test_a_run_whose_checkpoints_are_all_damaged_is_said_to_be_so"),
         (UNBOUNDED, "test_text_of_a_process_substitution_is_refused_in_words"),
         ("tests/text/test_lines.py", "test_utf_32_is_named"),
-        ("tests/training/test_diversify.py", "test_translations_from_before_a_stop_are_reused"),
+        ("tests/training/teachers/test_diversify.py", "test_translations_from_before_a_stop_are_reused"),
         (CLI, "test_help_for_a_reader_that_has_left_is_no_error"),
         (CHECKPOINT, "test_all_files_of_a_checkpoint_have_the_mode_of_an_ordinary_file"),
         ("tests/trace/test_taps.py", "test_a_block_inside_a_block_is_refused_and_the_outer_one_goes_on"),
@@ -123,9 +123,9 @@ HOLES: list[tuple[str, list[tuple[str, str]]]] = [
         (TRAIN, "test_other_settings_and_other_text_can_be_forced_and_are_kept_in_the_log"),
         (TRAIN, "test_a_training_that_diverges_may_go_back_with_half_the_rate_three_times")]),
     ("Resuming bit for bit", [
-        ("tests/training/test_exact_resume.py", "test_a_training_cut_at_many_updates_ends_with_the_same_bits"),
+        ("tests/training/loop/test_exact_resume.py", "test_a_training_cut_at_many_updates_ends_with_the_same_bits"),
         (KILLING, "test_a_training_killed_at_any_file_system_event_goes_on_to_the_same_weights"),
-        ("tests/training/test_golden.py", "test_the_first_losses_are_those_of_the_repository"),
+        ("tests/training/objective/test_golden.py", "test_the_first_losses_are_those_of_the_repository"),
         ("tests/test_earlier_run.py", "test_it_translates_as_then")]),
 ]  # fmt: skip
 

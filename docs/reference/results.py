@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from glassformer.config import RunConfig
-from glassformer.settings import apply_overrides
+from glassformer.settings import RunConfig
+from glassformer.settings.section import apply_overrides
 from reference.markdown import code, page, table
 from reference.small_data import fine_tuning, placeholders, small_data
 

@@ -6,9 +6,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 
-from glassformer.config import NAMED_MODELS, DecodeConfig, ModelConfig, TextConfig, TrainConfig
 from glassformer.model import Transformer
-from glassformer.settings import Section
+from glassformer.settings import NAMED_MODELS, DecodeConfig, ModelConfig, TextConfig, TrainConfig
+from glassformer.settings.section import Section
 from glassformer.training.train import MAY_CHANGE
 from reference.markdown import code, page, plain, prose, table
 

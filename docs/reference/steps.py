@@ -12,20 +12,20 @@ import torch
 
 from glassformer.axes import LEGEND
 from glassformer.checkpoint import save_checkpoint
-from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Constraints, Translator
 from glassformer.explain import Walk, WalkStep, symbols, walk
 from glassformer.explain.addresses import kind_of, layer_of, stage_of
-from glassformer.explain.recording import record_pass
-from glassformer.explain.tap_entries import ENTRIES, Check, Story, Variant, entry_of, story_of
-from glassformer.explain.tap_entries.entry import all_entries
+from glassformer.explain.entries import ENTRIES, Check, Story, Variant, entry_of, story_of
+from glassformer.explain.entries.entry import all_entries
+from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 from glassformer.trace import Step, tracing
-from glassformer.training.checkpointing import TrainState
-from glassformer.training.optimizer import OPTIMIZER
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.optimizer import OPTIMIZER
 from reference.markdown import code, page, plain, table, typed_text
 
 AnyStep = TypeVar("AnyStep", WalkStep, Step)

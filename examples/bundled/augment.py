@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus.corpus import Pair
 
 END_MARKS = (".", "!", "?")
 SENTENCES, CLAUSES = 12_000, 6_000  # pairs of two sentences, and of two clauses

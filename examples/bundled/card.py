@@ -15,7 +15,7 @@ from first_sentences import SENTENCES
 from measure import read_results
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.confidence import DOUBTFUL
+from glassformer.decoding.confidence.confidence import DOUBTFUL
 from glassformer.run_directory import LoadedRun, RunDirectory
 
 WIDTH = 118

@@ -26,12 +26,12 @@ from strange_inputs import NONSENSE, SPANISH
 
 from glassformer import Translation, Translator
 from glassformer.checkpoint import newest_valid
-from glassformer.decoding.confidence import DOUBTFUL
+from glassformer.decoding.confidence.confidence import DOUBTFUL
 from glassformer.files import sha256, write_durably
 from glassformer.run_directory import WEIGHTS, RunDirectory
-from glassformer.text.corpus import Pair, read_pairs
-from glassformer.training.calibration import GOOD_CHRF
-from glassformer.training.evaluation import score
+from glassformer.text.corpus.corpus import Pair, read_pairs
+from glassformer.training.evaluation.calibration import GOOD_CHRF
+from glassformer.training.evaluation.evaluation import score
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))

@@ -26,9 +26,9 @@ from glassformer import Translator
 from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import newest_valid, quantize_rows, read_json, read_tensors, save_checkpoint
 from glassformer.run_directory import WEIGHTS, RunDirectory
-from glassformer.text.corpus import Pair, read_pairs
-from glassformer.text.prepare import read_prepared
-from glassformer.training.calibration import fit_confidence, keep_confidence
+from glassformer.text.corpus.corpus import Pair, read_pairs
+from glassformer.text.corpus.prepare import read_prepared
+from glassformer.training.evaluation.calibration import fit_confidence, keep_confidence
 
 MAX_BYTES = 11_000_000
 DATA = "English-German sentences of Tatoeba (CC BY 2.0 FR) and the task phrasebook-de; see README.md"

@@ -20,7 +20,7 @@ from pathlib import Path
 from augment import drop_end_marks, join_pairs
 
 from glassformer.tasks import load_task
-from glassformer.text.corpus import Pair, read_pairs
+from glassformer.text.corpus.corpus import Pair, read_pairs
 
 BUCKETS = {(1, 4): 200, (5, 8): 350, (9, 14): 300, (15, 1000): 150}  # English words: test pairs
 VALID = 1000

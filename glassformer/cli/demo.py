@@ -12,24 +12,24 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.config import DecodeConfig
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.explain.edits import parse_edits
-from glassformer.explain.effect import Change, changes, print_effect
-from glassformer.explain.narration import narrate_step
+from glassformer.explain.recording.edits import parse_edits
+from glassformer.explain.recording.effect import Change, changes, print_effect
+from glassformer.explain.recording.narration import narrate_step
 from glassformer.explain.render.heatmap import print_attention, print_heads
 from glassformer.explain.walk import Walk
 from glassformer.explain.walks import walk, walk_through
+from glassformer.settings import DecodeConfig
 from glassformer.tasks import Task
 from glassformer.trace import tracing
-from glassformer.training.arguments import TrainRequest
-from glassformer.training.cpu import recommend_threads, use_threads
-from glassformer.training.data import TaskSource
-from glassformer.training.display import PlainDisplay
-from glassformer.training.evaluation import translate_and_score
-from glassformer.training.results import Validation
-from glassformer.training.run_log import TrainProgress, format_duration, sample_lines
+from glassformer.training.evaluation.evaluation import translate_and_score
+from glassformer.training.evaluation.results import Validation
+from glassformer.training.loop.cpu import recommend_threads, use_threads
+from glassformer.training.reporting.display import PlainDisplay
+from glassformer.training.reporting.run_log import TrainProgress, format_duration, sample_lines
+from glassformer.training.request.arguments import TrainRequest
+from glassformer.training.request.data import TaskSource
 from glassformer.training.train import Outcome, train
 
 DATES_SHOWN, EDITED = 6, 3

@@ -14,9 +14,9 @@ from glassformer.files import real_path
 from glassformer.text.formats import FormatOptions, endings, find_format
 
 if TYPE_CHECKING:
-    from glassformer.config import DecodeConfig
     from glassformer.decoding import Translator
     from glassformer.documents import DocumentReport
+    from glassformer.settings import DecodeConfig
 
 _PANEL = "Files in their own form"
 _OUT = (

@@ -15,7 +15,7 @@ from glassformer.errors import ConfigError, TextError
 
 if TYPE_CHECKING:
     from glassformer.decoding import Scored
-    from glassformer.training.results import Scores
+    from glassformer.training.evaluation.results import Scores
 
 _CHUNK = 1000
 
@@ -40,8 +40,8 @@ def evaluate(
     opt.require_one_process("evaluate", "--workers shares the texts among processes of its own")
     if (pairs is None) == (src is None) or (src is None) != (ref is None):
         raise ConfigError("evaluate: expected either a file of pairs, or --src and --ref. Name one or the other.")
-    from glassformer.text.corpus import describe_pairs, read_pairs
-    from glassformer.training.evaluation import tokenised_warning, translate_and_score
+    from glassformer.text.corpus.corpus import describe_pairs, read_pairs
+    from glassformer.training.evaluation.evaluation import tokenised_warning, translate_and_score
 
     place = pairs or src
     assert place is not None
@@ -59,7 +59,7 @@ def evaluate(
 
 
 def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *, as_json: bool) -> None:
-    from glassformer.training.metrics import METRICS
+    from glassformer.training.evaluation.metrics import METRICS
 
     if as_json:
         typer.echo(json.dumps(scores.to_mapping()))
@@ -89,7 +89,7 @@ def score(
     """
     places = opt.runs_or_bundled(run)
     from glassformer.decoding import Translator
-    from glassformer.text.corpus import read_pairs
+    from glassformer.text.corpus.corpus import read_pairs
 
     translator = Translator.load(places, device=device)
     options = translator.config.with_changes(decode)

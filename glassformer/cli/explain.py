@@ -92,7 +92,7 @@ def trace(
     if verify:
         _report(made)
     elif made.plain is not None:
-        from glassformer.explain.effect import changes, print_effect
+        from glassformer.explain.recording.effect import changes, print_effect
 
         print_effect(changes(made.plain, made.walk, made.translator.tgt_tokenizer), made.plain, console)
     else:
@@ -173,8 +173,8 @@ def diff(
     """
     import json
 
-    from glassformer.explain.diff.passes import Mode, read_way
-    from glassformer.explain.diff.runs import diff_places
+    from glassformer.explain.compare.passes import Mode, read_way
+    from glassformer.explain.compare.runs import diff_places
 
     ways = read_way(a_way), read_way(b_way)
     if Mode.COMPILED in ways:

@@ -26,8 +26,8 @@ from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT, argument, option
 from glassformer.cli.train import distill, diversify, shortlist, train
 from glassformer.cli.translate import translate
-from glassformer.config import NAMED_MODELS
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
+from glassformer.settings import NAMED_MODELS
 from glassformer.version import __version__
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
@@ -107,10 +107,10 @@ def summary(
     import torch
 
     from glassformer.cli.streams import Console
-    from glassformer.config import ModelConfig
-    from glassformer.explain.summary import print_summary
+    from glassformer.explain.recording.summary import print_summary
     from glassformer.model.transformer import Transformer
     from glassformer.run_directory import RunDirectory
+    from glassformer.settings import ModelConfig
 
     if name is not None:
         with torch.device("meta"):  # shapes and counts need no memory for weights
@@ -130,7 +130,7 @@ def average(
 ) -> None:
     """Average the run's last checkpoints into its final model. Paper, section 6.1: the last 5, or 20 for big."""
     place = opt.require_run(run)
-    from glassformer.training.averaging import average_run
+    from glassformer.training.loop.averaging import average_run
 
     used = average_run(place, last, lambda line: typer.echo(line, err=True))
     typer.echo(f"The final model of {place} is now the mean of {len(used)} checkpoints:")
@@ -239,7 +239,7 @@ def _share_the_machine() -> None:
     By default PyTorch's threads keep a core busy while they wait. If other programs run, they wait for cores that
     they themselves take up: a command took ten times as long. This has to be said before PyTorch is loaded.
     """
-    from glassformer.text.workers import available_cores
+    from glassformer.text.corpus.workers import available_cores
 
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from glassformer.bundled import BUNDLED
-from glassformer.config import DecodeConfig, flag
 from glassformer.errors import ConfigError, RunError
+from glassformer.settings import DecodeConfig, flag
 
 if TYPE_CHECKING:
     from glassformer.decoding import Translator

@@ -9,12 +9,12 @@ import typer
 
 from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
-from glassformer.config import NAMED_MODELS
 from glassformer.errors import ConfigError
+from glassformer.settings import NAMED_MODELS
 from glassformer.text.formats import endings
 
 if TYPE_CHECKING:
-    from glassformer.training.diversify import DiversifyResult
+    from glassformer.training.teachers.diversify import DiversifyResult
     from glassformer.training.train import Outcome
 
 _PAIRS = f"One file of pairs: {' '.join(endings(lambda each: each.pairs, first=True))}, plain or .gz"
@@ -93,8 +93,8 @@ def train(
     [bold]glassformer train pairs.tsv --run runs/tuned --init bundled[/bold]
     """
     from glassformer.cli.streams import Console
-    from glassformer.training.arguments import TrainRequest
-    from glassformer.training.display import open_display
+    from glassformer.training.reporting.display import open_display
+    from glassformer.training.request.arguments import TrainRequest
     from glassformer.training.train import train as train_run
     from glassformer.world import join_world
 
@@ -133,11 +133,11 @@ def diversify(
     [bold]glassformer diversify --src A.en --tgt A.de --run runs/more --max-minutes 20[/bold]
     """
     from glassformer.cli.streams import Console
-    from glassformer.training.arguments import TrainRequest
-    from glassformer.training.data import FileSource
-    from glassformer.training.display import open_display
-    from glassformer.training.diversify import SOURCE_SIDE
-    from glassformer.training.diversify import diversify as diversify_text
+    from glassformer.training.reporting.display import open_display
+    from glassformer.training.request.arguments import TrainRequest
+    from glassformer.training.request.data import FileSource
+    from glassformer.training.teachers.diversify import SOURCE_SIDE
+    from glassformer.training.teachers.diversify import diversify as diversify_text
     from glassformer.training.train import Outcome
 
     opt.require_one_process("diversify", "several may learn what it writes")
@@ -181,11 +181,11 @@ def distill(
     """
     from glassformer.bundled import BUNDLED
     from glassformer.cli.streams import Console
-    from glassformer.training.arguments import make_source, require_directory
-    from glassformer.training.display import open_display
-    from glassformer.training.distill import Student
-    from glassformer.training.distill import distill as distill_run
-    from glassformer.training.teacher import Teacher
+    from glassformer.training.reporting.display import open_display
+    from glassformer.training.request.arguments import make_source, require_directory
+    from glassformer.training.teachers.distill import Student
+    from glassformer.training.teachers.distill import distill as distill_run
+    from glassformer.training.teachers.teacher import Teacher
     from glassformer.world import join_world
 
     with join_world() as world:
@@ -219,7 +219,7 @@ def shortlist(*, text: PairOptions, run: opt.TrainedRun = None) -> None:
     """
     from glassformer.interop.shortlist import make_shortlist
     from glassformer.run_directory import RunDirectory
-    from glassformer.training.arguments import make_source
+    from glassformer.training.request.arguments import make_source
 
     place = opt.require_run(run)
     names = text.names()
@@ -231,7 +231,7 @@ def _print_outcome(outcome: "Outcome") -> None:
     typer.echo(f"{outcome.updates:,} updates, {outcome.target_tokens:,} target tokens, {rate:,.0f} tokens/s in all.")
     if outcome.final is None:
         return
-    from glassformer.training.metrics import METRICS
+    from glassformer.training.evaluation.metrics import METRICS
 
     scores = outcome.final.scores
     signatures = [f"{METRICS[name].title} is {signature}" for name, signature in scores.signatures.items()]

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from glassformer.decoding.candidates import Output as Output
-    from glassformer.decoding.job import Constraints as Constraints, SearchJob as SearchJob
+    from glassformer.decoding.search.outputs import Output as Output
+    from glassformer.decoding.search.job import Constraints as Constraints, SearchJob as SearchJob
     from glassformer.decoding.request import Request as Request
-    from glassformer.decoding.sampling import sample as sample
+    from glassformer.decoding.search.sampling import sample as sample
     from glassformer.decoding.scoring import Scored as Scored
-    from glassformer.decoding.steps import DecoderSteps as DecoderSteps, Steps as Steps
+    from glassformer.decoding.search.steps import DecoderSteps as DecoderSteps, Steps as Steps
     from glassformer.decoding.translation import Hypothesis as Hypothesis, Translation as Translation
     from glassformer.decoding.translator import Translator as Translator
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "candidates": ("Output",),
-        "job": ("Constraints", "SearchJob"),
+        "search.outputs": ("Output",),
+        "search.job": ("Constraints", "SearchJob"),
         "request": ("Request",),
-        "sampling": ("sample",),
+        "search.sampling": ("sample",),
         "scoring": ("Scored",),
-        "steps": ("DecoderSteps", "Steps"),
+        "search.steps": ("DecoderSteps", "Steps"),
         "translation": ("Hypothesis", "Translation"),
         "translator": ("Translator",),
     },

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.errors import InputError
+from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.lines import is_blank
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.decoding.job import Constraints
+from glassformer.decoding.search.job import Constraints
 from glassformer.errors import InputError
 from glassformer.text.scripts import is_unspaced
-from glassformer.text.tokenizer import UNK_ID, Tokenizer
+from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
 
 # Kinds whose tokens carry the space before a word: the same word has other ids at the start of a text.
 _KINDS_WITH_SPACES = ("bpe", "unigram")

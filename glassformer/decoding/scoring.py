@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from glassformer.config import DecodeConfig
+from glassformer.settings import DecodeConfig
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ is whole, or the output ends.
 
 from collections.abc import Sequence
 
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 _BROKEN = "\ufffd"
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glassformer.decoding.steps import mean_log_probs, pad_ids, token_log_probs
+from glassformer.decoding.search.steps import mean_log_probs, pad_ids, token_log_probs
 from glassformer.model import Transformer
 from glassformer.trace.taps import capture
 

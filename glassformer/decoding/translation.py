@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import InputError
-from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID
+from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID
 
 if TYPE_CHECKING:
     from jaxtyping import Float

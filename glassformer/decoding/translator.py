@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from glassformer.bundled import BUNDLED
-from glassformer.config import DecodeConfig
-from glassformer.decoding.batch_translator import BatchTranslator
 from glassformer.decoding.batching import (
     check_pairs,
     check_texts,
@@ -20,18 +18,20 @@ from glassformer.decoding.batching import (
     read_sources,
     refuse_one_str,
 )
-from glassformer.decoding.confidence import Confidence
-from glassformer.decoding.engine import check_workers
+from glassformer.decoding.confidence.confidence import Confidence
+from glassformer.decoding.engines.batch_translator import BatchTranslator
+from glassformer.decoding.engines.engine import check_workers
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
-from glassformer.decoding.segments import SourceSentence, join_segments, split_requests
+from glassformer.decoding.sentences import SourceSentence, join_segments, split_requests
 from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
 from glassformer.run_directory import LoadedRun, RunDirectory
-from glassformer.text.tokenizer import Tokenizer, check_tokenizers
+from glassformer.settings import DecodeConfig
+from glassformer.text.tokenizer.tokenizer import Tokenizer, check_tokenizers
 
 if TYPE_CHECKING:
-    from glassformer.decoding.engine import Engine
+    from glassformer.decoding.engines.engine import Engine
     from glassformer.model import Transformer
 
 ENGINES = ("torch", "ctranslate2")
@@ -148,7 +148,7 @@ class Translator:
     ) -> Self:
         if name != "ctranslate2":
             raise ConfigError(f"engine: found {name!r}, expected one of {', '.join(ENGINES)}. Choose one.")
-        from glassformer.decoding.ctranslate2_engine import load_engine
+        from glassformer.decoding.engines.ctranslate2_engine import load_engine
 
         places = [Path(place) for place in _check_directories(directory)]
         engine, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
@@ -336,8 +336,8 @@ class Translator:
 
 
 def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int) -> "Engine":
-    from glassformer.decoding.torch_engine import TorchEngine
-    from glassformer.decoding.worker_pool import WorkerPool
+    from glassformer.decoding.engines.torch_engine import TorchEngine
+    from glassformer.decoding.engines.worker_pool import WorkerPool
     from glassformer.model.linears import read_precision
 
     if check_workers(workers) == 1:

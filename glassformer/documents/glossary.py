@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from glassformer.config import DecodeConfig
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.documents.placeholders import Result
 from glassformer.errors import TextError
+from glassformer.settings import DecodeConfig
 from glassformer.text.formats.segment import Code, Part, join_parts
 from glassformer.text.lines import is_blank, read_lines
 

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Self
 
-from glassformer.text.corpus import Pair, read_pairs
+from glassformer.text.corpus.corpus import Pair, read_pairs
 
 NEAR = 0.75  # how alike a source must be to be shown
 _COMPARED = 20  # the sources with the most words in common that are compared

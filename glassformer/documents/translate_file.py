@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from glassformer.config import DecodeConfig
-from glassformer.decoding.confidence import Confidence
+from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
@@ -31,6 +30,7 @@ from glassformer.documents.placeholders import (
 )
 from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
+from glassformer.settings import DecodeConfig
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits, join_parts, trim
 from glassformer.text.lines import is_blank, read_whole

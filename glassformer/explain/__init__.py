@@ -1,13 +1,13 @@
 """The model explained: what each tensor of a run is, how big, and what is in it; on the terminal and as JSON."""
 
 from glassformer.explain.addresses import resolved_axes, symbols
-from glassformer.explain.narration import narrate_step
+from glassformer.explain.recording.narration import narrate_step
 from glassformer.explain.render.heatmap import print_attention, print_heads, print_heatmap
 from glassformer.explain.render.terminal import print_walk
-from glassformer.explain.summary import SummaryRow, print_summary, summary_rows
-from glassformer.explain.tap_entries import Story, story_of
+from glassformer.explain.recording.summary import SummaryRow, print_summary, summary_rows
+from glassformer.explain.entries import Story, story_of
 from glassformer.explain.walk import Walk
-from glassformer.explain.walk_data import WalkStep
+from glassformer.explain.recording.walk_data import WalkStep
 from glassformer.explain.walks import walk
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 A step is exact when all its bits agree, close when every number agrees to 1e-6 (absolute, or relative where it is
 greater than one; a mean relative to the greatest of its summands, whose rounding it keeps), given when it is an input
-of the pass, and off otherwise. NaN follows from NaN. Most equations are stated anew in ``tap_entries``; the others
+of the pass, and off otherwise. NaN follows from NaN. Most equations are stated anew in ``entries``; the others
 call the search's own function, and the report counts both.
 
 For a pass with a forced target nothing is hidden either: a dispatch mode records each operation that torch carries
@@ -21,12 +21,13 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.config import DecodeConfig
 from glassformer.explain.addresses import kind_of
-from glassformer.explain.tap_entries import Check, PassContext, Record, Scope, entry_of
-from glassformer.explain.walk_data import WalkData
+from glassformer.explain.compare.align import largest_difference
+from glassformer.explain.entries import Check, PassContext, Record, Scope, entry_of
+from glassformer.explain.recording.walk_data import WalkData
 from glassformer.model import Transformer
 from glassformer.model.inference import evaluating
+from glassformer.settings import DecodeConfig
 from glassformer.trace import Step, Trace, tracing
 
 TOLERANCE = 1e-6
@@ -141,17 +142,6 @@ def _check(scope: Scope) -> StepCheck:
     both_nan = step.value.isnan() & computed.isnan()
     error, cell = largest_difference(*((value / size).masked_fill(both_nan, 0.0) for value in (step.value, computed)))
     return StepCheck(step.address, step.call, check, "close" if error <= TOLERANCE else "off", error, cell)
-
-
-def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int, ...]]:
-    """The greatest absolute difference of two tensors of one shape, and its cell; equal infinities do not differ."""
-    left, right = first.double(), second.double()
-    difference = torch.where(left == right, 0.0, (left - right).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
-    if difference.numel() == 0:
-        return 0.0, ()
-    place = int(difference.argmax())
-    cell = torch.unravel_index(torch.tensor(place), difference.shape)
-    return float(difference.flatten()[place]), tuple(int(index) for index in cell)
 
 
 class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped

@@ -15,14 +15,14 @@ from torch import Tensor
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of
+from glassformer.explain.entries import story_of
 from glassformer.explain.page.writer import FRAME_HEIGHT, MAX_FRAME_NUMBERS, PageFrame, page_html
+from glassformer.explain.recording.sentences import Sentences
+from glassformer.explain.recording.walk_data import RowLabels, WalkData, WalkStep
 from glassformer.explain.render.html import attention_html, walk_html
 from glassformer.explain.render.json import walk_mapping, write_text
 from glassformer.explain.render.markdown import walk_markdown
 from glassformer.explain.render.plot import plot_step
-from glassformer.explain.sentences import Sentences
-from glassformer.explain.tap_entries import story_of
-from glassformer.explain.walk_data import RowLabels, WalkData, WalkStep
 from glassformer.trace import Step, Trace
 
 if TYPE_CHECKING:

@@ -15,25 +15,25 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import newest_valid
-from glassformer.config import WARMUP, DecodeConfig, RunConfig, TrainConfig, flag
 from glassformer.decoding import Translator
 from glassformer.decoding.batching import output_limit, read_sources
-from glassformer.decoding.job import Constraints, SearchJob
-from glassformer.decoding.search import search
-from glassformer.decoding.steps import DecoderSteps
+from glassformer.decoding.search.job import Constraints, SearchJob
+from glassformer.decoding.search.search import search
+from glassformer.decoding.search.steps import DecoderSteps
 from glassformer.errors import ConfigError
-from glassformer.explain.edits import parse_edits
-from glassformer.explain.recording import record_pass
-from glassformer.explain.sentences import Sentences, read_sentences
+from glassformer.explain.recording.edits import parse_edits
+from glassformer.explain.recording.recording import record_pass
+from glassformer.explain.recording.sentences import Sentences, read_sentences
 from glassformer.explain.walk import Walk, build_walk
 from glassformer.model.inference import evaluating
 from glassformer.run_directory import RunDirectory
+from glassformer.settings import WARMUP, DecodeConfig, RunConfig, TrainConfig, flag
 from glassformer.trace import Step, tracing
 from glassformer.trace.taps import Edit
-from glassformer.training.checkpointing import TrainState
-from glassformer.training.distributed import ParallelStrategy
-from glassformer.training.optimizer import freeze, new_optimizer, restore_optimizer
-from glassformer.training.update import update
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.distributed import ParallelStrategy
+from glassformer.training.loop.optimizer import freeze, new_optimizer, restore_optimizer
+from glassformer.training.loop.update import update
 
 _PROBABILITIES = "output_projection.probabilities"
 _CHOICE = ("choice.next_ids", "choice.next_probabilities")

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.checkpoint import MANIFEST
-from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.files import sha256, sync, write_durably
 from glassformer.interop.new_directory import write_whole
-from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
+from glassformer.settings import ModelConfig
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint import read_json
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.interop.imported_model import check_ids, describe_dropped, read_flag, read_int, read_number
+from glassformer.settings import DecodeConfig, ModelConfig
 
 FILE = "generation_config.json"
 _IDS = {"pad": "pad_token_id", "start": "decoder_start_token_id", "eos": "eos_token_id"}

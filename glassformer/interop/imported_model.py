@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import save_checkpoint
-from glassformer.config import ModelConfig, RunConfig
 from glassformer.errors import CheckpointError, ConfigError, TokenizerError
 from glassformer.interop.new_directory import write_whole
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, RunDirectory
-from glassformer.text.sentencepiece import UNREACHABLE, SentencePieceModel
-from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
+from glassformer.settings import ModelConfig, RunConfig
+from glassformer.text.tokenizer.sentencepiece import UNREACHABLE, SentencePieceModel
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
 from glassformer.version import __version__
 
 EOS, UNKNOWN = CONTROL_TOKENS[2:]

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.config import ModelConfig
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.files import open_to_read
 from glassformer.interop.archives import open_archive, read_arrays, read_member
@@ -41,8 +40,9 @@ from glassformer.interop.imported_model import (
 from glassformer.interop.transformers import order_entries
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.model.transformer import Transformer
-from glassformer.text.sentencepiece import SentencePieceModel
-from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
+from glassformer.settings import ModelConfig
+from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
 
 SETTINGS, DECODER = "special:model.yml", "decoder.yml"
 MAX_LENGTH = 1024  # positions; Marian itself has no limit

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TextError
 from glassformer.files import read_sealed_json, write_sealed_json
 from glassformer.run_directory import LoadedRun, RunDirectory
-from glassformer.text.corpus import Pair
-from glassformer.text.dataset import EncodedSide, EncodedTexts, Sides
-from glassformer.text.prepare import Tokenizers, read_prepared
-from glassformer.text.tokenizer import EOS_ID, Tokenizer
+from glassformer.text.corpus.corpus import Pair
+from glassformer.text.corpus.dataset import EncodedSide, EncodedTexts, Sides
+from glassformer.text.corpus.prepare import Tokenizers, read_prepared
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -36,9 +36,9 @@ from glassformer.interop.imported_model import (
 )
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.text.lines import without_surrogates
-from glassformer.text.sentencepiece import SentencePieceModel
-from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
-from glassformer.text.tokenizer_shapes import LARGEST_FILE
+from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
+from glassformer.text.tokenizer.trusted_json import LARGEST_FILE
 
 NORM_OF = {"MarianMTModel": "post", "PegasusForConditionalGeneration": "pre"}
 ARCHITECTURE_OF = {norm: name for name, norm in NORM_OF.items()}

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import weights_of
-from glassformer.config import ModelConfig
 from glassformer.interop.generation_config import FILE, search_notes, search_settings
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, check_choices, separate
 from glassformer.interop.new_directory import write_whole
@@ -28,7 +27,8 @@ from glassformer.interop.transformers import (
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import LoadedRun
-from glassformer.text.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
+from glassformer.settings import ModelConfig
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
 
 BANNED = -1e4  # as a logit
 

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.config import ModelConfig
 from glassformer.model.cache import AttentionCache
 from glassformer.model.masks import Mask
 from glassformer.model.packing import PackedRows
 from glassformer.model.positions import AlibiPositions, Positions, RelativePositions, RotaryPositions
+from glassformer.settings import ModelConfig
 from glassformer.trace import is_tracing, tap
 
 Queries = Float[Tensor, "batch heads query d_k"]

@@ -7,10 +7,10 @@ while a graph is compiled.
 import torch
 from torch import Tensor, nn
 
-from glassformer.config import ModelConfig
 from glassformer.errors import InputError
 from glassformer.model.cache import DecoderCache
 from glassformer.model.masks import Mask, check_mask
+from glassformer.settings import ModelConfig
 
 _TYPES = (torch.int64, torch.int32)
 _ADVICE_BY_AXES = {

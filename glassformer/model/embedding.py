@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from glassformer.config import ModelConfig
 from glassformer.model.dropout import Dropout
 from glassformer.model.positions import LearnedPositions, SinusoidalPositions
+from glassformer.settings import ModelConfig
 from glassformer.trace import show, tap
 
 

@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.config import ModelConfig
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.cache import LayerCache
 from glassformer.model.masks import Mask
 from glassformer.model.norm import AddAndNorm
 from glassformer.model.positions import Positions
+from glassformer.settings import ModelConfig
 from glassformer.trace import tap
 
 

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.config import ModelConfig
 from glassformer.model.dropout import Dropout
+from glassformer.settings import ModelConfig
 from glassformer.trace import is_tracing, show, tap
 
 

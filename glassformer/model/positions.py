@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from glassformer.config import ModelConfig
+from glassformer.settings import ModelConfig
 from glassformer.trace import tap
 
 

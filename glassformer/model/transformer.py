@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.cache import BeamCache, DecoderCache, next_positions_and_mask
@@ -17,6 +16,7 @@ from glassformer.model.masks import Mask, padding_mask
 from glassformer.model.norm import LayerNorm
 from glassformer.model.packing import PackedRows, Packing
 from glassformer.model.positions import Positions
+from glassformer.settings import ModelConfig
 from glassformer.trace import tap
 
 
@@ -193,7 +193,8 @@ class Transformer(nn.Module):
 
         Queries, keys and values begin 1/√2 as large as Xavier has it for each of them, which is what it has for the
         three as one matrix: torch.nn.MultiheadAttention and fairseq begin so. With larger ones, a post-norm encoder
-        that learned at a high rate made its outputs at all positions equal (``training/evaluation.py`` measures it).
+        that learned at a high rate made its outputs at all positions equal, which
+        ``training/evaluation/evaluation.py`` measures.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

@@ -19,7 +19,7 @@ from babel.dates import format_date
 
 from glassformer.tasks.cldr import DateStyle, normalize_spaces
 from glassformer.tasks.task import Task, divide, drop_ambiguous, target
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus.corpus import Pair
 
 # All of them write Gregorian dates with the digits 0-9, unlike ar, fa and th, for example.
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "cs", "sv",

@@ -34,7 +34,7 @@ from glassformer.tasks.cldr import (
     relative_time,
 )
 from glassformer.tasks.task import Task, divide, drop_ambiguous, source
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus.corpus import Pair
 
 LANGUAGES = {"de": "German", "fr": "French", "ja": "Japanese"}
 

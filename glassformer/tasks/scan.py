@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from glassformer.tasks.task import Task, divide, source
-from glassformer.text.corpus import Pair, source_fraction
+from glassformer.text.corpus.corpus import Pair, source_fraction
 
 PRIMITIVES = {"walk": ("I_WALK",), "look": ("I_LOOK",), "run": ("I_RUN",), "jump": ("I_JUMP",)}
 TURNS = {"left": ("I_TURN_LEFT",), "right": ("I_TURN_RIGHT",)}

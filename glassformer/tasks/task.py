@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from glassformer.text.corpus import Pair, source_fraction
+from glassformer.text.corpus.corpus import Pair, source_fraction
 
 
 @dataclass(frozen=True)

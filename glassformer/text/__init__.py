@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from glassformer.text.batches import (
+    from glassformer.text.corpus.batches import (
         Batch as Batch,
         collate as collate,
         padding_fraction as padding_fraction,
         plan_batches as plan_batches,
     )
-    from glassformer.text.corpus import (
+    from glassformer.text.corpus.corpus import (
         Pair as Pair,
         fingerprint as fingerprint,
         is_validation as is_validation,
         read_pairs as read_pairs,
     )
-    from glassformer.text.dataset import EncodedPairs as EncodedPairs, EncodedWriter as EncodedWriter
-    from glassformer.text.derivation import Derivation as Derivation
+    from glassformer.text.corpus.dataset import EncodedPairs as EncodedPairs, EncodedWriter as EncodedWriter
+    from glassformer.text.tokenizer.derivation import Derivation as Derivation
     from glassformer.text.lines import open_text as open_text, read_lines as read_lines
-    from glassformer.text.prepare import PreparedText as PreparedText
-    from glassformer.text.tokenizer import (
+    from glassformer.text.corpus.prepare import PreparedText as PreparedText
+    from glassformer.text.tokenizer.tokenizer import (
         BOS_ID as BOS_ID,
         CONTROL_TOKENS as CONTROL_TOKENS,
         EOS_ID as EOS_ID,
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "batches": ("Batch", "collate", "padding_fraction", "plan_batches"),
-        "corpus": ("Pair", "fingerprint", "is_validation", "read_pairs"),
-        "dataset": ("EncodedPairs", "EncodedWriter"),
-        "derivation": ("Derivation",),
+        "corpus.batches": ("Batch", "collate", "padding_fraction", "plan_batches"),
+        "corpus.corpus": ("Pair", "fingerprint", "is_validation", "read_pairs"),
+        "corpus.dataset": ("EncodedPairs", "EncodedWriter"),
+        "tokenizer.derivation": ("Derivation",),
         "lines": ("open_text", "read_lines"),
-        "prepare": ("PreparedText",),
-        "tokenizer": ("BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"),
+        "corpus.prepare": ("PreparedText",),
+        "tokenizer.tokenizer": ("BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"),
     },
 )

@@ -11,25 +11,25 @@ from typing import Any
 import torch
 
 from glassformer.checkpoint import checkpoints, update_number
-from glassformer.config import RunConfig, TrainConfig
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
-from glassformer.text.corpus import Pair
-from glassformer.text.prepare import PreparedText, Tokenizers, prepare, read_prepared
-from glassformer.text.tokenizer import check_tokenizers, one_if_equal
-from glassformer.training.checkpointing import TrainState
-from glassformer.training.cpu import recommend_threads
-from glassformer.training.data import TrainingText
-from glassformer.training.defaults import describe_settings
-from glassformer.training.diagnosis import describe
-from glassformer.training.evaluation import tokenised_warning
-from glassformer.training.fine_tuning import InitialModel
-from glassformer.training.report import make_report, read_metrics, write_report
-from glassformer.training.results import Validation
-from glassformer.training.run_log import LEGEND, Display, RunLog
-from glassformer.training.schedule import cancel_stale_cooldown
-from glassformer.training.stopping import stop_reason
-from glassformer.training.trainer import Trainer
+from glassformer.settings import RunConfig, TrainConfig
+from glassformer.text.corpus.corpus import Pair
+from glassformer.text.corpus.prepare import PreparedText, Tokenizers, prepare, read_prepared
+from glassformer.text.tokenizer.tokenizer import check_tokenizers, one_if_equal
+from glassformer.training.evaluation.evaluation import tokenised_warning
+from glassformer.training.evaluation.results import Validation
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.cpu import recommend_threads
+from glassformer.training.loop.schedule import cancel_stale_cooldown
+from glassformer.training.loop.stopping import stop_reason
+from glassformer.training.loop.trainer import Trainer
+from glassformer.training.reporting.diagnosis import describe
+from glassformer.training.reporting.report import make_report, read_metrics, write_report
+from glassformer.training.reporting.run_log import LEGEND, Display, RunLog
+from glassformer.training.request.data import TrainingText
+from glassformer.training.request.defaults import describe_settings
+from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.world import ALONE, World
 
 # Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.

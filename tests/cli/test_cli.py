@@ -576,7 +576,7 @@ def test_distill_trains_a_student_and_says_how_to_use_it(
     untrained = call(*command)
     assert "no translation of it is complete, expected a teacher that ends its outputs" in untrained.err
     shutil.rmtree(trained / "distilled")
-    monkeypatch.setattr("glassformer.training.teacher._complete_text", lambda one: one.source[::-1])
+    monkeypatch.setattr("glassformer.training.teachers.teacher._complete_text", lambda one: one.source[::-1])
     done = call(*command)
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[-1] == f'Use it:  glassformer translate "..." --run {student}'

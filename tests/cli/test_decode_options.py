@@ -8,7 +8,7 @@ import pytest
 from glassformer.cli.evaluate import evaluate, score
 from glassformer.cli.explain import trace
 from glassformer.cli.translate import translate
-from glassformer.config import DecodeConfig, flag
+from glassformer.settings import DecodeConfig, flag
 
 STAGES = {knob.name: knob.metadata["acts_in"] for knob in fields(DecodeConfig)}
 GENERATING = {"search", "sampling", "scoring", "batching"}

@@ -4,9 +4,9 @@ import pytest
 import torch
 from words import WORDS
 
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 
 EOS, UNK = 2, 3

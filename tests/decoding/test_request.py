@@ -3,10 +3,10 @@
 import pytest
 from words import TEXTS, WORDS
 
-from glassformer.config import DecodeConfig
 from glassformer.decoding import Request, Translator
 from glassformer.decoding.request import tokenize_constraints
 from glassformer.errors import InputError
+from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
 
 BEAM = DecodeConfig(beam=6, n_best=3, max_length_b=12)

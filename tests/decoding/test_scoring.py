@@ -6,7 +6,7 @@ import pytest
 import torch
 from words import MIXED, TEXTS
 
-from glassformer.config import DecodeConfig
+from glassformer.settings import DecodeConfig
 
 BOS, EOS = 1, 2
 

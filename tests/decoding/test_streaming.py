@@ -3,9 +3,9 @@
 import pytest
 from words import MIXED, TEXTS, WORDS
 
-from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
 
 KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 40, "words": 14, "characters": 30}

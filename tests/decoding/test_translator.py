@@ -6,10 +6,10 @@ import torch
 from words import MIXED, TEXTS, outcomes
 
 from glassformer.checkpoint import save_checkpoint, weights_of
-from glassformer.config import DecodeConfig, RunConfig, TextConfig
 from glassformer.decoding import Translator
 from glassformer.errors import DivergedError, InputError, TokenizerError
 from glassformer.run_directory import RunDirectory
+from glassformer.settings import DecodeConfig, RunConfig, TextConfig
 from glassformer.trace import tracing
 
 EOS = 2

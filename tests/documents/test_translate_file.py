@@ -11,7 +11,7 @@ from glassformer import Translator
 from glassformer.cli.main import app
 from glassformer.documents import FileTranslator, Glossary, Memory
 from glassformer.errors import StorageError, TextError
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus.corpus import Pair
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.checkpoint import save_checkpoint
-from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.decoding import Constraints, Translator
 from glassformer.explain import Walk, print_walk, walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
+from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.text import Tokenizer
-from glassformer.training.checkpointing import TrainState
-from glassformer.training.optimizer import OPTIMIZER
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.optimizer import OPTIMIZER
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ import pytest
 import torch
 from three_sentences import SOURCES
 
-from glassformer.config import DecodeConfig
 from glassformer.explain.render.outline import outline
 from glassformer.explain.render.tables import TableLimits, step_lines, value_tables
 from glassformer.explain.walks import walk_generation
+from glassformer.settings import DecodeConfig
 
 OPTIONS = {
     "greedy": DecodeConfig(beam=1, max_length_a=0, max_length_b=3),

@@ -6,12 +6,12 @@ import pytest
 import torch
 from three_sentences import SOURCES, TARGETS
 
-from glassformer.config import TrainConfig
+from glassformer.explain.plain import number_text
 from glassformer.explain.render.outline import gradient_line, outline
-from glassformer.explain.render.plain import number_text
 from glassformer.explain.render.tables import TableLimits, value_tables
 from glassformer.explain.walks import walk_training
-from glassformer.training.schedule import learning_rate
+from glassformer.settings import TrainConfig
+from glassformer.training.loop.schedule import learning_rate
 
 
 def section_of(walked, title, **folds):

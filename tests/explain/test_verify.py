@@ -11,15 +11,16 @@ import torch
 from filter_values import FILTER_VALUES, PROCESSOR_VALUES
 from three_sentences import SOURCES, TARGETS
 
-from glassformer.config import DecodeConfig, ModelConfig, TrainConfig
-from glassformer.decoding import Constraints, Translator, filters
+from glassformer.decoding import Constraints, Translator
+from glassformer.decoding.search import filters
 from glassformer.errors import TraceError
 from glassformer.explain import walk
-from glassformer.explain.tap_entries import Check
+from glassformer.explain.entries import Check
 from glassformer.explain.verify import audit_operations, prove, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.model.layers import FeedForward
+from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.text import Tokenizer
 
 KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 60, "words": 60, "characters": 60}
@@ -287,26 +288,26 @@ MISTAKES = {
         "encoder.layers.0.self_attention.q_rotated",
     ),
     "beam": (
-        "decoding.beam.top_k_of_beams", lambda best: lambda sums, own, count: best(sums, own, count + 1)[:, 1:], {},
+        "decoding.search.beam.top_k_of_beams", lambda best: lambda sums, own, count: best(sums, own, count + 1)[:, 1:], {},
         PLAIN_BEAM, "search.candidate_log_probs",
     ),
     "outcome": (
-        "decoding.beam_search.live_ranks", lambda ranks: lambda is_eos, beam: ranks(is_eos, beam).flip(1), {}, PLAIN_BEAM,
+        "decoding.search.beam_search.live_ranks", lambda ranks: lambda is_eos, beam: ranks(is_eos, beam).flip(1), {}, PLAIN_BEAM,
         "search.ids",
     ),
     "length penalty": (
-        "config.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
+        "settings.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
         PLAIN_BEAM, "search.finished_scores",
     ),
     "length penalty of others": (
-        "config.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
+        "settings.DecodeConfig.penalty", lambda penalty: lambda self, length: penalty(self, length + (length < 6)), {},
         HEURISTIC, "search.finished_scores",
     ),
     "end": (
-        "decoding.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,
+        "decoding.search.beam_search.is_done", lambda _: lambda state, options: state.step >= state.limits, {}, PLAIN_BEAM,
         "search.done",
     ),
-    "draw": ("decoding.sampling.draw_ids", lambda _: lambda own, u: own.argmax(dim=1), {}, SAMPLE, "search.drawn_ids"),
+    "draw": ("decoding.search.sampling.draw_ids", lambda _: lambda own, u: own.argmax(dim=1), {}, SAMPLE, "search.drawn_ids"),
 }  # fmt: skip
 
 
@@ -341,7 +342,7 @@ def test_each_filter_follows_and_one_that_does_nothing_does_not(build, monkeypat
 
 
 def test_a_wrong_learning_rate_does_not_follow(build, monkeypatch):
-    monkeypatch.setattr("glassformer.training.update.learning_rate", lambda *_: 0.01)
+    monkeypatch.setattr("glassformer.training.loop.update.learning_rate", lambda *_: 0.01)
     translator = build()
     walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
     assert verify_walk(walked, translator.model).off[0].address == "update.rate"

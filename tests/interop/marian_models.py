@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.config import ModelConfig, RunConfig
 from glassformer.interop.imported_model import ImportedModel
 from glassformer.model import Transformer
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.settings import ModelConfig, RunConfig
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 transformers = pytest.importorskip("transformers")
 sentencepiece = pytest.importorskip("sentencepiece")

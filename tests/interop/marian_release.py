@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import weights_of
-from glassformer.config import ModelConfig
 from glassformer.interop.imported_model import EOS, OUT, OUT_BIAS, SRC, TGT, UNKNOWN, separate
 from glassformer.interop.marian import DECODER, EXPECTED, PLACES_OF_NORMS, SETTINGS, to_marian_name
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.run_directory import LoadedRun
-from glassformer.text.sentencepiece import UNREACHABLE
-from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
+from glassformer.settings import ModelConfig
+from glassformer.text.tokenizer.sentencepiece import UNREACHABLE
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
 
 MODEL, VOCABULARIES = "model.npz", ("source.vocab.yml", "target.vocab.yml")
 _FIRST = 2  # the ids of <pad> and <s>, which Marian does not have, come before

@@ -10,13 +10,13 @@ import torch
 from tokenizers import Tokenizer as Library
 from torch import nn
 
-from glassformer.config import DecodeConfig, ModelConfig
-from glassformer.decoding.job import SearchJob
-from glassformer.decoding.torch_engine import TorchEngine
+from glassformer.decoding.engines.torch_engine import TorchEngine
+from glassformer.decoding.search.job import SearchJob
 from glassformer.errors import ConfigError, RunError
 from glassformer.interop.ctranslate2 import QUANTIZATIONS, check_supported, convert, export_ctranslate2
 from glassformer.model.layers import ACTIVATIONS, Activation
 from glassformer.run_directory import LoadedRun, RunConfig
+from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install 'glassformer[fast]'")

@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 from glassformer.bundled import BUNDLED
 from glassformer.cli.main import app
-from glassformer.config import ModelConfig
 from glassformer.decoding import Translator
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.interop.archives import open_archive, read_arrays
@@ -27,6 +26,7 @@ from glassformer.interop.marian import import_marian
 from glassformer.interop.transformers import import_transformers
 from glassformer.interop.transformers_export import check_exportable, export_transformers, transformers_model
 from glassformer.run_directory import load_run
+from glassformer.settings import ModelConfig
 
 TEXTS = sentences(8, 5)
 

@@ -9,13 +9,13 @@ from interop.marian_models import sentences, transformers, write_marian, write_r
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, TokenizerError
 from glassformer.interop.generation_config import decode_settings, search_notes, search_settings
 from glassformer.interop.transformers import import_transformers
 from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import load_run
+from glassformer.settings import DecodeConfig, ModelConfig
 
 # What published models have: a padding that also starts targets, and settings that change nothing.
 OPUS = {

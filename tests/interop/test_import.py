@@ -16,7 +16,6 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app
-from glassformer.config import DecodeConfig
 from glassformer.decoding import Translator
 from glassformer.errors import CheckpointError, ConfigError, RunError, TokenizerError
 from glassformer.explain.verify import prove
@@ -24,6 +23,7 @@ from glassformer.explain.walks import WalkRequest
 from glassformer.interop.programs import read_model
 from glassformer.interop.transformers import import_transformers
 from glassformer.run_directory import load_run
+from glassformer.settings import DecodeConfig
 
 TEXTS = sentences(6, 5)
 
@@ -118,8 +118,8 @@ def test_ids_and_texts_are_those_of_sentencepiece(tmp_path):
 def test_ten_thousand_lines_are_cut_as_sentencepiece_cuts_them(side, tmp_path):
     import gzip
 
-    from glassformer.text.sentencepiece import SentencePieceModel
-    from glassformer.text.tokenizer import CONTROL_TOKENS, Tokenizer
+    from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
+    from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
 
     data = Path(__file__).parents[3] / f"shared/data/multi30k/train.{side}.gz"
     if not data.is_file():
@@ -374,7 +374,7 @@ def test_a_name_on_the_hub_needs_the_network(monkeypatch):
 
 
 def test_other_kinds_of_sentencepiece_models_are_refused(tmp_path):
-    from glassformer.text.sentencepiece import SentencePieceModel
+    from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 
     model = tmp_path / "m"
     sentencepiece.SentencePieceTrainer.train(

@@ -13,12 +13,12 @@ from interop.marian_models import write_marian, write_spm
 from interop.marian_release import write_release
 from interop.test_export import marian_release, write_zip
 
-from glassformer.config import DecodeConfig
 from glassformer.errors import CheckpointError, ConfigError, StorageError
 from glassformer.interop.archives import read_arrays
 from glassformer.interop.marian import import_marian
 from glassformer.interop.transformers import import_transformers
 from glassformer.run_directory import load_run
+from glassformer.settings import DecodeConfig
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from glassformer.interop import shortlist
 from glassformer.interop.shortlist import Shortlist, make_shortlist, read_shortlist, translation_table
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.text import Tokenizer
-from glassformer.text.corpus import Pair
-from glassformer.text.dataset import EncodedSide, EncodedTexts, Sides
+from glassformer.text.corpus.corpus import Pair
+from glassformer.text.corpus.dataset import EncodedSide, EncodedTexts, Sides
 
 PAIRS = [
     Pair("I love you, too.", "Ich liebe dich auch."), Pair("I love music.", "Ich liebe Musik."),

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from glassformer.config import ModelConfig
 from glassformer.model.attention import MultiHeadAttention, mask_scores, merge_heads, softmax, split_heads
 from glassformer.model.masks import Mask
 from glassformer.model.positions import Positions
+from glassformer.settings import ModelConfig
 
 # Sentence 0, head 0 of a published walk through multi-head attention (d_model 8, 2 heads, d_k 4): the scaled
 # scores of four tokens of which the last is padding, and the weights printed after masking and softmax.

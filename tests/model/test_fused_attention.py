@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from glassformer.config import ModelConfig
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.model.attention import MultiHeadAttention, fused_attention
 from glassformer.model.masks import Mask
 from glassformer.model.positions import Positions
+from glassformer.settings import ModelConfig
 from glassformer.trace import tracing
 
 POSITIONS = ModelConfig.choices("positions")

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.config import ModelConfig
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
 from glassformer.model.inference import for_inference
 from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear, Precision, min_int8_weights
+from glassformer.settings import ModelConfig
 
 SRC = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 2, 0, 0]])
 TGT = torch.tensor([[1, 4, 5, 6], [1, 7, 8, 0]])
@@ -35,7 +35,7 @@ def test_float32_is_the_same_and_cannot_be_trained(model):
 
 @pytest.mark.parametrize(("precision", "least"), [(Precision.BF16, 0.9999), (Precision.INT8, 0.999)])
 def test_rounded_products_point_nearly_the_same_way(model, precision, least, monkeypatch):
-    monkeypatch.setattr("glassformer.model.inference.least_int8_weights", lambda: 0)
+    monkeypatch.setattr("glassformer.model.inference.min_int8_weights", lambda: 0)
     found, expected = for_inference(model, precision)(SRC, TGT), model.eval()(SRC, TGT)
     alike = nn.functional.cosine_similarity(found, expected, dim=-1)
     assert (alike > least).all(), alike
@@ -89,7 +89,7 @@ def test_rounding_to_bytes_from_0_on_is_the_relu():
 
 
 def test_of_the_activations_only_relu_is_left_to_the_rounding(monkeypatch):
-    monkeypatch.setattr("glassformer.model.inference.least_int8_weights", lambda: 0)
+    monkeypatch.setattr("glassformer.model.inference.min_int8_weights", lambda: 0)
     for activation in ModelConfig.choices("activation"):
         config = ModelConfig.tiny(src_vocab=29, tgt_vocab=29, d_model=16, d_ff=24, activation=activation)
         feed_forward = for_inference(Transformer(config), Precision.INT8).encoder.layers[0].feed_forward

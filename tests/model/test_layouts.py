@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.config import ModelConfig
 from glassformer.model import Transformer
 from glassformer.model.cache import RowOrder
 from glassformer.model.inference import for_inference
 from glassformer.model.linears import Precision
 from glassformer.model.masks import Mask
 from glassformer.model.norm import AddAndNorm
+from glassformer.settings import ModelConfig
 from glassformer.trace import tracing
 
 GRID = [

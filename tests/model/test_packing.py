@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.config import ModelConfig
 from glassformer.model import Transformer
 from glassformer.model.attention import split_heads
 from glassformer.model.packing import PackedRows
+from glassformer.settings import ModelConfig
 
 SRC_LENGTHS, TGT_LENGTHS = (9, 3, 1, 6, 0), (7, 2, 5, 1, 4)  # one source is empty: its queries attend to nothing
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from glassformer.config import ModelConfig
 from glassformer.model import Transformer
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.masks import Mask
@@ -21,6 +20,7 @@ from glassformer.model.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
+from glassformer.settings import ModelConfig
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16)
 Pair = tuple[Tensor, Callable[[], Tensor]]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from glassformer.config import ModelConfig
 from glassformer.errors import InputError
 from glassformer.model import Transformer
+from glassformer.settings import ModelConfig
 from glassformer.trace import tracing
 
 FEW = settings(max_examples=20, deadline=None, derandomize=True)

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from glassformer.config import ModelConfig
 from glassformer.model import Transformer
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.dropout import Dropout
 from glassformer.model.layers import FeedForward
 from glassformer.model.norm import LayerNorm
+from glassformer.settings import ModelConfig
 from glassformer.trace import tracing
 
 

@@ -7,7 +7,7 @@ from datetime import date, datetime
 import pytest
 
 from glassformer.tasks.dates import LANGUAGES
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from glassformer.tasks.scan import commands, official_split
-from glassformer.text.corpus import Pair
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.corpus.corpus import Pair
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 # One level of the grammar after the other, innermost first; "+" joins what has been rewritten into one word.
 REWRITES = [

@@ -8,12 +8,12 @@ from collections import defaultdict
 
 import pytest
 
-from glassformer.config import RunConfig
 from glassformer.errors import ConfigError
-from glassformer.settings import apply_overrides
+from glassformer.settings import RunConfig
+from glassformer.settings.section import apply_overrides
 from glassformer.tasks import ALIASES, TASK_NAMES, load_task
 from glassformer.tasks.task import divide, drop_ambiguous, source, target
-from glassformer.text.corpus import Pair
+from glassformer.text.corpus.corpus import Pair
 
 every_task = pytest.mark.parametrize("name", TASK_NAMES)
 

@@ -10,8 +10,8 @@ from glassformer.decoding import Request
 from glassformer.documents.translate_file import find_segments
 from glassformer.errors import GlassformerError
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import read_toml
-from glassformer.text.corpus import read_pairs
+from glassformer.settings.section import read_toml
+from glassformer.text.corpus.corpus import read_pairs
 from glassformer.text.formats import FormatOptions, find_format
 
 DEEP = 100_000

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.streams import read_stdin
-from glassformer.config import RunConfig
 from glassformer.errors import ConfigError, TextError
-from glassformer.settings import Section, read_toml
+from glassformer.settings import RunConfig
+from glassformer.settings.section import Section, read_toml
 from glassformer.text import Tokenizer, read_lines
-from glassformer.text.corpus import fingerprint, read_pairs
+from glassformer.text.corpus.corpus import fingerprint, read_pairs
 from glassformer.text.formats import endings
 from glassformer.text.lines import LONGEST_LINE, read_whole
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.text import batches
-from glassformer.text.batches import count_windows, window_indices
+from glassformer.text.corpus import batches
+from glassformer.text.corpus.batches import count_windows, window_indices
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from glassformer.cli.streams import read_file, read_requests
 from glassformer.decoding import Request
 from glassformer.documents import FileTranslator, FormatOptions, Glossary, Memory
 from glassformer.errors import GlassformerError
-from glassformer.settings import read_toml
+from glassformer.settings.section import read_toml
 from glassformer.text import Tokenizer, read_lines
-from glassformer.text.corpus import fingerprint, read_pairs
+from glassformer.text.corpus.corpus import fingerprint, read_pairs
 from glassformer.text.formats import endings
-from glassformer.text.tokenizer_kinds import KINDS
+from glassformer.text.tokenizer.kinds import KINDS
 
 PO = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "One"\nmsgstr ""\n\nmsgid "Two"\nmsgstr "Zwei"\n'
 TMX = (b'<?xml version="1.0"?><tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>a <hi>b</hi></seg>'

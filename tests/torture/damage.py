@@ -10,8 +10,8 @@ from pathlib import Path
 
 from laboratory import Clock, Ended, Laboratory, Tally, evenly, limit_file_size
 
-from glassformer.config import RunConfig
 from glassformer.errors import GlassformerError
+from glassformer.settings import RunConfig
 
 Damage = Callable[[Laboratory, Path], None]
 

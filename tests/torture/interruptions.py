@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from killing import SETTINGS, at_events, kill_at
+from kill import SETTINGS, at_events, kill_at
 from laboratory import Clock, Command, Ended, Laboratory, Tally, evenly, send
 from power_cut import Disk, Trainer
 
-from glassformer.config import RunConfig
+from glassformer.settings import RunConfig
 
 GENTLE = {
     0,

@@ -22,7 +22,7 @@ from random import Random
 from typing import NamedTuple
 
 import torch
-from killing import SETTINGS, write_corpus
+from kill import SETTINGS, write_corpus
 
 from glassformer.checkpoint import checkpoints
 from glassformer.cli.main import main as glassformer

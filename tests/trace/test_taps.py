@@ -12,12 +12,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import glassformer.model
 from glassformer.axes import LEGEND
-from glassformer.config import ModelConfig
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.errors import TraceError
 from glassformer.model import Transformer
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.masks import Mask
+from glassformer.settings import ModelConfig
 from glassformer.trace import show, tap, tracing
 
 aten = torch.ops.aten

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from recorded import Lines
 
-from glassformer.config import RunConfig
-from glassformer.training.data import FileSource
+from glassformer.settings import RunConfig
+from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
 MODEL = {"name": "tiny", "d_model": 32, "n_heads": 2, "d_ff": 48, "n_encoder_layers": 1, "n_decoder_layers": 1}

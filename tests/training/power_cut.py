@@ -14,9 +14,9 @@ from pathlib import Path
 
 from recorded import Lines
 
-from glassformer.config import RunConfig
 from glassformer.errors import GlassformerError
-from glassformer.training.data import FileSource
+from glassformer.settings import RunConfig
+from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
 _SHUTDOWN = (2 << 30) | (4 << 16) | (ord("X") << 8) | 125  # EXT4_IOC_SHUTDOWN, as linux/fs.h makes its number

@@ -1,8 +1,8 @@
 """A display that records what a training reports."""
 
-from glassformer.text.prepare import PrepareProgress
-from glassformer.training.results import Validation
-from glassformer.training.run_log import Display, TrainProgress
+from glassformer.text.corpus.prepare import PrepareProgress
+from glassformer.training.evaluation.results import Validation
+from glassformer.training.reporting.run_log import Display, TrainProgress
 
 
 class Lines(Display):

@@ -14,18 +14,18 @@ from recorded import Lines
 
 from glassformer import Translator
 from glassformer.checkpoint import checkpoints, read_tensors
-from glassformer.config import RunConfig
 from glassformer.errors import CheckpointError, DivergedError, RunError, TokenizerError
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
-from glassformer.text.prepare import prepare
-from glassformer.training.averaging import average_run
-from glassformer.training.data import BatchStream, FileSource
-from glassformer.training.loss import smoothed_loss
-from glassformer.training.run_log import TrainProgress
-from glassformer.training.schedule import learning_rate
+from glassformer.settings import RunConfig
+from glassformer.text.corpus.prepare import prepare
+from glassformer.training.loop.averaging import average_run
+from glassformer.training.loop.schedule import learning_rate
+from glassformer.training.loop.trainer import Trainer
+from glassformer.training.objective.loss import smoothed_loss
+from glassformer.training.reporting.run_log import TrainProgress
+from glassformer.training.request.data import BatchStream, FileSource
 from glassformer.training.train import train
-from glassformer.training.trainer import Trainer
 
 MakeConfig = Callable[..., RunConfig]
 Corpus = tuple[Path, Path]

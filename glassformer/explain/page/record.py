@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from glassformer.axes import LEGEND
-from glassformer.config import ModelConfig
+from glassformer.explain.entries import story_of
 from glassformer.explain.page.mathml import to_mathml
-from glassformer.explain.tap_entries import story_of
-from glassformer.explain.walk_data import WalkData
+from glassformer.explain.recording.walk_data import WalkData
+from glassformer.settings import ModelConfig
 from glassformer.text import Derivation
 from glassformer.trace import Step
 

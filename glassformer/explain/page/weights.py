@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import weights_of
-from glassformer.config import DecodeConfig
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
 
 MAX_PARAMETERS = 10_000_000

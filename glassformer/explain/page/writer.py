@@ -19,7 +19,7 @@ from typing import Any
 from glassformer.decoding import Translator
 from glassformer.explain.page.record import MAX_NUMBERS, Block, record_mapping
 from glassformer.explain.page.weights import MAX_PARAMETERS, count_parameters, pack_model
-from glassformer.explain.walk_data import WalkData
+from glassformer.explain.recording.walk_data import WalkData
 
 _ASSETS = files("glassformer.explain.page") / "assets"
 _IMPORT = re.compile(r'(?P<before>\b(?:from|import)\s+)"(?P<path>\.\.?/[\w./-]+\.js)"')

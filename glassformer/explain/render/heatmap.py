@@ -10,8 +10,8 @@ from torch import Tensor
 
 from glassformer.decoding import Translation
 from glassformer.errors import InputError
-from glassformer.explain.render.plain import clip_text
-from glassformer.text.tokenizer import BOS_ID, CONTROL_TOKENS
+from glassformer.explain.plain import clip_text
+from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS
 
 _SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.05, "░"), (0.0, "·"))
 _LEGEND = "· below 0.05  ░ from 0.05  ▒ from 0.25  ▓ from 0.5  █ from 0.75"

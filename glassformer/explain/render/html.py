@@ -8,10 +8,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
+from glassformer.explain.plain import printable
+from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line, source_line
-from glassformer.explain.render.plain import printable
 from glassformer.explain.render.tables import Cell, Table, TableLimits, cell_text, step_lines, value_tables
-from glassformer.explain.walk_data import WalkData, WalkStep
 from glassformer.trace.heat_maps import Heads, heads_html, reads_and_writes
 
 _SENTENCE = 0

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import StorageError
-from glassformer.explain.walk_data import WalkData, WalkStep
+from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.files import write_output
 
 

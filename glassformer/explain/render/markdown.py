@@ -6,10 +6,10 @@ A user's text is shown as it is, never read as Markdown or HTML.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from glassformer.explain.plain import printable
+from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line
-from glassformer.explain.render.plain import printable
 from glassformer.explain.render.tables import Table, TableLimits, cell_text, step_lines, value_tables
-from glassformer.explain.walk_data import WalkData, WalkStep
 
 _SENTENCE = 0
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#&$!])")

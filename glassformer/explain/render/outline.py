@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 
 from glassformer.explain.addresses import kind_of, layer_of
-from glassformer.explain.render.plain import number_text, shape_text, symbols_text
+from glassformer.explain.plain import number_text, shape_text, symbols_text
+from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.search_tables import Searched, search_tables, searched_steps
 from glassformer.explain.render.tables import Table, loss_tables, text_tables, weight_tables
-from glassformer.explain.walk_data import WalkData, WalkStep
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.explain.walk_data import WalkData, WalkStep
+from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.trace.heat_maps import reads_and_writes
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from itertools import islice
 
 from torch import Tensor
 
-from glassformer.decoding.beam import FINISHED, LIVE
+from glassformer.decoding.search.beam import FINISHED, LIVE
+from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.tables import MAX_SENTENCES, Cell, Table, left_out
-from glassformer.explain.walk_data import WalkData, WalkStep
 
 Searched = Mapping[tuple[str, int], WalkStep]
 Values = dict[str, Tensor]

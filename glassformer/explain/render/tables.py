@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from glassformer.explain.addresses import kind_of
+from glassformer.explain.plain import clip_text, number_text, printable, shape_text
+from glassformer.explain.recording.sentences import Rows
+from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.heatmap import step_labels
-from glassformer.explain.render.plain import clip_text, number_text, printable, shape_text
-from glassformer.explain.sentences import Rows
-from glassformer.explain.walk_data import WalkData, WalkStep
 
 _LABEL_WIDTH, _HEADER_WIDTH = 12, 8
 _STEP_WIDTH = 40  # of `reads ... -> writes ...`

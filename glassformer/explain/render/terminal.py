@@ -14,9 +14,10 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from glassformer.explain.plain import printable
+from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.heatmap import print_attention
 from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
-from glassformer.explain.render.plain import printable
 from glassformer.explain.render.tables import (
     Table,
     TableLimits,
@@ -25,7 +26,6 @@ from glassformer.explain.render.tables import (
     step_lines,
     value_tables,
 )
-from glassformer.explain.walk_data import WalkData, WalkStep
 
 __all__ = ["print_attention", "print_walk"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.reproduce.inputs import ReproduceRequest, find_files
 from benchmarks.reproduce.recipe import read_recipe
-from glassformer.training.run_log import Display, TrainProgress
+from glassformer.training.reporting.run_log import Display, TrainProgress
 
 
 class Silent(Display):

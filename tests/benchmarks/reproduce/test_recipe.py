@@ -9,7 +9,7 @@ import pytest
 from benchmarks.reproduce.inputs import ReproduceRequest, find_files
 from benchmarks.reproduce.recipe import RECIPES, read_recipe, recipe_names
 from glassformer.errors import ConfigError
-from glassformer.training.arguments import TrainRequest
+from glassformer.training.request.arguments import TrainRequest
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 

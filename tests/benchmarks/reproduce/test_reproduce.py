@@ -20,7 +20,7 @@ from glassformer.checkpoint import checkpoints, read_json
 from glassformer.decoding.translator import Translator
 from glassformer.errors import ConfigError
 from glassformer.text import read_lines
-from glassformer.training.run_log import TrainProgress
+from glassformer.training.reporting.run_log import TrainProgress
 from glassformer.training.train import Outcome
 
 Done = tuple[ReproduceRequest, ReproduceResult]

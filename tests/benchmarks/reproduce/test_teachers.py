@@ -14,7 +14,7 @@ from benchmarks.reproduce.report import make_report, report_lines, write_report
 from benchmarks.reproduce.reproduce import ReproduceResult, reproduce
 from glassformer.errors import ConfigError, RunError
 from glassformer.text import read_lines
-from glassformer.training.run_log import TrainProgress
+from glassformer.training.reporting.run_log import TrainProgress
 from glassformer.training.train import Outcome
 
 pytestmark = pytest.mark.slow

@@ -18,11 +18,11 @@ from glassformer.cli.main import app
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
+from glassformer.explain.entries import ENTRIES
+from glassformer.explain.entries.entry import all_entries
 from glassformer.explain.page import record
 from glassformer.explain.page.mathml import to_mathml
 from glassformer.explain.page.writer import page_html
-from glassformer.explain.tap_entries import ENTRIES
-from glassformer.explain.tap_entries.entry import all_entries
 from glassformer.trace import Trace
 
 HOSTILE = '</script><script>alert(1)</script> <!-- \u202eevil\u202c שלום 👩‍👩‍👧 & "quotes" \x07'

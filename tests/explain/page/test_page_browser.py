@@ -13,10 +13,10 @@ pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwr
 from axe_playwright_python.sync_playwright import Axe
 from browsing import living, longest_task_ms, opened, until
 
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.explain import Walk, walk
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 
 pytestmark = pytest.mark.browser

@@ -10,10 +10,10 @@ pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwr
 from browsing import longest_task_ms, opened, scroll_through, until
 from page_reader import PageReader
 
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.explain import Walk, walk
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig, ModelConfig
 
 pytestmark = pytest.mark.browser
 

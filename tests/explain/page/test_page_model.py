@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.config import ModelConfig
-from glassformer.explain.recording import record_pass
+from glassformer.explain.recording.recording import record_pass
+from glassformer.settings import ModelConfig
 from glassformer.trace import Trace, tracing
 
 IMPORT = 'import { createModel, erf, SETTINGS } from "./worker/model.js";'

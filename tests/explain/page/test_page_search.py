@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.config import DecodeConfig
 from glassformer.decoding import SearchJob, Translator
-from glassformer.decoding.beam import DROPPED, FINISHED, LIVE
-from glassformer.decoding.search import search
-from glassformer.decoding.steps import DecoderSteps
+from glassformer.decoding.search.beam import DROPPED, FINISHED, LIVE
+from glassformer.decoding.search.search import search
+from glassformer.decoding.search.steps import DecoderSteps
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig
 from glassformer.tasks import load_task
 from glassformer.trace import tracing
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from glassformer.bundled import BUNDLED
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer
-from glassformer.text.derivation import Lookup, Match, Merge, Segmentation
-from glassformer.text.tokenizer_kinds import KINDS
+from glassformer.text.tokenizer.derivation import Lookup, Match, Merge, Segmentation
+from glassformer.text.tokenizer.kinds import KINDS
 
 IMPORT = 'import { createTokenizer } from "./worker/tokenizer.js";'
 CORPUS = [

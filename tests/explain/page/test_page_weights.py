@@ -11,7 +11,7 @@ from safetensors.torch import load
 import glassformer.explain
 from glassformer.decoding import Translator
 from glassformer.explain.page.weights import count_parameters, pack_model, pack_weights
-from glassformer.explain.recording import record_pass
+from glassformer.explain.recording.recording import record_pass
 from glassformer.model import Transformer
 
 ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"

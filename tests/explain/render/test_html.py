@@ -7,7 +7,6 @@ import pytest
 import torch
 from three_sentences import SOURCES, TARGETS
 
-from glassformer.config import DecodeConfig, ModelConfig
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
@@ -15,6 +14,7 @@ from glassformer.explain.page.writer import MAX_FRAME_NUMBERS, page_html
 from glassformer.explain.render import html
 from glassformer.explain.walks import walk_generation
 from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 
 VOID = {"br"}

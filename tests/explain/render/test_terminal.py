@@ -9,7 +9,7 @@ from three_sentences import SOURCES, TARGETS
 
 from glassformer.errors import InputError
 from glassformer.explain import narrate_step, print_attention, print_heads, print_heatmap, print_walk, walk
-from glassformer.explain.render.plain import clip_text, number_text, printable
+from glassformer.explain.plain import clip_text, number_text, printable
 
 
 def printed(print_it, *arguments, width=100, **options) -> str:

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The five kinds of tokenizer of `glassformer/text/tokenizer_kinds.py`, from the JSON of the `tokenizers` library:
+ * The five kinds of tokenizer of `glassformer/text/tokenizer/kinds.py`, from the JSON of the `tokenizers` library:
  * text
  * to ids with every step, and back. A part or an option that stands nowhere here is refused by its name.
  *

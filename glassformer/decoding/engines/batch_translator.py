@@ -1,0 +1,89 @@
+"""From segments to hypotheses, a batch at a time: the engine's candidates, detokenized and ranked."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from glassformer.decoding.batching import output_limit
+from glassformer.decoding.engines.engine import Engine
+from glassformer.decoding.search.job import SearchJob
+from glassformer.decoding.search.mbr import chrf_utility, mbr_rank
+from glassformer.decoding.search.outputs import Output
+from glassformer.decoding.sentences import SourceSentence
+from glassformer.decoding.streaming import StreamingDetokenizer
+from glassformer.decoding.translation import Hypothesis
+from glassformer.settings import DecodeConfig
+from glassformer.text.tokenizer.tokenizer import Tokenizer
+
+
+class BatchTranslator:
+    """An engine and the tokenizer of its outputs."""
+
+    def __init__(self, engine: Engine, tokenizer: Tokenizer) -> None:
+        self.engine = engine
+        self._tokenizer = tokenizer
+
+    def translate(
+        self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
+    ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
+        """The hypotheses of each segment of each batch, best first, with the batch's number; in any order.
+
+        With ``attention`` the best hypothesis has the cross-attention of the first model.
+        """
+        # Which sample is best is known only after they were detokenized and compared.
+        jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
+        for number, result in self.engine.search(jobs):
+            hypotheses = [self._hypotheses(candidates, options) for candidates in result.candidates]
+            if attention:
+                weights, is_mean = result.attention, self.engine.mean_attention
+                if options.mbr:
+                    weights = self.engine.attention(jobs[number], [best.ids for best, *_ in hypotheses])
+                hypotheses = [
+                    [replace(best, attention=of_best, mean_attention=is_mean), *others]
+                    for (best, *others), of_best in zip(hypotheses, weights, strict=True)
+                ]
+            yield number, hypotheses
+
+    def stream(self, segment: SourceSentence, options: DecodeConfig) -> Iterator[str]:
+        """The best hypothesis's text in pieces, each as soon as it is certain."""
+        detokenizer = StreamingDetokenizer(self._tokenizer)
+        steps = self.engine.stream(self._job([segment], options, attention=False))
+        while True:
+            try:
+                certain = next(steps)
+            except StopIteration as end:
+                best = self._hypotheses(end.value, options)[0]
+                break
+            yield detokenizer.put(certain)
+        yield detokenizer.end(best.ids)
+
+    def _job(self, segments: Sequence[SourceSentence], options: DecodeConfig, *, attention: bool) -> SearchJob:
+        config = self.engine.config
+        return SearchJob(
+            sources=[segment.source.ids for segment in segments],
+            limits=[
+                output_limit(segment.source, config, options, len(segment.constraints.prefix)) for segment in segments
+            ],
+            sample_keys=[segment.sample_key for segment in segments],
+            options=replace(options, n_best=options.rows_per_source, mbr=0) if options.mbr else options,
+            constraints=[segment.constraints for segment in segments],
+            attention=attention,
+        )
+
+    def _hypotheses(self, candidates: Sequence[Output], options: DecodeConfig) -> list[Hypothesis]:
+        """The candidates with their texts, best first: in the engine's order, or by minimum Bayes risk."""
+        hypotheses = [self._hypothesis(candidate) for candidate in candidates]
+        if not options.mbr:
+            return hypotheses
+        best = mbr_rank([hypothesis.text for hypothesis in hypotheses], options.n_best, chrf_utility())
+        return [replace(hypotheses[index], utility=utility) for index, utility in best]
+
+    def _hypothesis(self, candidate: Output) -> Hypothesis:
+        return Hypothesis(
+            text=self._tokenizer.to_text(candidate.ids),
+            tokens=self._tokenizer.to_tokens(candidate.ids),
+            ids=candidate.ids,
+            log_prob=candidate.log_prob,
+            score=candidate.score,
+            truncated=candidate.truncated,
+            unmet=tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet),
+        )

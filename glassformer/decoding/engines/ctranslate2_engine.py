@@ -1,0 +1,362 @@
+"""The engine that runs a model with CTranslate2: the same search, without PyTorch.
+
+Its searches are those of ``beam_search`` with another arithmetic: equal up to rounding in float32. What differs:
+
+- <pad> and <s> have no part in the softmax; with us they have what training left them, some 1e-5.
+- A filter (``min_length``, ``no_repeat_ngram``, banned phrases) renormalises what it leaves. log_prob and score of
+  what was found are ours all the same: they are scored anew.
+- With a shortlist, the softmax is over the candidates of the batch alone.
+- Samples are drawn with CTranslate2's random numbers. They follow from the seed and the batch.
+
+What CTranslate2 does not have, or computes in another way, is refused by name.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glassformer.bundled import BUNDLED
+from glassformer.decoding.engines.engine import SearchResult, check_workers
+from glassformer.decoding.engines.export_cache import cached_export
+from glassformer.decoding.search.job import Constraints, SearchJob
+from glassformer.decoding.search.outputs import Output, rank_outputs
+from glassformer.errors import ConfigError, InputError
+from glassformer.interop.ctranslate2 import NEEDED, check_supported
+from glassformer.run_directory import RunDirectory, logger
+from glassformer.settings import DecodeConfig, ModelConfig, RunConfig, flag
+from glassformer.text.corpus.workers import available_cores
+from glassformer.text.tokenizer.tokenizer import Tokenizer, check_tokenizers
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+# The precisions, as CTranslate2 calls them.
+COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+_NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
+
+
+def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
+    """Each option that CTranslate2 does not have: its name, the only value that it has, and what it does instead."""
+    if options.early_stopping != "beam" and options.rows_per_source > 1 and not options.sample:
+        yield "early_stopping", "beam", "ends a search when beam outputs have ended"
+    for knob in fields(options):
+        reason = knob.metadata["missing_in"].get("ctranslate2")
+        if reason and getattr(options, knob.name) != knob.default:
+            yield knob.name, knob.default, reason
+
+
+def check_options(options: DecodeConfig) -> None:
+    """Raise ``ConfigError`` for an option that CTranslate2 does not have."""
+    for name, neutral, reason in lacking_options(options):
+        advice = f"Give {flag(name)} {neutral}" if name == "early_stopping" else "Leave it"
+        raise ConfigError(
+            f"decode.{name}: found {getattr(options, name)!r} with engine ctranslate2, which {reason}; expected "
+            f"{neutral!r}. {advice}, or use --engine torch."
+        )
+
+
+def check_precision(name: str | None) -> str:
+    """The precision, float32 for none; raises ``ConfigError`` if CTranslate2 does not have it on this machine."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise ConfigError(f"engine: found ctranslate2. {NEEDED}, or use --engine torch.") from error
+    here = [known for known, kind in COMPUTE_TYPES.items() if kind in ctranslate2.get_supported_compute_types("cpu")]
+    if (name or "float32") not in here:
+        raise ConfigError(
+            f"precision: found {name!r}, expected one of {', '.join(here)}, which CTranslate2 has on this machine. "
+            "Choose one."
+        )
+    return name or "float32"
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Rows of a job that CTranslate2 translates together, and their results, which may not be there yet."""
+
+    job: SearchJob
+    rows: list[int]
+    limit: int
+    results: list[Any]
+
+
+class CTranslate2Engine:
+    """One model in a directory that ``export_ctranslate2`` wrote. Implements ``Engine``.
+
+    ``workers`` are threads that share the weights, each with a batch of its own; by default one a core.
+    """
+
+    max_efficient_sources: int | None = 32
+    mean_attention = True
+
+    def __init__(
+        self, directory: Path, config: ModelConfig, tokenizers: tuple[Tokenizer, Tokenizer], *,
+        precision: str | None = None, workers: int | None = None, shortlist: bool = False,
+    ) -> None:  # fmt: skip
+        """``shortlist``: use the vocabulary map of ``directory``; log-probabilities are then among the candidates.
+
+        Raises ``ConfigError`` for a precision that this machine does not have, or less than one worker.
+        """
+        self.config, self._shortlist = config, shortlist
+        self.workers = available_cores() if workers is None else check_workers(workers)
+        if self.workers < 1:
+            raise ConfigError(f"workers: found {workers}, expected 1 or more. Leave it out for one a core.")
+        self._directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
+        self._src, self._tgt = (tokenizer.entries() for tokenizer in tokenizers)
+        self._ids = {token: number for number, token in enumerate(self._tgt)}
+        self._translator = self._load(self.workers)
+
+    def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
+        """The result of each job with the job's number, in order.
+
+        Raises ``ConfigError`` for options that CTranslate2 does not have, ``InputError`` for required phrases.
+        """
+        for job in jobs:
+            check_options(job.options)
+            _check_constraints(job.constraints)
+        started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
+        for number, job in enumerate(jobs):
+            candidates = self._finish(job, started[number] if started else self._start(job))
+            attention: Sequence[Any] = [None] * len(candidates)
+            if job.attention:
+                attention = self.attention(job, [best.ids for best, *_ in candidates])
+            yield number, SearchResult(candidates, attention)
+
+    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
+        """For a job of one source: the ids as they are found; returns the candidates.
+
+        Of a beam they all come at its end. So they do with a shortlist: CTranslate2 names other ids on the way.
+        """
+        check_options(job.options)
+        _check_constraints(job.constraints)
+        if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
+            candidates = self._finish(job, self._start(job))[0]
+            yield candidates[0].ids
+            return candidates
+        ids = []
+        asked = self._options(job, [0], job.limits[0])
+        names = ("no_repeat_ngram_size", "suppress_sequences", "max_decoding_length", "min_decoding_length")
+        for step in self._translator.generate_tokens(
+            self._tokens(job.sources[0]), self._prefix(job, 0), max_input_length=0,
+            **{name: asked[name] for name in names},
+        ):  # fmt: skip
+            ids.append(self._ids[step.token])
+            yield list(ids)
+        return self._rank(job, 0, [(ids, self._log_probs([job.sources[0]], [ids])[0])])
+
+    def attention(
+        self, job: SearchJob, outputs: Sequence[Sequence[int]]
+    ) -> "list[Float[Tensor, 'layers heads tgt src']]":
+        """The last layer's cross-attention, the mean of its heads, with which each output is written.
+
+        Each output is given as a prefix, so that it is what is written.
+        """
+        import torch
+
+        results = self._translator.translate_batch(
+            [self._tokens(source) for source in job.sources],
+            [self._target_tokens(ids) for ids in outputs],
+            beam_size=1, max_input_length=0, max_decoding_length=max(map(len, outputs)), return_attention=True,
+            return_end_token=True,
+        )  # fmt: skip
+        return [
+            torch.tensor(result.attention[0][: len(ids)])[None, None]
+            for result, ids in zip(results, outputs, strict=True)
+        ]
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """The log-probability of each id of each target, given its source."""
+        eos_id, longest = self.config.eos_id, self.config.max_length
+        full = {row for row, ids in enumerate(targets) if len(ids) == longest and ids[-1] != eos_id}
+        rows = [row for row in range(len(targets)) if row not in full]
+        results = self._translator.score_batch(
+            [self._tokens(sources[row]) for row in rows],
+            [self._target_tokens(targets[row][:-1] if targets[row][-1] == eos_id else targets[row]) for row in rows],
+            max_input_length=0,
+        )
+        found = {row: list(result.log_probs)[: len(targets[row])] for row, result in zip(rows, results, strict=True)}
+        found |= {row: self._score_full(sources[row], targets[row]) for row in full}
+        return [found[row] for row in range(len(targets))]
+
+    def _score_full(self, source: Sequence[int], target: Sequence[int]) -> list[float]:
+        """The same of a target as long as the model takes, behind which ``score_batch`` would score an end token."""
+        (result,) = self._translator.translate_batch(
+            [self._tokens(source)], [self._target_tokens(target[:-1])], beam_size=1, max_input_length=0,
+            max_decoding_length=len(target), min_decoding_length=0, return_logits_vocab=True, return_end_token=True,
+        )  # fmt: skip
+        logits = np.array([np.array(step, np.float32) for step in result.logits[0]], np.float64)
+        largest = logits.max(-1)
+        log_sums = largest + np.log(np.exp(logits - largest[:, None]).sum(-1))
+        return [float(log_prob) for log_prob in logits[np.arange(len(target)), target] - log_sums]
+
+    def close(self) -> None:
+        """Free the model."""
+        self._translator.unload_model()
+
+    def _load(self, workers: int, files: dict[str, bytes] | None = None) -> Any:
+        import ctranslate2
+
+        return ctranslate2.Translator(
+            str(self._directory), compute_type=self._kind, inter_threads=workers, intra_threads=1,
+            max_queued_batches=-1, files=files,
+        )  # fmt: skip
+
+    def _start(self, job: SearchJob) -> list[_Call]:
+        """The whole job with the longest limit of its sources; one call for each list of banned phrases."""
+        groups: dict[Any, list[int]] = {}
+        for row in range(len(job.sources)):
+            groups.setdefault(_constraints_of(job, row).banned, []).append(row)
+        return [self._call(job, rows, max(job.limits[row] for row in rows)) for rows in groups.values()]
+
+    def _call(self, job: SearchJob, rows: list[int], limit: int) -> _Call:
+        translator = self._translator
+        if job.options.sample:
+            translator = self._sampler(job, rows)
+        prefixes = [self._prefix(job, row) for row in rows]
+        results = translator.translate_batch(
+            [self._tokens(job.sources[row]) for row in rows], prefixes if any(prefixes) else None,
+            asynchronous=True, **self._options(job, rows, limit),
+        )  # fmt: skip
+        return _Call(job, rows, limit, results)
+
+    def _sampler(self, job: SearchJob, rows: list[int]) -> Any:
+        """A translator whose one thread begins the random numbers of these rows."""
+        import ctranslate2
+
+        ctranslate2.set_random_seed((job.options.seed * 1_000_003 + job.sample_keys[rows[0]] + 1) % 2**32)
+        return self._load(1, self._files)
+
+    @cached_property
+    def _files(self) -> dict[str, bytes]:
+        """The model's files, in memory: when the run has learned more, another process may delete the directory."""
+        return {path.name: path.read_bytes() for path in self._directory.iterdir()}
+
+    def _options(self, job: SearchJob, rows: list[int], limit: int) -> dict[str, Any]:
+        """Ours under CTranslate2's names. A beam returns all it found, from which we choose by our own penalty."""
+        options = job.options
+        asked = {
+            "beam_size": 1 if options.sample else options.beam, "num_hypotheses": options.rows_per_source,
+            "length_penalty": options.length_penalty or _NO_PENALTY, "return_scores": True, "return_end_token": True,
+            "max_input_length": 0, "max_decoding_length": limit, "use_vmap": self._shortlist,
+            "min_decoding_length": min(options.min_length, limit), "no_repeat_ngram_size": options.no_repeat_ngram,
+            "suppress_sequences": [
+                self._target_tokens(phrase) for phrase in _constraints_of(job, rows[0]).banned
+            ] or None,
+        }  # fmt: skip
+        if options.sample:
+            asked |= {
+                "sampling_topk": min(options.top_k, self.config.tgt_vocab) if options.top_p else 1,
+                "sampling_topp": options.top_p or 1.0, "sampling_temperature": options.temperature,
+            }  # fmt: skip
+        return asked
+
+    def _finish(self, job: SearchJob, calls: list[_Call]) -> list[list[Output]]:
+        """The candidates of each source; those that passed their own limit are searched again with it."""
+        found: list[list[Output]] = [[] for _ in job.sources]
+        again: dict[tuple[int, Any], list[int]] = {}
+        for call in calls:
+            for row, result in zip(call.rows, call.results, strict=True):
+                outputs = self._outputs(job, result.result())
+                limit = job.limits[row]
+                if limit < call.limit and any(
+                    len(ids) > limit or ids[-1] != self.config.eos_id for ids, _ in outputs
+                ):
+                    again.setdefault((limit, _constraints_of(job, row).banned), []).append(row)
+                else:
+                    found[row] = self._rank(job, row, self._rescore(job, row, outputs))
+        if again:
+            others = self._finish(job, [self._call(job, rows, limit) for (limit, _), rows in again.items()])
+            found = [mine or other for mine, other in zip(found, others, strict=True)]
+        return found
+
+    def _outputs(self, job: SearchJob, result: Any) -> list[tuple[list[int], float]]:
+        """The ids and the sum of log-probabilities of each hypothesis, which CTranslate2 divides by its penalty."""
+        alpha = job.options.length_penalty or _NO_PENALTY
+        return [
+            ([self._ids[token] for token in tokens], score * len(tokens) ** alpha)
+            for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+        ]
+
+    def _rescore(
+        self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]
+    ) -> list[tuple[list[int], float]]:
+        """The same with the model's own log-probabilities, where CTranslate2 has others."""
+        options, constraints = job.options, _constraints_of(job, row)
+        filtered = options.sample or options.min_length or options.no_repeat_ngram or constraints != Constraints()
+        if not filtered:
+            return outputs
+        rows = [ids for ids, _ in outputs]
+        return list(zip(rows, self._log_probs([job.sources[row]] * len(rows), rows), strict=True))
+
+    def _rank(self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]) -> list[Output]:
+        candidates = [
+            Output(ids, log_prob, log_prob / job.options.penalty(len(ids)), ids[-1] != self.config.eos_id)
+            for ids, log_prob in outputs
+        ]
+        return rank_outputs(candidates, job.options.n_best)
+
+    def _log_probs(self, sources: Sequence[Sequence[int]], outputs: list[list[int]]) -> list[float]:
+        return [sum(of_tokens) for of_tokens in self.score(sources, outputs)]
+
+    def _prefix(self, job: SearchJob, row: int) -> list[str]:
+        return self._target_tokens(_constraints_of(job, row).prefix)
+
+    def _target_tokens(self, ids: Sequence[int]) -> list[str]:
+        return [self._tgt[number] for number in ids]
+
+    def _tokens(self, source: Sequence[int]) -> list[str]:
+        return [self._src[number] for number in source]
+
+
+def _constraints_of(job: SearchJob, row: int) -> Constraints:
+    return Constraints() if job.constraints is None else job.constraints[row]
+
+
+def _check_constraints(constraints: Sequence[Constraints] | None) -> None:
+    if any(one.required for one in constraints or ()):
+        raise InputError(
+            "must: found phrases that must occur with engine ctranslate2, which cannot require any; expected none. "
+            "Use --engine torch."
+        )
+
+
+def load_engine(
+    runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
+) -> tuple[CTranslate2Engine, tuple[Tokenizer, Tokenizer], RunConfig]:
+    """The engine of one run, exported if need be, with the run's tokenizers and settings.
+
+    Raises ``ConfigError`` for several runs, another device than the CPU, and settings that CTranslate2 does not have.
+    """
+    if len(runs) != 1:
+        raise ConfigError(
+            f"engine: found ctranslate2 with {len(runs)} runs, expected one: it has no ensembles. Use --engine torch."
+        )
+    if device not in ("auto", "cpu"):
+        raise ConfigError(f"device: found {device!r} with engine ctranslate2, expected cpu. Use --engine torch.")
+    run, kind = RunDirectory(runs[0]), check_precision(precision)
+    config, _ = run.read_config()
+    check_supported(config.model)
+    if shortlist:
+        _check_shortlist(run)
+    directory = cached_export(run, COMPUTE_TYPES[kind], logger.warning)
+    tokenizers = run.read_tokenizers()
+    check_tokenizers(config.model, *tokenizers)
+    engine = CTranslate2Engine(
+        directory, config.model, tokenizers, precision=precision, workers=workers, shortlist=shortlist
+    )
+    return engine, tokenizers, config
+
+
+def _check_shortlist(run: RunDirectory) -> None:
+    if run.shortlist_file.exists():
+        return
+    where = "" if run.path.resolve() != BUNDLED.resolve() else f" Copy {BUNDLED} to a place of yours first."
+    raise ConfigError(
+        f"shortlist: {run.path} has no {run.shortlist_file.name}, expected one. Make it: glassformer shortlist --run "
+        f"{'DIR' if where else run.path}.{where}"
+    )

@@ -1,0 +1,282 @@
+"""The state of a beam search, and the choice of a step: which candidates are considered, and their outcomes.
+
+Frozen values, for all sentences of a batch at once. What only some searches need is None in the others: ``sums``
+without processors, ``covered`` without a coverage penalty.
+
+Candidates are ordered by their sums; with required phrases, by banks (``constraints``).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from glassformer.decoding.search.constraints import ConstraintBatch, allocate_candidates
+from glassformer.decoding.search.filters import has_processors, process_log_probs
+from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.trace import note
+
+_STATE_AXES = {
+    "sentences": "batch", "limits": "batch", "last_penalty": "batch", "ids": "batch beam tgt",
+    "log_probs": "batch beam", "finished": "batch", "finished_ids": "batch n_best tgt",
+    "finished_log_probs": "batch n_best", "finished_scores": "batch n_best", "sums": "batch beam",
+    "covered": "batch beam src",
+}  # fmt: skip
+
+DROPPED, LIVE, FINISHED = range(3)
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """The hypotheses of the sentences that are not done, after ``step`` generated ids (bos is not counted).
+
+    Slots without a hypothesis have log_prob and score -inf.
+    """
+
+    sentences: Tensor  # (sentences)              the source's row in the batch
+    limits: Tensor  # (sentences)                 most ids, eos included
+    last_penalty: Tensor  # (sentences)           the length penalty at that limit
+    ids: Tensor  # (sentences beam step)          live hypotheses, best first
+    log_probs: Tensor  # (sentences beam)         by the model's own distribution
+    finished: Tensor  # (sentences)               how many have finished so far
+    finished_ids: Tensor  # (sentences n_best step)  the best of them, best first, padded after eos
+    finished_log_probs: Tensor  # (sentences n_best)
+    finished_scores: Tensor  # (sentences n_best)
+    sums: Tensor | None = None  # (sentences beam)         of the processed log-probabilities
+    covered: Tensor | None = None  # (sentences beam src)  attention that each source position received; padding 1
+
+    @property
+    def step(self) -> int:
+        """The number of ids of each live hypothesis."""
+        return self.ids.shape[2]
+
+    @property
+    def ranking(self) -> Float[Tensor, "sentences beam"]:
+        """The sums by which hypotheses are ranked."""
+        return self.log_probs if self.sums is None else self.sums
+
+    def select(self, keep: Int[Tensor, "kept"]) -> Self:
+        """The state of some of the sentences."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(
+            self, **{name: value.index_select(0, keep) for name, value in values.items() if value is not None}
+        )
+
+    def note(self) -> None:
+        """Record the state in a trace."""
+        for name, axes in _STATE_AXES.items():
+            value = getattr(self, name)
+            if value is not None:
+                note(f"search.{name}", value, axes)
+
+
+def fill_gaps(live: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
+    """The rows that stay, the last ones in the places of those that go, so that as few rows as possible move."""
+    rows = live.nonzero().flatten()
+    kept = torch.arange(len(rows), device=live.device)
+    free = (~live[: len(rows)]).nonzero().flatten()
+    kept[free] = rows[len(rows) - len(free) :]
+    return kept
+
+
+def start_state(
+    limits: Sequence[int],
+    options: DecodeConfig,
+    device: torch.device,
+    *,
+    has_sums: bool = False,
+    covered: Float[Tensor, "sentences src"] | None = None,
+) -> SearchState:
+    """One live hypothesis for each sentence, empty and with probability 1; none has finished."""
+    batch = len(limits)
+    nothing = torch.full((batch, options.pool), -math.inf, device=device)
+    return SearchState(
+        sentences=torch.arange(batch, device=device),
+        limits=torch.tensor(limits, dtype=torch.int64, device=device),
+        last_penalty=torch.tensor([options.penalty(limit) for limit in limits], dtype=torch.float32, device=device),
+        ids=torch.empty(batch, 1, 0, dtype=torch.int64, device=device),
+        log_probs=torch.zeros(batch, 1, device=device),
+        finished=torch.zeros(batch, dtype=torch.int64, device=device),
+        finished_ids=torch.empty(batch, options.pool, 0, dtype=torch.int64, device=device),
+        finished_log_probs=nothing,
+        finished_scores=nothing,
+        sums=torch.zeros(batch, 1, device=device) if has_sums else None,
+        covered=None if covered is None else covered[:, None],
+    )
+
+
+@dataclass(frozen=True)
+class Continuations:
+    """The candidates of a step, in the order in which they take slots: the parent hypothesis and the next id."""
+
+    log_probs: Tensor  # (sentences candidates)
+    parents: Tensor  # (sentences candidates)     slot of the hypothesis that it continues
+    ids: Tensor  # (sentences candidates)
+    sums: Tensor | None = None  # (sentences candidates)  as in the state
+
+    @property
+    def ranking(self) -> Float[Tensor, "sentences candidates"]:
+        """The sums by which they are ranked; -inf marks none."""
+        return self.log_probs if self.sums is None else self.sums
+
+    def at(self, ranks: Int[Tensor, "sentences chosen"]) -> Self:
+        """The candidates at the given ranks of each sentence."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: value.gather(1, ranks) for name, value in values.items() if value is not None})
+
+    def note(self) -> None:
+        """Record them in a trace."""
+        for name in ("sums", "log_probs", "parents", "ids"):
+            value = getattr(self, name)
+            if value is not None:
+                note(f"search.candidate_{name}", value, "batch candidate")
+
+    def append_to(self, prefixes: Int[Tensor, "sentences beam step"]) -> Int[Tensor, "sentences candidates longer"]:
+        """All ids of each candidate: those of its parent, and its own."""
+        index = self.parents[:, :, None].expand(-1, -1, prefixes.shape[2])
+        return torch.cat([prefixes.gather(1, index), self.ids[:, :, None]], dim=2)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What stays the same from step to step: the options, and the constraints of each source."""
+
+    options: DecodeConfig
+    config: ModelConfig
+    constraints: ConstraintBatch | None
+
+    @property
+    def has_processors(self) -> bool:
+        """Whether hypotheses are ranked by other log-probabilities than the model's."""
+        return has_processors(self.options, self.constraints)
+
+    def constraints_of(self, state: SearchState) -> ConstraintBatch | None:
+        """The constraints, a row for each sentence of the state."""
+        return None if self.constraints is None else self.constraints.select(state.sentences)
+
+
+@dataclass(frozen=True)
+class NextLogProbs:
+    """The log-probabilities of the next ids, the same after processing if there are processors, and the attention."""
+
+    log_probs: Tensor  # (sentences beam vocab)
+    processed: Tensor | None = None  # (sentences beam vocab)
+    attention: Tensor | None = None  # (sentences beam src)
+
+    @classmethod
+    def from_model(cls, state: SearchState, log_probs: Tensor, attention: Tensor | None, plan: Plan) -> Self:
+        """From the decoder's outputs for the rows of the state."""
+        shape = state.log_probs.shape
+        processed = None
+        if plan.has_processors:
+            processed = process_beam(log_probs, state, plan)
+            note("search.processed_log_probs", processed, "batch vocab")
+        return cls(
+            log_probs.view(*shape, -1),
+            None if processed is None else processed.view(*shape, -1),
+            None if attention is None else attention.view(*shape, -1),
+        )
+
+
+def process_beam(log_probs: Float[Tensor, "rows vocab"], state: SearchState, plan: Plan) -> Tensor:
+    """The processed log-probabilities, a row for each live hypothesis."""
+    constraints, places = plan.constraints_of(state), state.ids.shape[1]
+    if constraints is not None:
+        rows = torch.arange(len(log_probs), device=log_probs.device) // places
+        constraints = constraints.select(rows)
+    return process_log_probs(log_probs, state.ids.flatten(0, 1), plan.options, constraints, plan.config)
+
+
+def expand_beam(state: SearchState, next_log_probs: NextLogProbs, plan: Plan) -> Continuations:
+    """The ``2 beam`` candidates of each sentence, or all where there are fewer."""
+    constraints, beam = plan.constraints_of(state), plan.options.beam
+    processed = next_log_probs.log_probs if next_log_probs.processed is None else next_log_probs.processed
+    if constraints is not None and constraints.required.numel():
+        sums = state.ranking[:, :, None] + processed
+        index = allocate_candidates(sums, state.ids, constraints.required, plan.config.pad_id, beam)
+    else:
+        index = top_k_of_beams(state.ranking, processed, 2 * beam)
+    return _gather(state, next_log_probs, index)
+
+
+def _gather(state: SearchState, next_log_probs: NextLogProbs, index: Tensor) -> Continuations:
+    """The candidates at indices into beam · vocab."""
+    vocab = next_log_probs.log_probs.shape[2]
+    parents = index // vocab
+    return Continuations(
+        log_probs=state.log_probs.gather(1, parents) + next_log_probs.log_probs.flatten(1).gather(1, index),
+        parents=parents,
+        ids=index % vocab,
+        sums=None
+        if next_log_probs.processed is None
+        else state.ranking.gather(1, parents) + next_log_probs.processed.flatten(1).gather(1, index),
+    )
+
+
+def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:
+    """The ranks of the first ``beam`` candidates that are not eos, followed by others where there are fewer.
+
+    At most one candidate of each parent is eos, so that ``2 beam`` candidates contain ``beam`` others.
+    """
+    return is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
+
+
+def outcomes(
+    ranking: Float[Tensor, "sentences candidates"], is_eos: Bool[Tensor, "sentences candidates"], beam: int
+) -> Int[Tensor, "sentences candidates"]:
+    """The outcome of each candidate: ``DROPPED``, ``LIVE`` or ``FINISHED``."""
+    ranks = live_ranks(is_eos, beam)
+    lives = torch.zeros_like(is_eos).scatter(1, ranks, True) & ~is_eos
+    found = torch.where(lives, LIVE, DROPPED)
+    found[:, :beam][is_eos[:, :beam]] = FINISHED
+    return found.masked_fill(ranking == -math.inf, DROPPED)
+
+
+def note_candidates(best: Continuations, is_eos: Tensor, beam: int) -> None:
+    """Record the candidates and their outcomes in a trace."""
+    best.note()
+    note("search.candidate_outcomes", lambda: outcomes(best.ranking, is_eos, beam), "batch candidate")
+
+
+_BLOCK = 64
+
+
+def top_k(values: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "rows best"], Int[Tensor, "rows best"]]:
+    """The ``count`` greatest of each row, greatest first, and their indices; all where there are fewer.
+
+    ``torch.topk`` orders rows of a whole vocabulary. The greatest ``count`` are in the ``count`` blocks with the
+    greatest maxima, which one cheap pass finds.
+    """
+    rows, n = values.shape
+    whole = n - n % _BLOCK
+    if whole // _BLOCK <= 2 * count:
+        found = values.topk(min(count, n), dim=1)
+        return found.values, found.indices
+    blocks = values[:, :whole].view(rows, -1, _BLOCK)
+    chosen = blocks.amax(dim=2).topk(count, dim=1).indices
+    within = torch.arange(_BLOCK, device=values.device)
+    indices = torch.cat(
+        [
+            (chosen[:, :, None] * _BLOCK + within).flatten(1),
+            torch.arange(whole, n, device=values.device).expand(rows, -1),
+        ],
+        dim=1,
+    )
+    found = values.gather(1, indices).topk(count, dim=1)
+    return found.values, indices.gather(1, found.indices)
+
+
+def top_k_of_beams(
+    ranking: Float[Tensor, "sentences beam"], log_probs: Float[Tensor, "sentences beam vocab"], count: int
+) -> Int[Tensor, "sentences best"]:
+    """Indices into beam · vocab of the ``count`` greatest sums, found among the greatest of each hypothesis."""
+    sentences, beam, vocab = log_probs.shape
+    values, ids = top_k(log_probs.flatten(0, 1), min(count, vocab))
+    sums = ranking[:, :, None] + values.view(sentences, beam, -1)
+    found = sums.flatten(1).topk(min(count, sums[0].numel()), dim=1).indices
+    indices = torch.arange(beam, device=ids.device)[:, None] * vocab + ids.view(sentences, beam, -1)
+    return indices.flatten(1).gather(1, found)

@@ -1,0 +1,203 @@
+"""Lexical constraints: sequences of ids that an output must contain, and a beam that makes room for them.
+
+Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). A hypothesis is in the bank numbered by how many ids
+of the required phrases it has: all those of the phrases that occur, and those of the phrase that it is in the middle
+of. The beam is divided among the banks, so that probable hypotheses and constrained ones both survive. Two choices
+are ours:
+
+- Progress follows from the ids of a hypothesis alone: a phrase is met when it occurs, anywhere and with any overlap,
+  and a hypothesis is in the middle of the unmet phrase whose longest prefix ends its ids.
+- The best hypothesis of the highest bank always survives. Each step adds one id to it, so that all phrases occur
+  after enough steps, unless a filter forbids one of the ids.
+
+``phrases`` (rows phrase tgt) are padded with ``pad_id`` along both of the last axes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from glassformer.decoding.search.job import Constraints, SearchJob
+from glassformer.errors import InputError
+from glassformer.settings import ModelConfig
+from glassformer.trace import note
+
+Ids = Int[Tensor, "rows step"]
+Phrases = Int[Tensor, "rows phrase tgt"]
+
+
+def contains(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phrase"]:
+    """Which phrases occur in the ids of their row; an empty phrase always does."""
+    padding = phrases == pad_id
+    if not phrases.numel() or not ids.numel():
+        return padding.all(dim=2)
+    windows = pad(ids, (0, phrases.shape[2] - 1), value=pad_id).unfold(1, phrases.shape[2], 1)
+    equal = (windows[:, None] == phrases[:, :, None]) | padding[:, :, None]
+    return equal.all(dim=3).any(dim=2) | padding.all(dim=2)
+
+
+def contains_all(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows"]:
+    """Whether every phrase occurs in the ids of its row."""
+    return contains(ids, phrases, pad_id).all(dim=1)
+
+
+def ends_with(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phrase"]:
+    """Which phrases the ids of their row end with; an empty phrase always matches."""
+    return matched_prefix(ids, phrases, pad_id) == (phrases != pad_id).sum(dim=2)
+
+
+def matched_prefix(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows phrase"]:
+    """The length of the longest prefix of each phrase that the ids of its row end with."""
+    step, lengths = ids.shape[1], torch.zeros(phrases.shape[:2], dtype=torch.int64, device=ids.device)
+    for length in range(1, min(phrases.shape[2], step) + 1):
+        equal = (ids[:, None, step - length :] == phrases[:, :, :length]).all(dim=2)
+        lengths[equal & (phrases[:, :, length - 1] != pad_id)] = length
+    return lengths
+
+
+def bank_of(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows"]:
+    """The bank of each row: how many ids of the required phrases it has."""
+    done, lengths = contains(ids, phrases, pad_id), (phrases != pad_id).sum(dim=2)
+    in_progress = matched_prefix(ids, phrases, pad_id).masked_fill(done, 0).amax(dim=1)
+    return (lengths * done).sum(dim=1) + in_progress
+
+
+def next_required(
+    ids: Ids, phrases: Phrases, pad_id: int
+) -> tuple[Int[Tensor, "rows phrase"], Bool[Tensor, "rows phrase"]]:
+    """The next id of each phrase, and whether the phrase is unmet."""
+    following = matched_prefix(ids, phrases, pad_id).clamp(max=phrases.shape[2] - 1)
+    return phrases.gather(2, following[:, :, None]).squeeze(2), ~contains(ids, phrases, pad_id)
+
+
+def allocate_candidates(
+    keys: Float[Tensor, "sentences beam vocab"],
+    ids: Int[Tensor, "sentences beam step"],
+    required: Int[Tensor, "sentences phrase tgt"],
+    pad_id: int,
+    beam: int,
+) -> Int[Tensor, "sentences candidates"]:
+    """The ``2 beam`` candidates, in the order in which they take slots, as indices into beam · vocab."""
+    vocab = keys.shape[2]
+    index, pool = _pool(keys, ids, required, pad_id, 2 * beam)
+    parents = (index // vocab)[:, :, None].expand(-1, -1, ids.shape[2])
+    candidates = torch.cat([ids.gather(1, parents), (index % vocab)[:, :, None]], dim=2)
+    phrases = required.repeat_interleave(index.shape[1], dim=0)
+    banks = bank_of(candidates.flatten(0, 1), phrases, pad_id).view(index.shape)
+    n_banks = (required != pad_id).sum(dim=(1, 2)) + 1
+    order = allocate_banks(pool, banks, n_banks, beam)[:, : min(2 * beam, keys[0].numel())]
+    return index.gather(1, order)
+
+
+def _pool(
+    keys: Tensor, ids: Tensor, required: Tensor, pad_id: int, count: int
+) -> tuple[Int[Tensor, "sentences pool"], Float[Tensor, "sentences pool"]]:
+    """The best candidates, each hypothesis's best, and all that continue a phrase; their indices and keys.
+
+    A candidate that occurs twice has key -inf the second time.
+    """
+    sentences, beam, vocab = keys.shape
+    flat = keys.flatten(1)
+    first = torch.arange(beam, device=keys.device) * vocab
+    phrases = required.repeat_interleave(beam, dim=0)
+    further, unmet = (found.view(sentences, beam, -1) for found in next_required(ids.flatten(0, 1), phrases, pad_id))
+    best = flat.topk(min(count, flat.shape[1]), dim=1).indices
+    # A phrase that is met needs no candidate: the best one, which is there already, takes its slot.
+    further_ids = torch.where(unmet, first[:, None] + further, best[:, :1, None]).flatten(1)
+    index = torch.cat([best, first + keys.argmax(dim=2), further_ids], dim=1)
+    again = (index[:, :, None] == index[:, None, :]).tril(-1).any(dim=2)
+    return index, flat.gather(1, index).masked_fill(again, -math.inf)
+
+
+def allocate_banks(
+    keys: Float[Tensor, "sentences pool"],
+    banks: Int[Tensor, "sentences pool"],
+    n_banks: Int[Tensor, "sentences"],
+    beam: int,
+) -> Int[Tensor, "sentences pool"]:
+    """The order in which candidates take slots: first those whose bank has room, then the others; each by key.
+
+    A bank has room for beam / banks, rounded down. The best of the highest bank comes first; -inf comes last.
+    """
+    possible = keys > -math.inf
+    by_key = keys.argsort(dim=1, descending=True, stable=True)
+    ordered, possible = banks.gather(1, by_key), possible.gather(1, by_key)
+    rank_in_bank = (ordered[:, None, :] == ordered[:, :, None]).tril(-1).sum(dim=2)
+    highest = ordered == ordered.masked_fill(~possible, -1).amax(dim=1, keepdim=True)
+    turn = torch.where(rank_in_bank < (beam // n_banks)[:, None], 1, 2)
+    turn = torch.where(highest & (rank_in_bank == 0) & (n_banks > 1)[:, None], 0, turn)
+    return by_key.gather(1, torch.where(possible, turn, 3).argsort(dim=1, stable=True))
+
+
+@dataclass(frozen=True)
+class ConstraintBatch:
+    """The constraints of a batch, a row for each source; what is missing is ``pad_id``."""
+
+    prefixes: Tensor  # (sentences tgt)
+    required: Tensor  # (sentences phrase tgt)
+    banned: Tensor  # (sentences phrase tgt)
+
+    @classmethod
+    def from_job(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
+        """None when no source has any constraint.
+
+        Raises ``InputError`` unless there is one entry for each source, or for ids that no output can contain.
+        """
+        constraints, sources = job.constraints, len(job.limits)
+        if constraints is not None and len(constraints) != sources:
+            raise InputError(
+                f"constraints: found {len(constraints)} for {sources} sources, expected one for each source. "
+                "Give Constraints() for a source without any."
+            )
+        if constraints is None or all(one == Constraints() for one in constraints):
+            return None
+        for place, one in enumerate(constraints):
+            _check(f"constraints[{place}]", one, config)
+        return cls(
+            prefixes=_stack([[one.prefix] for one in constraints], config.pad_id, device).flatten(1),
+            required=_stack([tuple(dict.fromkeys(one.required)) for one in constraints], config.pad_id, device),
+            banned=_stack([one.banned for one in constraints], config.pad_id, device),
+        )
+
+    def note(self) -> None:
+        """Record them in a trace."""
+        note("search.prefix_ids", self.prefixes, "batch tgt")
+        note("search.required_ids", self.required, "batch phrase tgt")
+        note("search.banned_ids", self.banned, "batch phrase tgt")
+
+    def select(self, rows: Int[Tensor, "rows"]) -> Self:
+        """Row i is what row ``rows[i]`` was."""
+        return type(self)(*(getattr(self, field.name).index_select(0, rows) for field in fields(self)))
+
+
+def _stack(phrases: Sequence[Sequence[Sequence[int]]], pad_id: int, device: torch.device) -> Tensor:
+    """The phrases of each source as one tensor (sentences phrase tgt), padded along both axes."""
+    most = max(map(len, phrases), default=0)
+    longest = max((len(phrase) for row in phrases for phrase in row), default=0)
+    stacked = torch.full((len(phrases), most, longest), pad_id, dtype=torch.int64)
+    for row, of_row in zip(stacked, phrases, strict=True):
+        for place, phrase in zip(row, of_row, strict=False):
+            place[: len(phrase)] = torch.tensor(phrase, dtype=torch.int64)
+    return stacked.to(device)
+
+
+def _check(where: str, constraints: Constraints, config: ModelConfig) -> None:
+    named = [("prefix", constraints.prefix)]
+    for name, phrases in (("required", constraints.required), ("banned", constraints.banned)):
+        if not all(phrases):
+            raise InputError(f"{where}.{name}: found an empty sequence, expected ids. Leave it out.")
+        named += [(name, phrase) for phrase in phrases]
+    control = (config.pad_id, config.bos_id, config.eos_id)
+    for name, ids in named:
+        for number in ids:
+            if number in control or not 0 <= number < config.tgt_vocab:
+                raise InputError(
+                    f"{where}.{name}: found id {number}, expected ids below {config.tgt_vocab} other than those "
+                    f"of padding, start and end, {control}. Take ids of the target tokenizer."
+                )

@@ -1,0 +1,50 @@
+"""Greedy search: the most probable id at each step, the result of a beam search with beam 1.
+
+This loop keeps no state that a trace could show, so that a step costs little more than the model.
+"""
+
+import torch
+
+from glassformer.decoding.search.beam import fill_gaps, top_k
+from glassformer.decoding.search.filters import has_processors
+from glassformer.decoding.search.job import Constraints, SearchJob
+from glassformer.decoding.search.outputs import Output, rank_outputs
+from glassformer.decoding.search.steps import Steps
+from glassformer.settings import DecodeConfig
+
+
+def is_greedy(job: SearchJob) -> bool:
+    """Whether ``greedy_search`` gives the result of ``beam_search``: no beam, processor, constraint or coverage."""
+    options = job.options
+    if options.beam > 1 or options.sample or options.coverage_penalty > 0.0 or has_processors(options, None):
+        return False
+    return job.constraints is None or all(one == Constraints() for one in job.constraints)
+
+
+def greedy_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
+    """The one candidate of each source; arguments and errors are those of ``beam_search``."""
+    eos_id, limits = steps.config.eos_id, job.limits
+    outputs: list[list[int]] = [[] for _ in limits]
+    log_probs = [0.0 for _ in limits]
+    live = list(range(len(limits)))  # the source of each row
+    ids = torch.full((len(limits),), steps.config.bos_id, dtype=torch.int64, device=steps.device)
+    while live:
+        greatest, chosen = top_k(steps.next_log_probs(ids), 2)  # of equals, the one that beam search takes
+        for source, new, log_prob in zip(live, chosen[:, 0].tolist(), greatest[:, 0].tolist(), strict=True):
+            outputs[source].append(new)
+            log_probs[source] += log_prob
+        lives = [outputs[source][-1] != eos_id and len(outputs[source]) < limits[source] for source in live]
+        ids = chosen[:, 0]
+        if not all(lives):
+            kept = fill_gaps(torch.tensor(lives, device=steps.device))
+            live = [live[row] for row in kept.tolist()]
+            steps.select(kept)
+            ids = ids.index_select(0, kept)
+    return [
+        rank_outputs([_candidate(output, log_prob, eos_id, job.options)], 1)
+        for output, log_prob in zip(outputs, log_probs, strict=True)
+    ]
+
+
+def _candidate(ids: list[int], log_prob: float, eos_id: int, options: DecodeConfig) -> Output:
+    return Output(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

@@ -1,0 +1,50 @@
+"""A search job: a batch of sources, the options of their search, and what each output must hold, all as plain values.
+
+Every search and every engine takes one. A constrained word as text is a ``Request`` (``request``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from glassformer.settings import DecodeConfig
+
+PhraseIds = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraints:
+    """What the output for one source must begin with, contain and not contain, as ids; by default nothing.
+
+    ``prefix`` has priority over ``banned`` and over all filters.
+    """
+
+    prefix: tuple[int, ...] = ()
+    """The ids that the output begins with; they count in its log_prob and length."""
+    required: PhraseIds = ()
+    """Sequences of ids that must occur; they may overlap."""
+    banned: PhraseIds = ()
+    """Sequences of ids that must not occur."""
+
+    def unmet(self, ids: Sequence[int]) -> PhraseIds:
+        """The required sequences that do not occur in ``ids``."""
+        return tuple(phrase for phrase in dict.fromkeys(self.required) if not _occurs(phrase, ids))
+
+
+def _occurs(phrase: Sequence[int], ids: Sequence[int]) -> bool:
+    return any(tuple(ids[at : at + len(phrase)]) == tuple(phrase) for at in range(len(ids) - len(phrase) + 1))
+
+
+@dataclass(frozen=True)
+class SearchJob:
+    """A batch to translate, with one entry of each list for each source."""
+
+    sources: Sequence[Sequence[int]]
+    """Source ids, eos included."""
+    limits: Sequence[int]
+    """The maximum length of each output in ids, eos included, from 1 to the model's max_length."""
+    options: DecodeConfig
+    sample_keys: Sequence[int] = ()
+    """Seeds the random numbers of sampling, together with the seed; by default the number of the source."""
+    constraints: Sequence[Constraints] | None = None
+    attention: bool = False
+    """Whether the cross-attention of each best candidate is wanted."""

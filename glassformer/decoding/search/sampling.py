@@ -1,0 +1,176 @@
+"""Sampling: each next id is drawn from the model's distribution, processed and filtered.
+
+Each sample has its own stream of random numbers, seeded by the seed, the source's key and the number of the sample.
+The other sources of the batch and the order of batches change nothing.
+"""
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glassformer.decoding.search.constraints import ConstraintBatch
+from glassformer.decoding.search.filters import filter_log_probs, has_processors, process_log_probs
+from glassformer.decoding.search.job import Constraints, SearchJob
+from glassformer.decoding.search.outputs import Output, no_token_allowed, rank_outputs, run_to_end
+from glassformer.decoding.search.steps import Steps
+from glassformer.errors import InputError
+from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.trace import note
+
+
+@dataclass(frozen=True)
+class SampleState:
+    """The samples that are not done, after ``step`` ids."""
+
+    samples: Tensor  # (rows)             the source's row · n_best + the number of its sample
+    limits: Tensor  # (rows)              maximum length, eos included
+    uniforms: Tensor  # (rows longest)    one number from [0, 1) for each step, float64
+    ids: Tensor  # (rows step)
+    log_probs: Tensor  # (rows)           by the model's own distribution, not the filtered one
+
+    @property
+    def step(self) -> int:
+        """The number of ids in each row."""
+        return self.ids.shape[1]
+
+    def select(self, rows: Int[Tensor, "kept"]) -> Self:
+        """The state of some rows."""
+        return type(self)(*(getattr(self, field.name).index_select(0, rows) for field in fields(self)))
+
+
+def sample(steps: Steps, job: SearchJob) -> list[list[Output]]:
+    """``n_best`` samples of each source, complete ones first, then by score; there may be equal ones.
+
+    ``steps`` are at the start, with a row for each source. Raises ``InputError`` for constraints that no output can
+    meet, and for required phrases, which only a search can produce.
+    """
+    return run_to_end(sample_steps(steps, job))
+
+
+def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Output]]]:
+    """``sample`` that yields the state after each step, before the samples that are done are removed."""
+    eos_id, options = steps.config.eos_id, job.options
+    _refuse_required(job.constraints)
+    constraint_batch = ConstraintBatch.from_job(job, steps.config, steps.device)
+    if constraint_batch is not None:
+        constraint_batch.note()
+    state = _start(job, steps.device)
+    note("search.limits", state.limits, "batch")
+    steps.select(state.samples // options.n_best)
+    last_ids = torch.full_like(state.samples, steps.config.bos_id)
+    found: list[list[Output]] = [[] for _ in job.limits]
+    while len(state.samples):
+        log_probs = steps.next_log_probs(last_ids)
+        processed = process_samples(log_probs, state, options, constraint_batch, steps.config)
+        state = advance(state, log_probs, processed, options)
+        yield state
+        done = (state.ids[:, -1] == eos_id) | (state.step >= state.limits)
+        _note(state, done)
+        if done.any():
+            for row in done.nonzero().flatten().tolist():
+                result = _result(state, row, options, eos_id)
+                found[int(state.samples[row]) // options.n_best].append(result)
+            keep = (~done).nonzero().flatten()
+            state = state.select(keep)
+            steps.select(keep)
+        last_ids = state.ids[:, -1]
+    return [rank_outputs(candidates, options.n_best) for candidates in found]
+
+
+def _refuse_required(constraints: Sequence[Constraints] | None) -> None:
+    for place, one in enumerate(constraints or ()):
+        if one.required:
+            raise InputError(
+                f"constraints[{place}].required: found {len(one.required)} with sampling, expected none, because "
+                "sampling cannot be made to produce them. Search instead: sample=False."
+            )
+
+
+def _start(job: SearchJob, device: torch.device) -> SampleState:
+    """``n_best`` empty rows for each source."""
+    longest, n_best = max(job.limits, default=0), job.options.n_best
+    streams = [
+        _uniforms(job.options.seed, sample_key, number, longest)
+        for sample_key in job.sample_keys or range(len(job.limits))
+        for number in range(n_best)
+    ]
+    rows = len(streams)
+    return SampleState(
+        samples=torch.arange(rows, device=device),
+        limits=torch.tensor(job.limits, dtype=torch.int64, device=device).repeat_interleave(n_best),
+        uniforms=torch.from_numpy(np.array(streams).reshape(rows, longest)).to(device),
+        ids=torch.empty(rows, 0, dtype=torch.int64, device=device),
+        log_probs=torch.zeros(rows, device=device),
+    )
+
+
+def _uniforms(seed: int, sample_key: int, number: int, count: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    return np.random.Generator(np.random.PCG64([seed, sample_key, number])).random(count)
+
+
+def process_samples(
+    log_probs: Float[Tensor, "rows vocab"],
+    state: SampleState,
+    options: DecodeConfig,
+    constraint_batch: ConstraintBatch | None,
+    config: ModelConfig,
+) -> Float[Tensor, "rows vocab"]:
+    """The processed log-probabilities; raises ``InputError`` if they allow a sample no token."""
+    if not has_processors(options, constraint_batch):
+        return log_probs
+    if constraint_batch is not None:
+        constraint_batch = constraint_batch.select(state.samples // options.n_best)
+    processed = process_log_probs(log_probs, state.ids, options, constraint_batch, config)
+    note("search.processed_log_probs", processed, "batch vocab")
+    if bool((processed == -math.inf).all(dim=1).any()):
+        raise no_token_allowed()
+    return processed
+
+
+def advance(
+    state: SampleState,
+    log_probs: Float[Tensor, "rows vocab"],
+    processed: Float[Tensor, "rows vocab"],
+    options: DecodeConfig,
+) -> SampleState:
+    """The state after one more id; ``processed`` are the processed ``log_probs``."""
+    choice, uniforms = filter_log_probs(processed, options), state.uniforms[:, state.step]
+    ids = draw_ids(choice, uniforms)
+    note("search.filtered_log_probs", choice, "batch vocab")
+    note("search.uniforms", uniforms, "batch")
+    note("search.drawn_ids", ids, "batch")
+    return SampleState(
+        samples=state.samples,
+        limits=state.limits,
+        uniforms=state.uniforms,
+        ids=torch.cat([state.ids, ids[:, None]], dim=1),
+        log_probs=state.log_probs + log_probs.gather(1, ids[:, None]).squeeze(1),
+    )
+
+
+def draw_ids(log_probs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, "rows"]) -> Int[Tensor, "rows"]:
+    """The id at which the cumulative probability of each row exceeds its number from [0, 1)."""
+    # In double precision, so that rounding neither favours the last ids nor reaches one of probability 0.
+    cumulative = log_probs.double().exp().cumsum(dim=1)
+    passed = uniforms[:, None] * cumulative[:, -1:]
+    ids = torch.searchsorted(cumulative, passed, right=True).squeeze(1)
+    # Out of range only if log_probs are NaN, which ``rank_outputs`` reports.
+    return ids.clamp(max=log_probs.shape[1] - 1)
+
+
+def _note(state: SampleState, done: Tensor) -> None:
+    """Record the samples in a trace."""
+    note("search.sampled_ids", state.ids, "batch tgt")
+    note("search.sampled_log_probs", state.log_probs, "batch")
+    note("search.done", done, "batch")
+
+
+def _result(state: SampleState, row: int, options: DecodeConfig, eos_id: int) -> Output:
+    ids, log_prob = state.ids[row].tolist(), float(state.log_probs[row])
+    return Output(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

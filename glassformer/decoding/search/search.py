@@ -1,0 +1,59 @@
+"""The strategies: greedy search, beam search and sampling. This is the one place that chooses among them."""
+
+import math
+from collections.abc import Generator
+
+import torch
+
+from glassformer.decoding.search.beam import SearchState
+from glassformer.decoding.search.beam_search import beam_steps
+from glassformer.decoding.search.greedy import greedy_search, is_greedy
+from glassformer.decoding.search.job import SearchJob
+from glassformer.decoding.search.outputs import Output, run_to_end
+from glassformer.decoding.search.sampling import SampleState, sample_steps
+from glassformer.decoding.search.steps import Steps
+from glassformer.trace import is_tracing
+
+
+def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | SampleState, None, list[list[Output]]]:
+    """Beam search or sampling, one state a step; returns the candidates of each source, best first."""
+    return sample_steps(steps, job) if job.options.sample else beam_steps(steps, job)
+
+
+def search(steps: Steps, job: SearchJob) -> list[list[Output]]:
+    """The candidates of each source, best first; ``steps`` are at the start, with a row for each source.
+
+    Greedy search has a shorter loop of its own, which a trace does not take: it records a beam search with beam 1,
+    whose results are the same. Raises what ``beam_search`` and ``sample`` raise.
+    """
+    if is_greedy(job) and not is_tracing():
+        return greedy_search(steps, job)
+    return run_to_end(search_steps(steps, job))
+
+
+class CertainPrefix:
+    """The ids that all hypotheses of one source begin with, live and finished ones, updated after each step."""
+
+    def __init__(self) -> None:
+        self._hypotheses: dict[int, list[list[int]]] = {}
+
+    def update(self, state: SearchState | SampleState) -> list[int]:
+        """The shared ids after a step; after eos there may be padding."""
+        # Samples that are done leave the state; their outputs still count.
+        self._hypotheses |= _of_samples(state) if isinstance(state, SampleState) else _of_beams(state)
+        every = [ids for hypotheses in self._hypotheses.values() for ids in hypotheses]
+        differs = (len(set(ids)) > 1 for ids in zip(*every, strict=False))
+        return next(
+            (every[0][:place] for place, found in enumerate(differs) if found), min(every, key=len, default=[])
+        )
+
+
+def _of_samples(state: SampleState) -> dict[int, list[list[int]]]:
+    return {number: [ids] for number, ids in zip(state.samples.tolist(), state.ids.tolist(), strict=True)}
+
+
+def _of_beams(state: SearchState) -> dict[int, list[list[int]]]:
+    """Of the finished ones the n_best suffice: another one never becomes the best again."""
+    ids = torch.cat([state.ids, state.finished_ids], dim=1)
+    exists = torch.cat([state.ranking, state.finished_scores], dim=1) > -math.inf
+    return {number: ids[place, exists[place]].tolist() for place, number in enumerate(state.sentences.tolist())}

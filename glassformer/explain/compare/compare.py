@@ -1,0 +1,108 @@
+"""Two recorded passes compared tap by tap: where they first differ, in which cell, and by how much.
+
+The recorded values themselves are compared; nothing is computed again. Imports no model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.explain.compare.align import (
+    Aligned,
+    Positions,
+    align_steps,
+    largest_difference,
+    match_shapes,
+    with_cached,
+)
+from glassformer.explain.compare.report import Difference, TapDifference
+from glassformer.text.tokenizer.tokenizer import PAD_ID
+from glassformer.trace import Trace
+
+_IDS = {"src": "text.src_ids", "tgt": "text.tgt_in_ids"}
+
+
+def diff_traces(
+    first: Trace, second: Trace, tolerance: float = 0.0, *, positions: Positions | None = None
+) -> Difference:
+    """Compare two traces, live or loaded, address by address and call by call.
+
+    A cell differs when the difference is above tolerance · (1 + scale), where scale is the greatest finite magnitude
+    of the tap in the first trace: sums that cancel are rounded by the size of what they add. With a tolerance of 0 it
+    differs unless the numbers are equal. Equal infinities do not differ, NaN always does. Axes of positions are
+    cropped to the shorter side. With ``positions``, padding does not count; for two walks whose ids are padded
+    differently, it is found from their ids. Raises ``TraceError`` when the traces have no tap in common, or the
+    tolerance is not a number from 0 on.
+    """
+    return compare(
+        align_steps(first.steps), align_steps(second.steps), tolerance, positions or _differing_padding(first, second)
+    )
+
+
+def compare(
+    first: Sequence[Aligned],
+    second: Sequence[Aligned],
+    tolerance: float = 0.0,
+    positions: Positions | None = None,
+    names: tuple[str, str] = ("A", "B"),
+) -> Difference:
+    """``diff_traces`` for taps that have one layout."""
+    if not 0.0 <= tolerance < float("inf"):
+        raise TraceError(f"tolerance: found {tolerance}, expected a number from 0 on, 0 for equal numbers.")
+    keys = [{tap.key for tap in side} for side in (first, second)]
+    left = {tap.key: tap for tap in with_cached(first, keys[1] - keys[0])}
+    right = {tap.key: tap for tap in with_cached(second, keys[0] - keys[1])}
+    common = [key for key in left if key in right]
+    if not common:
+        raise TraceError(
+            f"{names[0]} has {len(left)} taps, {names[1]} has {len(right)}, and none is in both. "
+            "Compare two passes of models of one kind."
+        )
+    only = (tuple(key for key in left if key not in right), tuple(key for key in right if key not in left))
+    taps = tuple(compare_tap(left[key], right[key], tolerance, positions) for key in common)
+    return Difference(taps, tolerance, only, names)
+
+
+def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Positions | None) -> TapDifference:
+    """Compare one tap of two sides, over the cells that both have and that are not padding."""
+    shapes = (first.shape, second.shape)
+    pair = match_shapes(first, second)
+    if pair is None:
+        return TapDifference(first.address, first.call, first.axes, shapes, cells=0, same_shape=False)
+    left, right = (tap.value.double() for tap in pair)
+    counted = _counting_cells(pair, positions)
+    scale = float(left.where(counted & left.isfinite(), 0.0).abs().max()) if left.numel() else 0.0
+    found = TapDifference(first.address, first.call, pair[0].axes, shapes, cells=int(counted.sum()), scale=scale)
+    if torch.equal(left, right):
+        return found
+    parted = counted & (left != right) & ~((left - right).abs() <= tolerance * (1 + scale))
+    looked_at = parted if bool(parted.any()) else counted
+    size, cell = largest_difference(left.where(looked_at, 0.0), right.where(looked_at, 0.0))
+    if size == 0:
+        return found
+    tokens = positions.tokens(pair[0], cell) if positions is not None else (None,) * len(cell)
+    values = (float(left[cell]), float(right[cell]))
+    return replace(found, parted=int(parted.sum()), size=size, cell=cell, tokens=tokens, values=values)
+
+
+def _counting_cells(pair: tuple[Aligned, Aligned], positions: Positions | None) -> Tensor:
+    """True at the cells that both sides have and in which no padding takes part."""
+    counted = torch.ones(pair[0].shape, dtype=torch.bool)
+    for present in (pair[0].present, pair[1].present, positions.mask_of(pair[0]) if positions is not None else None):
+        if present is not None:
+            counted = counted & present
+    return counted
+
+
+def _differing_padding(first: Trace, second: Trace) -> Positions | None:
+    """The positions that hold a token on either side, for walks whose ids are padded differently."""
+    real: dict[str, Tensor] = {}
+    for side, address in _IDS.items():
+        ids = [step.value for trace in (first, second) for step in trace.select(address)[:1]]
+        if len(ids) == 2 and len(ids[0]) == len(ids[1]) and ids[0].shape != ids[1].shape:
+            columns = min(ids[0].shape[1], ids[1].shape[1])
+            real[side] = (ids[0][:, :columns] != PAD_ID) | (ids[1][:, :columns] != PAD_ID)
+    return Positions(real) if real else None

@@ -1,0 +1,221 @@
+"""A model and its conversion compared: why does the one translate otherwise than the other?
+
+Tokenizers on the same texts and by their entries, settings and weights by name, the settings of the search,
+log-probabilities of the same targets token by token, and the outputs with the first step at which they differ. Either
+side may be a run, a directory of Hugging Face or Marian, or a CTranslate2 directory.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from glassformer.decoding.batching import check_pairs, read_sources
+from glassformer.errors import ConfigError
+from glassformer.explain.compare.findings import (
+    CONTROL,
+    OUTPUTS,
+    ROUNDING,
+    SEARCH,
+    Finding,
+    engine_differences,
+    explain_gap,
+    find_differences,
+    search_options,
+)
+from glassformer.explain.compare.sides import Ids, Side, open_sides
+from glassformer.settings import DecodeConfig
+from glassformer.text.tokenizer.tokenizer import EOS_ID
+
+TOLERANCE = 1e-4  # of a log-probability or a score, times 1 + its size
+_TIE = Finding(ROUNDING, "both outputs are as probable")
+
+Pair = tuple[list[int], list[int]]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A text whose outputs differ: the first step (from 0) at which they differ, the tokens there, and why."""
+
+    text: str
+    step: int
+    tokens: tuple[str, str]
+    why: str
+
+
+@dataclass(frozen=True)
+class ExchangeDifference:
+    """All that differs between a model and its conversion.
+
+    Where a vocabulary has other entries than its tokenizer, no text can be compared: ``largest_gap`` is None.
+    """
+
+    names: tuple[str, str]
+    findings: tuple[Finding, ...]
+    largest_gap: float | None
+    gap_at: str
+    outputs: tuple[Output, ...]
+    texts: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing differs but rounding."""
+        return not self.findings and all(one.why == ROUNDING for one in self.outputs)
+
+    def lines(self) -> list[str]:
+        """The report for a terminal."""
+        return [
+            f"A  {self.names[0]}",
+            f"B  {self.names[1]}",
+            *(f"{one.what:<16} {one.detail}" for one in self.findings),
+            *(self._measured_lines() if self.largest_gap is not None else ()),
+            "They agree." if self.agrees else f"They differ: {self.cause}.",
+        ]
+
+    def _measured_lines(self) -> Iterator[str]:
+        yield f"{'log-probability':<16} differs by at most {self.largest_gap:.2g}{self.gap_at}"
+        yield f"{'outputs':<16} {self.texts - len(self.outputs)} of {self.texts} are the same"
+        for one in self.outputs:
+            yield f"  step {one.step}: {one.tokens[0]} / {one.tokens[1]} ({one.why}) in {one.text[:50]!r}"
+
+    @property
+    def cause(self) -> str:
+        """The names of what differs, most decisive first."""
+        return ", ".join(dict.fromkeys(one.what for one in self.findings)) or OUTPUTS
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {**asdict(self), "agrees": self.agrees, "cause": self.cause if not self.agrees else ""}
+
+
+def diff_exchange(
+    first: Path, second: Path, sources: Sequence[str], targets: Sequence[str] | None = None, device: str = "auto"
+) -> ExchangeDifference:
+    """Compare a model with its conversion. Without ``targets`` both score the first side's translations.
+
+    Raises ``ConfigError`` without texts, ``InputError`` for targets that are not one for each text or too long, and
+    what reading either side raises.
+    """
+    if not sources:
+        raise ConfigError(
+            "diff: found no text, expected at least one sentence to compare the models on. Give --text."
+        )
+    a, b = open_sides(first, second, device)
+    names = a.name, b.name
+    if not (a.can_run and b.can_run):
+        return ExchangeDifference(names, tuple(find_differences(a, b, sources, targets or ())), None, "", (), 0)
+    outputs = [side.translate(sources, search_options(side, other)) for side, other in ((a, b), (b, a))]
+    forced = _read_targets(a, b, sources, targets) if targets else _force_outputs(a, b, outputs[0])
+    findings = find_differences(a, b, sources, targets or [a.tokenizers[1].to_text(ids) for ids in forced[0]])
+    gap, place, is_more = _gap(a, b, sources, forced)
+    if is_more and all(one.what == SEARCH for one in findings):
+        findings = [explain_gap(a, b, place), *findings]
+    pairs = {
+        at: pair for at, pair in enumerate(zip(*outputs, strict=True)) if _step(*_tokens(a, b, pair)) is not None
+    }
+    whys = dict.fromkeys(pairs, findings[0]) if findings else _explain(a, b, sources, pairs)
+    found = [_output(sources[at], _tokens(a, b, pair), whys[at]) for at, pair in pairs.items()]
+    causes = [*findings, *(one for one in whys.values() if one.what != ROUNDING)]
+    return ExchangeDifference(names, tuple(dict.fromkeys(causes)), gap, place, tuple(found), len(sources))
+
+
+def _read_targets(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> tuple[Ids, Ids]:
+    """The ids that each side makes of the targets; ``InputError`` unless A takes one for each source."""
+    config, (src, tgt) = a.engine.config, a.tokenizers
+    check_pairs(read_sources(sources, src, config, "sources"), read_sources(targets, tgt, config, "targets"), config)
+    one, other = ([[*side.tokenizers[1].to_ids(text), EOS_ID] for text in targets] for side in (a, b))
+    return one, other
+
+
+def _force_outputs(a: Side, b: Side, outputs: Ids) -> tuple[Ids, Ids]:
+    """A's outputs as targets: the same ids for B, or, if ids mean other tokens there, those of the same text."""
+    mine = [ids or [EOS_ID] for ids in outputs]
+    if a.tokenizers[1].entries() == b.tokenizers[1].entries():
+        return mine, mine
+    return mine, [[*b.tokenizers[1].to_ids(a.tokenizers[1].to_text(ids)), EOS_ID] for ids in mine]
+
+
+def _gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
+    """The largest difference of a log-probability, where it is, and whether any is more than rounding."""
+    labels = [a.tokenizers[1].to_tokens(ids) for ids in targets[0]]
+    if None in {a.model, b.model}:  # CTranslate2 has no probability for <pad> and <s>
+        a, b = a.without_control_tokens(), b.without_control_tokens()
+    largest, place, is_more = 0.0, "", False
+    for row, (one, other) in enumerate(zip(a.score(sources, targets[0]), b.score(sources, targets[1]), strict=True)):
+        for at, (mine, theirs) in enumerate(zip(one, other, strict=False)):
+            gap = abs(mine - theirs)
+            is_more = is_more or not gap <= TOLERANCE * (1 + abs(mine))
+            if gap > largest:
+                largest = gap
+                place = f", at token {at} ({labels[row][at]}) of target {row}: {mine:.4f} / {theirs:.4f}"
+    return largest, place, is_more
+
+
+def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Pair]) -> dict[int, Finding]:
+    """Why each pair of outputs differs, where nothing else does, by the number of its text."""
+    options = search_options(*((a, b) if a.model is not None else (b, a)))
+    found = {at: _TIE for at, pair in pairs.items() if _is_tie(a, sources[at], pair, options)}
+    left = {at: pair for at, pair in pairs.items() if at not in found}
+    if (a.model is None) != (b.model is None):
+        found |= _blame_control_tokens(a, b, sources, left)
+        is_cut = any(EOS_ID not in ids for pair in left.values() for ids in pair)
+        if ways := engine_differences(options, is_cut=is_cut):
+            found = dict.fromkeys(left, Finding(SEARCH, ways)) | found
+    detail = "they differ by more than rounding, and nothing else does"
+    return dict.fromkeys(left, Finding(OUTPUTS, detail)) | found
+
+
+def _blame_control_tokens(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Pair]) -> dict[int, Finding]:
+    """The pairs that agree if our model, too, has no probability for <pad> and <s>, as CTranslate2 has none."""
+    ours, which, options = (a, 0, search_options(a, b)) if a.model is not None else (b, 1, search_options(b, a))
+    narrow, texts = ours.without_control_tokens(), [sources[at] for at in pairs]
+    if not texts:
+        return {}
+    again = dict(zip(pairs, narrow.translate(texts, options), strict=True))
+    same = [
+        at
+        for at, pair in pairs.items()
+        if again[at] == pair[1 - which] or _is_tie(narrow, sources[at], (again[at], pair[1 - which]), options)
+    ]
+    scores = [side.score(texts, [pair[which] for pair in pairs.values()]) for side in (ours, narrow)]
+    most = max(
+        1 - math.exp(one - other) for rows in zip(*scores, strict=True) for one, other in zip(*rows, strict=True)
+    )
+    detail = f"<pad> and <s> have up to {most:.2g} of the probability in {'AB'[which]}, none in CTranslate2"
+    return dict.fromkeys(same, Finding(CONTROL, detail))
+
+
+def _is_tie(side: Side, source: str, pair: Pair, options: DecodeConfig) -> bool:
+    """Whether a side finds both outputs equally good, up to rounding.
+
+    A beam search chooses by the scores of whole outputs, a greedy one by the tokens where they first differ.
+    """
+    step = _step(*pair)
+    if options.sample or step is None:
+        return step is None
+    rows = side.score([source, source], pair)
+    if step >= min(map(len, rows)):  # one is the beginning of the other
+        return False
+    if options.beam == 1:
+        one, other = (math.fsum(row[: step + 1]) for row in rows)
+    else:
+        one, other = (math.fsum(row) / options.penalty(len(row)) for row in rows)
+    return abs(one - other) <= TOLERANCE * (1 + abs(one))
+
+
+def _tokens(a: Side, b: Side, pair: Pair) -> tuple[list[str], list[str]]:
+    """The labels of two outputs, by which sides with different tokenizers can be compared, too."""
+    return a.tokenizers[1].to_tokens(pair[0]), b.tokenizers[1].to_tokens(pair[1])
+
+
+def _step(one: Sequence[Any], other: Sequence[Any]) -> int | None:
+    """The first step at which two outputs differ; None if they are the same."""
+    return next((at for at, (mine, theirs) in enumerate(zip_longest(one, other)) if mine != theirs), None)
+
+
+def _output(text: str, tokens: tuple[list[str], list[str]], why: Finding) -> Output:
+    step = _step(*tokens) or 0
+    one, other = (side[step] if step < len(side) else "(end)" for side in tokens)
+    return Output(text, step, (one, other), why.what)

@@ -1,0 +1,185 @@
+"""The ways to run one pass over the same ids, in one table: what must agree with the plain pass, and how closely.
+
+Each way gives the taps of a pass with teacher forcing in the layout of the plain one.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from glassformer.decoding.search.steps import BeamSteps, DecoderSteps
+from glassformer.errors import ConfigError, InputError, nearest
+from glassformer.explain.compare.align import Aligned, align_steps, join_calls, stack_sentences, unpack_rows
+from glassformer.explain.recording.recording import record_pass
+from glassformer.model import Transformer
+from glassformer.model.inference import evaluating, for_inference
+from glassformer.model.linears import Int8Linear, Precision
+from glassformer.trace import tracing
+from glassformer.training.objective.objective import autocast
+
+_PADDING = 3
+EXACT, LOW_PRECISION = 1e-5, 0.05
+
+
+class Mode(StrEnum):
+    """How a pass is run; ``WAYS`` says what each one is."""
+
+    PLAIN = "plain"
+    CACHED = "cached"
+    TRANSLATED = "translated"
+    PACKED = "packed"
+    ALONE = "alone"
+    PADDED = "padded"
+    FUSED = "fused"
+    COMPILED = "compiled"
+    BF16 = "bf16"
+    INT8 = "int8"
+    DOUBLE = "double"
+
+
+def read_way(name: str) -> Mode:
+    """The way of that name; raises ``ConfigError`` with all names for another."""
+    try:
+        return Mode(name)
+    except ValueError:
+        known = [str(way) for way in Mode]
+        raise ConfigError(
+            f"diff: found {name!r}, expected one of {', '.join(known)}.{nearest(name, known)}"
+        ) from None
+
+
+def usual_tolerance(first: Mode, second: Mode) -> float:
+    """0 for two passes run in one way; else the wider of the two ways' tolerances."""
+    return 0.0 if first == second else max(WAYS[first].tolerance, WAYS[second].tolerance)
+
+
+def run_pass(
+    way: Mode, model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
+) -> list[Aligned]:
+    """The taps of one pass over padded ids. The model is not changed, and other threads may use it meanwhile.
+
+    Raises ``InputError`` when there is no room for more padding, ``ConfigError`` when this machine cannot compile.
+    """
+    device = next(model.parameters()).device
+    return WAYS[way].run(model, src_ids.to(device), tgt_in_ids.to(device))
+
+
+def _run_plain(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    return align_steps(record_pass(model, src_ids, tgt_in_ids).steps)
+
+
+def _run_cached(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    return _run_steps(DecoderSteps, model, src_ids, tgt_in_ids)
+
+
+def _run_steps(kind: type[DecoderSteps], model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    with torch.no_grad(), evaluating(model), tracing(model) as trace:
+        steps = kind(model, src_ids)
+        for ids in tgt_in_ids.unbind(dim=1):
+            steps.next_log_probs(ids)
+    return join_calls([step for step in trace if not step.address.startswith("search.")])
+
+
+def _run_translated(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    """With the stacked products and the beam slots of translating, one hypothesis for each source."""
+    return _run_steps(BeamSteps, for_inference(model, Precision.FLOAT32), src_ids, tgt_in_ids)
+
+
+def _run_packed(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    real = {"src": src_ids != model.config.pad_id, "tgt": tgt_in_ids != model.config.pad_id}
+    with torch.no_grad(), evaluating(model), tracing(model) as trace:
+        model.output_projection(model.hidden_rows(src_ids, tgt_in_ids, real["tgt"]))
+    return unpack_rows(trace.steps, {side: mask.cpu() for side, mask in real.items()})
+
+
+def _run_alone(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    pad_id = model.config.pad_id
+    return stack_sentences([
+        _run_plain(model, _strip_padding(src, pad_id)[None], _strip_padding(tgt, pad_id)[None])
+        for src, tgt in zip(src_ids, tgt_in_ids, strict=True)
+    ])  # fmt: skip
+
+
+def _strip_padding(ids: Tensor, pad_id: int) -> Tensor:
+    """One row up to its last token, and at least one position of it."""
+    places = (ids != pad_id).nonzero()
+    return ids[: int(places.max()) + 1 if len(places) else 1]
+
+
+def _run_padded(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    room = model.config.max_length - max(src_ids.shape[1], tgt_in_ids.shape[1])
+    if room < 1:
+        raise InputError(
+            f"padded: a sentence fills all {model.config.max_length} positions that the model takes, "
+            "expected room for one more. Give shorter sentences."
+        )
+    more = [0, min(_PADDING, room)]
+    longer = (torch.nn.functional.pad(ids, more, value=model.config.pad_id) for ids in (src_ids, tgt_in_ids))
+    return _run_plain(model, *longer)
+
+
+def _run_fused(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    copied = _copy_modules(model)
+    copied.use_fused_attention(in_traces=True)
+    return _run_plain(copied, src_ids, tgt_in_ids)
+
+
+def _copy_modules(model: Transformer) -> Transformer:
+    """New modules with the same weight tensors, so that a choice made for one model does not reach the other."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def _run_compiled(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    from glassformer.explain.compare.compiled import run_compiled  # what it imports of torch is slow to load
+
+    return align_steps(run_compiled(model, src_ids, tgt_in_ids))
+
+
+def _run_bf16(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    with autocast("bf16", src_ids.device):
+        return _run_plain(model, src_ids, tgt_in_ids)
+
+
+def _run_int8(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    """Without the tap of a relu that int8 leaves to the rounding of the next product, which has no tap."""
+    ready = for_inference(model, Precision.INT8)
+    rounded = {f"{path.rpartition('.')[0]}.activated" for path, module in ready.named_modules()
+               if isinstance(module, Int8Linear) and module.applies_relu}  # fmt: skip
+    return [tap for tap in _run_plain(ready, src_ids, tgt_in_ids) if tap.address not in rounded]
+
+
+def _run_double(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    return _run_plain(copy.deepcopy(model).double(), src_ids, tgt_in_ids)
+
+
+@dataclass(frozen=True)
+class ModeEntry:
+    """What a way is, in words; how it runs; and how far it may differ from the plain pass of a small model.
+
+    ``tolerance`` is a share of 1 + the tap's greatest number: 1e-5 for sums in another order, more for few bits.
+    """
+
+    meaning: str
+    run: Callable[[Transformer, Tensor, Tensor], list[Aligned]]
+    tolerance: float = EXACT
+
+
+WAYS: dict[Mode, ModeEntry] = {
+    Mode.PLAIN: ModeEntry("with teacher forcing, padded, as a trace shows it", _run_plain),
+    Mode.CACHED: ModeEntry("position by position with a cache, as the trace of a generation shows it", _run_cached),
+    Mode.TRANSLATED: ModeEntry("position by position in beam slots, as `translate` computes it", _run_translated),
+    Mode.PACKED: ModeEntry("without padding, as training on a CPU computes it", _run_packed),
+    Mode.ALONE: ModeEntry("each sentence by itself, without padding", _run_alone),
+    Mode.PADDED: ModeEntry("with more padding on both sides", _run_padded),
+    Mode.FUSED: ModeEntry("equation 1 in one kernel", _run_fused),
+    Mode.COMPILED: ModeEntry("by `torch.compile`", _run_compiled),
+    Mode.BF16: ModeEntry("products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION),
+    Mode.INT8: ModeEntry("large products in int8, as translating in int8 computes them", _run_int8, LOW_PRECISION),
+    Mode.DOUBLE: ModeEntry("in float64", _run_double),
+}  # fmt: skip

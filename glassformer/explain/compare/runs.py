@@ -1,0 +1,142 @@
+"""Two runs, two checkpoints, two models, or one model in two ways, compared over the same sentences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jaxtyping import Int
+from torch import Tensor
+
+from glassformer.decoding import Translator
+from glassformer.errors import ConfigError, TokenizerError
+from glassformer.explain.compare.align import Positions
+from glassformer.explain.compare.compare import compare, diff_traces
+from glassformer.explain.compare.exchange import ExchangeDifference, diff_exchange
+from glassformer.explain.compare.passes import Mode, run_pass, usual_tolerance
+from glassformer.explain.compare.report import Difference
+from glassformer.explain.recording.sentences import read_sentences
+from glassformer.interop.programs import find_program
+from glassformer.model import Transformer
+from glassformer.run_directory import LoadedRun, load_run
+from glassformer.trace import Trace
+
+Ways = tuple[Mode, Mode]
+_PLAIN: Ways = (Mode.PLAIN, Mode.PLAIN)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One of two passes to compare: the model, the way in which it runs, and what to call that."""
+
+    model: Transformer
+    way: Mode = Mode.PLAIN
+    name: str = ""
+
+
+def diff_sides(
+    first: Side,
+    second: Side,
+    src_ids: Int[Tensor, "batch src"],
+    tgt_in_ids: Int[Tensor, "batch tgt"],
+    tolerance: float | None = None,
+    *,
+    labels: Mapping[str, Sequence[Sequence[str]]] | None = None,
+) -> Difference:
+    """Run both passes over the same padded ids and compare them without the padding.
+
+    Without a ``tolerance`` it is ``usual_tolerance`` of the two ways. ``labels`` are those of ``Positions``.
+    """
+    pad_id = first.model.config.pad_id
+    real = {"src": src_ids.cpu() != pad_id, "tgt": tgt_in_ids.cpu() != pad_id}
+    taps = [run_pass(side.way, side.model, src_ids, tgt_in_ids) for side in (first, second)]
+    wanted = usual_tolerance(first.way, second.way) if tolerance is None else tolerance
+    names = first.name or str(first.way), second.name or str(second.way)
+    return compare(taps[0], taps[1], wanted, Positions(real, labels or {}), names)
+
+
+def diff_places(
+    first: Path,
+    second: Path | None = None,
+    sources: Sequence[str] = (),
+    targets: Sequence[str] | None = None,
+    *,
+    ways: Ways = _PLAIN,
+    tolerance: float | None = None,
+    device: str = "auto",
+) -> Difference | ExchangeDifference:
+    """What `glassformer diff` compares: two saved traces, two runs as in ``diff_runs``, or a run and its conversion.
+
+    Raises ``ConfigError`` when only one side is a trace, or when texts or ways are given for traces.
+    """
+    if second is not None and (find_program(first) or find_program(second)):
+        if ways != _PLAIN or tolerance is not None:
+            raise ConfigError("diff: found a model of another program, to which no way and no tolerance applies.")
+        return diff_exchange(first, second, sources, targets, device)
+    saved = [place is not None and (place / "trace.json").is_file() for place in (first, second)]
+    if not any(saved):
+        return diff_runs(first, second, sources, targets, ways=ways, tolerance=tolerance, device=device)
+    if second is None or not all(saved):
+        raise ConfigError(
+            f"diff: found {first if saved[0] else second}, a saved trace, expected two saved traces, or two runs."
+        )
+    if sources or targets or ways != _PLAIN:
+        raise ConfigError("diff: found two saved traces, to which no text and no way applies. Leave these out.")
+    found = diff_traces(Trace.load(first), Trace.load(second), tolerance or 0.0)
+    return replace(found, names=(str(first), str(second)))
+
+
+def diff_runs(
+    first: Path,
+    second: Path | None,
+    sources: Sequence[str],
+    targets: Sequence[str] | None = None,
+    *,
+    ways: Ways = _PLAIN,
+    tolerance: float | None = None,
+    device: str = "auto",
+) -> Difference:
+    """Compare two runs, or one (``second`` is None) in two ways; a checkpoint inside a run may be named too.
+
+    Without ``targets`` both decode the first run's translations. Raises ``ConfigError`` when both sides are the same,
+    ``TokenizerError`` when the tokenizers of the runs differ, and whatever loading and walking raise.
+    """
+    if second is None and ways[0] == ways[1]:
+        raise ConfigError(
+            f"diff: found {first}, {ways[0]}, on both sides, expected two things to compare. "
+            f"Name another run, or another way: {', '.join(way for way in Mode if way != ways[0])}."
+        )
+    if not sources:
+        raise ConfigError("diff: found no text, expected at least one sentence to compare the runs on. Give --text.")
+    left = load_run(first, device)
+    right = left if second is None else load_run(second, device)
+    _check_tokenizers(left, right)
+    translator = Translator(left.model, left.src_tokenizer, left.tgt_tokenizer, left.config.decode)
+    sentences = read_sentences(translator, sources, targets)
+    names = ("", "") if second is None else (_name(first, ways[0]), _name(second, ways[1]))
+    vocab = left.tgt_tokenizer.to_tokens(range(left.tgt_tokenizer.size))
+    return diff_sides(
+        Side(left.model, ways[0], names[0]),
+        Side(right.model, ways[1], names[1]),
+        sentences.batch.src_ids,
+        sentences.batch.tgt_in_ids,
+        tolerance,
+        labels={"src": sentences.src_tokens, "tgt": sentences.tgt_in_tokens, "vocab": (vocab,)},
+    )
+
+
+def _name(place: Path, way: Mode) -> str:
+    return str(place) if way == Mode.PLAIN else f"{place}, {way}"
+
+
+def _check_tokenizers(left: LoadedRun, right: LoadedRun) -> None:
+    sides = {
+        "src": (left.src_tokenizer, right.src_tokenizer),
+        "tgt": (left.tgt_tokenizer, right.tgt_tokenizer),
+    }
+    for side, (first, second) in sides.items():
+        if first.digest != second.digest:
+            raise TokenizerError(
+                f"diff: {left.checkpoint} and {right.checkpoint} have different {side} tokenizers (of {first.size} "
+                f"and {second.size} entries), so their ids mean different tokens and no tap can be compared. "
+                "Compare runs that were trained with the same tokenizers."
+            )

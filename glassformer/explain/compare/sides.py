@@ -1,0 +1,209 @@
+"""The two sides of a comparison with another program: what each is made of, how it scores and how it translates.
+
+A side is a run, a directory of Hugging Face or Marian, or a CTranslate2 directory that ``export`` wrote. Of the last
+one the model cannot be seen: what is known of it is what its files say.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.checkpoint import read_json, weights_of
+from glassformer.decoding import Translator
+from glassformer.decoding.engines.engine import Engine
+from glassformer.decoding.engines.torch_engine import TorchEngine
+from glassformer.errors import ConfigError
+from glassformer.explain.compare.ctranslate2_directory import CTranslate2Directory, Floats, name_failures
+from glassformer.interop.ctranslate2 import check_supported, is_ctranslate2, read_arrays
+from glassformer.interop.programs import find_program, read_model
+from glassformer.model import Transformer
+from glassformer.run_directory import RunDirectory, load_run
+from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, Tokenizer, check_tokenizers
+
+# Fields of ModelConfig that are not compared: they change no output, or the weights show what they are.
+_NOT_COMPARED = {"dropout", "tie_embeddings", "output_bias", "attention_bias", "relative_clip"}
+# Settings that only CTranslate2 has, with the value that is ours.
+_OTHERS = {"add_source_bos": False, "add_source_eos": False}
+
+Ids = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: how it cuts, scores and translates texts, and what is known of its inside."""
+
+    name: str
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    engine: Engine
+    settings: Mapping[str, Any]
+    """The settings of the model by our names, as far as they are known."""
+    decode: DecodeConfig | None = None
+    """The settings of its search; None for CTranslate2, which has none of its own."""
+    model: Transformer | None = None
+    """None for CTranslate2."""
+    starts_with: str = CONTROL_TOKENS[BOS_ID]
+    """The token that a target starts with, by the name that the other program has for it."""
+    directory: CTranslate2Directory | None = None
+    clashes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """The ids that differ between Hugging Face's config.json and generation_config.json."""
+    notes: Sequence[str] = ()
+    """The settings of another program's search that a run does not have, a sentence each."""
+
+    @cached_property
+    def weights(self) -> Mapping[str, Tensor] | None:
+        """Every weight by our name; None for CTranslate2."""
+        return None if self.model is None else weights_of(self.model)
+
+    @cached_property
+    def arrays(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each vector and matrix that CTranslate2 has of the model, by its name for it."""
+        if self.directory is not None:
+            return {name: array.shape for name, array in self.directory.arrays.items() if array.shape}
+        return {name: array.shape for name, array in self._arrays_of_model.items()}
+
+    def values(self, name: str) -> tuple[Floats, Floats]:
+        """The numbers of one of ``arrays``, and by how much its type may have rounded each."""
+        if self.directory is not None:
+            return self.directory.values(name)
+        values = self._arrays_of_model[name]
+        return values, np.zeros_like(values)
+
+    @cached_property
+    def _arrays_of_model(self) -> Mapping[str, Floats]:
+        assert self.model is not None
+        src, tgt = (tokenizer.entries() for tokenizer in self.tokenizers)
+        try:
+            check_supported(self.model.config)
+        except ConfigError:  # no CTranslate2 directory can be its conversion
+            return {}
+        return read_arrays(self.model, (src, tgt))
+
+    @property
+    def max_length(self) -> int:
+        """The longest source or target, in tokens."""
+        return self.engine.config.max_length
+
+    @property
+    def can_run(self) -> bool:
+        """Whether the vocabulary of the model holds the very entries of its tokenizers, in whatever order."""
+        if self.directory is None:
+            return True
+        pairs = zip(self.tokenizers, self.directory.vocabularies, strict=True)
+        return all(sorted(tokenizer.entries()) == sorted(known) for tokenizer, (_, known) in pairs)
+
+    def score(self, sources: Sequence[str], targets: Ids) -> list[list[float]]:
+        """The log-probability of each id of each target; of what is too long, that of the ids that the side takes."""
+        room = self.max_length - 1  # </s> needs a position
+        src = [[*self.tokenizers[0].to_ids(text)[:room], EOS_ID] for text in sources]
+        with self._naming_failures():
+            return self.engine.score(src, [list(ids[:room]) for ids in targets])
+
+    def translate(self, texts: Sequence[str], options: DecodeConfig) -> list[list[int]]:
+        """The ids of the best output for each text."""
+        translator = Translator.from_engine(self.engine, self.tokenizers, options)
+        with self._naming_failures():
+            return [one.hypotheses[0].ids for one in translator.translate(texts)]
+
+    def without_control_tokens(self) -> "Side":
+        """The same with no probability for <pad> and <s>, as CTranslate2 has it."""
+        if self.model is None:
+            return self
+        return replace(self, engine=TorchEngine([_without_control_tokens(self.model)]))
+
+    def _naming_failures(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.directory is None else name_failures(self.directory.place)
+
+
+def open_sides(first: Path, second: Path, device: str) -> tuple[Side, Side]:
+    """The models at two places, each of whatever program."""
+    ours = {place: _open_model(place, device) for place in (first, second) if not is_ctranslate2(place)}
+    longest = max((side.max_length for side in ours.values()), default=ModelConfig().max_length)
+    a, b = (ours[place] if place in ours else _open_ctranslate2(place, longest) for place in (first, second))
+    return a, b
+
+
+def _open_model(place: Path, device: str) -> Side:
+    """A run, or a model that can be imported."""
+    program = find_program(place)
+    if program is not None:
+        found = read_model(str(place), lambda _: None)
+        model, tokenizers, decode = found.model(), found.tokenizers, found.config.decode
+        start, notes = str(found.source["starts_with"]), found.notes
+    else:
+        run = load_run(place, device)
+        model, tokenizers, decode = run.model, (run.src_tokenizer, run.tgt_tokenizer), run.config.decode
+        start, notes = _start_of(place), ()
+    check_tokenizers(model.config, *tokenizers)
+    known = {name: value for name, value in model.config.to_mapping().items() if name not in _NOT_COMPARED}
+    if program is not None and program.name == "marian":
+        del known["max_length"]  # Marian has no limit
+    settings = {f"model.{name}": value for name, value in known.items()} | _OTHERS
+    clashes = _clashes(place) if program is not None and program.name == "transformers" else {}
+    return Side(
+        str(place), tokenizers, TorchEngine([model]), settings, decode, model, start, clashes=clashes, notes=notes
+    )
+
+
+def _clashes(place: Path) -> dict[str, tuple[Any, Any]]:
+    """The ids in the two files of a directory of Hugging Face that both have, and that differ."""
+    if not (place / "generation_config.json").is_file():
+        return {}
+    files = [read_json(place / name) for name in ("config.json", "generation_config.json")]
+    pairs = {
+        name: (_id_of(files[0], name), _id_of(files[1], name)) for name in ("decoder_start_token_id", "eos_token_id")
+    }
+    return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
+
+
+def _id_of(settings: Mapping[str, Any], name: str) -> Any:
+    """An id, or the only one of a list, as newer files have it."""
+    found = settings.get(name)
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
+
+
+def _start_of(place: Path) -> str:
+    if not (place / "config.json").is_file():
+        return CONTROL_TOKENS[BOS_ID]
+    _, data = RunDirectory(place).read_config()
+    return str(data.get("imported", {}).get("starts_with", CONTROL_TOKENS[BOS_ID]))
+
+
+def _open_ctranslate2(place: Path, longest: int) -> Side:
+    """A CTranslate2 directory; ``longest`` is its limit if its positions have none of their own."""
+    try:
+        import ctranslate2  # noqa: F401  # whether it is there
+    except ImportError as error:
+        raise ConfigError(
+            f"{place}: is a CTranslate2 directory, and ctranslate2 is not installed. Install it: pip install "
+            "'glassformer[fast]'"
+        ) from error
+    from glassformer.decoding.engines.ctranslate2_engine import CTranslate2Engine
+
+    found = CTranslate2Directory.read(place)
+    src, tgt = found.tokenizers
+    config = ModelConfig(
+        src_vocab=src.size, tgt_vocab=tgt.size, tie_embeddings="none",
+        max_length=found.settings.get("model.max_length", longest),
+    )  # fmt: skip
+    with name_failures(place):
+        engine = CTranslate2Engine(place, config, found.tokenizers, workers=1)
+    return Side(str(place), found.tokenizers, engine, found.settings, starts_with=found.start, directory=found)
+
+
+def _without_control_tokens(model: Transformer) -> Transformer:
+    """A copy in which <pad> and <s> have no probability."""
+    model = copy.deepcopy(model)
+    linear = model.output_projection.linear
+    bias = linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias.detach().clone()
+    bias[[model.config.pad_id, model.config.bos_id]] = -1e4
+    linear.bias = torch.nn.Parameter(bias)
+    return model

@@ -1,0 +1,122 @@
+"""One entry for each tap: what the tensor is, and the function that recomputes it. Imports no tap's own entry."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.explain.entries.scope import Scope
+from glassformer.settings import ModelConfig
+
+Compute = Callable[[Scope], Tensor | None]
+"""What a step must be, from the steps recorded before it and the weights; None where it does not apply."""
+
+
+class Check(StrEnum):
+    """How the value of one step was checked."""
+
+    INDEPENDENT = "independent"  # recomputed from torch's operations, which the entry states anew
+    REPEATED = "repeated"  # recomputed by the function that the search itself runs
+    GIVEN = "given"  # an input of the pass: taken as it is
+
+
+@dataclass(frozen=True)
+class Story:
+    """What one named tensor is.
+
+    ``equation`` is plain Unicode in the paper's symbols; ``section`` is the paper's, or names another source.
+    """
+
+    title: str
+    sentence: str
+    equation: str
+    section: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a story says instead when the configuration's ``field`` has ``value``; an empty ``sentence`` keeps it."""
+
+    field: str
+    value: object
+    equation: str
+    sentence: str = ""
+
+    def applies(self, config: ModelConfig) -> bool:
+        """Whether the configuration has this value."""
+        return bool(getattr(config, self.field) == self.value)
+
+
+@dataclass(frozen=True)
+class TapEntry:
+    """All that is known of one tap: its story, and how a recorded value of it is checked.
+
+    ``compute`` states the equation anew, in torch's own operations. ``repeat`` calls the function that the search
+    itself runs, for cases that ``compute`` leaves out by returning None. A tap with neither is given.
+    ``error_scale`` is what a difference is measured by where the tap's own numbers are too small for that.
+    """
+
+    title: str
+    sentence: str
+    equation: str
+    section: str
+    compute: Compute | None = None
+    repeat: Compute | None = None
+    variants: tuple[Variant, ...] = ()
+    error_scale: Callable[[Scope], Tensor] | None = None
+
+    def story(self, config: ModelConfig | None = None) -> Story:
+        """The story for a model with this configuration; the paper's without one."""
+        story = Story(self.title, self.sentence, self.equation, self.section)
+        for variant in self.variants:
+            if config is not None and variant.applies(config):
+                story = replace(story, equation=variant.equation, sentence=variant.sentence or story.sentence)
+        return story
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """How steps of this tap are checked; more than one where that depends on the options."""
+        ways = ((self.compute, Check.INDEPENDENT), (self.repeat, Check.REPEATED))
+        return tuple(check for function, check in ways if function is not None) or (Check.GIVEN,)
+
+    def recompute(self, scope: Scope) -> tuple[Check, Tensor | None]:
+        """What the step must be, and how that was found; None where the step is given."""
+        for check, function in ((Check.INDEPENDENT, self.compute), (Check.REPEATED, self.repeat)):
+            value = None if function is None else function(scope)
+            if value is not None:
+                return check, value
+        return Check.GIVEN, None
+
+
+Entries = dict[str, dict[str, TapEntry]]
+"""Entries by the kind of module and the tap's name."""
+
+
+def add(  # noqa: PLR0917  # the fields of an entry, in their order
+    entries: Entries, address: str, title: str, sentence: str, equation: str, section: str, **more: Any
+) -> None:
+    """Add an entry under ``address``, a kind of module and a name; ``more`` are further fields of ``TapEntry``."""
+    kind, name = address.split(".")
+    entries.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
+
+
+def entry(
+    entries: Entries, address: str, title: str, equation: str, section: str, **more: Any
+) -> Callable[[Compute], Compute]:
+    """Add an entry of which the decorated function is the ``compute``, and its docstring the sentence."""
+
+    def decorate(compute: Compute) -> Compute:
+        sentence = " ".join((compute.__doc__ or "").split())
+        add(entries, address, title, sentence, equation, section, compute=compute, **more)
+        return compute
+
+    return decorate
+
+
+def all_entries(entries: Entries) -> Iterator[tuple[str, str, TapEntry]]:
+    """Each entry with its kind and name."""
+    for kind, named in entries.items():
+        for name, entry in named.items():
+            yield kind, name, entry

@@ -1,0 +1,180 @@
+"""The taps of positions: sinusoidal, learned, relative and rotary.
+
+Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864). The sines and cosines are
+computed here from their formula, not read from the model's tables.
+"""
+
+import math
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from glassformer.explain.entries.entry import Compute, Entries, TapEntry, Variant, add, entry
+from glassformer.explain.entries.scope import Scope
+
+_SHAW = "Shaw et al. 2018, 3.2"
+_ROPE = "Su et al. 2021, 3.2"
+_WAVELENGTH = 10_000.0
+
+
+@cache
+def _angles(start: int, stop: int, width: int) -> tuple[tuple[float, ...], ...]:
+    """pos / 10000^(2i / width) in radians, a row for each position from ``start`` to ``stop - 1``."""
+    return tuple(
+        tuple(position / _WAVELENGTH ** (2 * i / width) for i in range(width // 2)) for position in range(start, stop)
+    )
+
+
+def _sinusoids(start: int, stop: int, width: int) -> list[list[float]]:
+    """PE(pos, 2i) = sin, PE(pos, 2i + 1) = cos."""
+    return [
+        [wave(angle) for angle in angles for wave in (math.sin, math.cos)] for angles in _angles(start, stop, width)
+    ]
+
+
+def _rotate(name: str) -> Compute:
+    def equation(scope: Scope) -> Tensor:
+        """Each pair (2i, 2i + 1) turned by position · frequency i: as a complex number, times e^(i · angle)."""
+        x = scope.here(name)
+        start = _first_new_position(scope)
+        angles = _angles(start, start + x.shape[2], scope.config.d_k)
+        cos, sin = (
+            torch.tensor([[wave(angle) for angle in row] for row in angles], device=x.device).to(x.dtype)
+            for wave in (math.cos, math.sin)
+        )
+        pairs = torch.view_as_complex(x.contiguous().view(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
+
+    return equation
+
+
+def _first_new_position(scope: Scope) -> int:
+    """The position of the first new key: after those in the cache."""
+    cached = f"{scope.module}.k_cached"
+    generates = scope.context.decode.cache and scope.has("search.tgt_in_ids") and scope.module.startswith("decoder")
+    return int(scope.at(cached).shape[2]) if generates and scope.has(cached) else 0
+
+
+def _distance_vectors(table: str) -> Compute:
+    def equation(scope: Scope) -> Tensor:
+        """The table's row for each clipped distance from query to key; the last query is at the last key."""
+        attention, clip = scope.module.removesuffix(".relative"), scope.config.relative_clip
+        n_queries, n_keys = scope.at(f"{attention}.products").shape[2:]
+        keys = torch.arange(n_keys, device=scope.step.value.device)
+        distances = (keys[None, :] - keys[n_keys - n_queries :][:, None]).clamp(-clip, clip) + clip
+        return scope.weight(table)[distances]
+
+    return equation
+
+
+_ROTARY: dict[str, TapEntry] = {
+    "q_rotated": TapEntry(
+        "Queries turned by their position",
+        "Each pair of numbers is turned by an angle that grows with the position.",
+        "Q′ = R(pos) Q",
+        _ROPE,
+        compute=_rotate("q"),
+    ),
+    "k_rotated": TapEntry(
+        "Keys turned by their position",
+        "Turned like the queries, so that a product depends on the distance alone.",
+        "K′ = R(pos) K",
+        _ROPE,
+        compute=_rotate("k"),
+    ),
+}
+
+
+POSITIONS: Entries = {"encoder_self_attention": _ROTARY, "decoder_self_attention": _ROTARY}
+
+
+@entry(
+    POSITIONS,
+    "embedding.position_vectors",
+    "Position vectors",
+    "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(…)",
+    "3.5",
+    variants=(
+        Variant(
+            "positions",
+            "learned",
+            "PE = W_pos[pos]",
+            "A learned vector for each position, the same in each sentence.",
+        ),
+    ),
+)
+def _position_vectors(scope: Scope) -> Tensor:
+    """Sines and cosines of many wavelengths: another pattern for each position, the same in each sentence."""
+    # Vectors of the positions read now; with a cache, generation reads one position later at each step.
+    cached = scope.module == "tgt_embedding" and scope.context.decode.cache
+    start = max(0, scope.count("search.tgt_in_ids") - 1) if cached else 0
+    embedded = scope.here("embedded")
+    stop = start + embedded.shape[1]
+    if scope.config.positions == "learned":
+        return scope.weight("positions.table")[start:stop]
+    table = torch.tensor(_sinusoids(start, stop, scope.config.d_model), device=embedded.device)
+    return table.to(embedded.dtype)
+
+
+@entry(
+    POSITIONS,
+    "embedding.with_positions",
+    "Token plus position",
+    "x = E · √d_model + PE",
+    "3.5",
+    variants=(Variant("scale_embedding", False, "x = E + PE"),),
+)
+def _with_positions(scope: Scope) -> Tensor:
+    """Which token it is and where it is, in one vector."""
+    return scope.here("scaled") + scope.here("position_vectors")
+
+
+add(
+    POSITIONS,
+    "relative.relative_keys",
+    "A key for each distance",
+    "A learned vector for the distance from query to key, the same for all heads.",
+    "a_K[key − query]",
+    _SHAW,
+    compute=_distance_vectors("key_table"),
+)
+
+
+@entry(POSITIONS, "relative.relative_products", "Query times distance", "S_rel = Q · a_K", _SHAW)
+def _relative_products(scope: Scope) -> Tensor:
+    """How well each query agrees with each distance."""
+    q = scope.at(f"{scope.module.removesuffix('.relative')}.q")
+    return torch.einsum("bhqd,qkd->bhqk", q, scope.here("relative_keys"))
+
+
+add(
+    POSITIONS,
+    "relative.relative_values",
+    "A value for each distance",
+    "A learned vector that is added to each value.",
+    "a_V[key − query]",
+    _SHAW,
+    compute=_distance_vectors("value_table"),
+)
+
+
+@entry(POSITIONS, "relative.relative_heads", "What the distances add", "A · a_V", _SHAW)
+def _relative_heads(scope: Scope) -> Tensor:
+    """The mean of the distances' values, weighted by the attention weights."""
+    weights = scope.at(f"{scope.module.removesuffix('.relative')}.weights")
+    return torch.einsum("bhqk,qkd->bhqd", weights, scope.here("relative_values"))
+
+
+@entry(
+    POSITIONS, "alibi.biases", "A bias for each distance", "B = −2^(−8i/h) · |key − query|", "Press et al. 2022, 3"
+)
+def _alibi_biases(scope: Scope) -> Tensor:
+    """Falls with the distance from query to key, in each head at its own slope; not learned."""
+    # -2^(-8 i / h) · |key - query| for head i = 1 ... h; the last query stands at the last key.
+    n_queries, n_keys = scope.at(f"{scope.module.removesuffix('.alibi')}.products").shape[2:]
+    keys = torch.arange(n_keys, device=scope.step.value.device)
+    distances = (keys[None, :] - keys[n_keys - n_queries :][:, None]).abs()
+    n_heads = scope.config.n_heads
+    slopes = torch.tensor([2.0 ** (-8.0 * head / n_heads) for head in range(1, n_heads + 1)], device=keys.device)
+    return -slopes.to(scope.step.value.dtype)[:, None, None] * distances

@@ -1,0 +1,124 @@
+"""The taps of sampling: the filtered distribution, the random number and the token that it selects."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.explain.entries.entry import Entries, add, entry
+from glassformer.explain.entries.scope import Scope, active_places, has_rules
+from glassformer.settings import DecodeConfig
+
+_NOT_IN_PAPER = "not in the paper"
+
+
+def _filtered_log_probs(scope: Scope) -> Tensor:
+    """The filters that are set, in double precision; of equal tokens those kept win."""
+    options, kept = scope.context.decode, scope.step.value > -math.inf
+    own = scope.at("search.processed_log_probs" if has_rules(scope) else "search.next_log_probs")
+    log_probs = own.double()
+    for setting, apply in FILTER_EQUATIONS.items():
+        value = getattr(options, setting)
+        if setting == "temperature" or value != getattr(DecodeConfig, setting):
+            log_probs = apply(log_probs, value, kept)
+    return log_probs.to(own.dtype)
+
+
+def _temperature(log_probs: Tensor, temperature: float, _kept: Tensor) -> Tensor:
+    return (log_probs / temperature).log_softmax(dim=-1)
+
+
+def _top_k(log_probs: Tensor, k: int, kept: Tensor) -> Tensor:
+    return _keep(log_probs, _ranks(log_probs, kept) < k)
+
+
+def _top_p(log_probs: Tensor, p: float, kept: Tensor) -> Tensor:
+    return _keep(log_probs, _smallest_set(log_probs, log_probs, kept, p))
+
+
+def _min_p(log_probs: Tensor, min_p: float, _kept: Tensor) -> Tensor:
+    return _keep(log_probs, log_probs.exp() >= min_p * log_probs.exp().amax(dim=-1, keepdim=True))
+
+
+def _typical_p(log_probs: Tensor, p: float, kept: Tensor) -> Tensor:
+    entropy = torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
+    return _keep(log_probs, _smallest_set(log_probs, -(-log_probs - entropy).abs(), kept, p))
+
+
+# What each sampling filter leaves, by its setting and in the same order; ``kept`` are the tokens that it did leave.
+FILTER_EQUATIONS: dict[str, Callable[[Tensor, Any, Tensor], Tensor]] = {
+    "temperature": _temperature, "top_k": _top_k, "top_p": _top_p, "min_p": _min_p, "typical_p": _typical_p,
+}  # fmt: skip
+
+
+def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:
+    return log_probs.masked_fill(~wanted, -math.inf).log_softmax(dim=-1)
+
+
+def _ranks(key: Tensor, kept: Tensor) -> Tensor:
+    """The rank of each token by its key, the greatest first; of equal keys, the tokens that were kept first."""
+    order = kept.int().argsort(dim=-1, descending=True, stable=True)
+    order = order.gather(-1, key.gather(-1, order).argsort(dim=-1, descending=True, stable=True))
+    return order.argsort(dim=-1)
+
+
+def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) -> Tensor:
+    """The first tokens by their key whose probabilities sum to at least ``share``, and at least one."""
+    ranks = _ranks(key, kept)
+    probabilities = log_probs.exp().gather(-1, ranks.argsort(dim=-1))
+    before = (probabilities.cumsum(dim=-1) - probabilities).gather(-1, ranks)
+    return (before < share) | (ranks == 0)
+
+
+SAMPLING: Entries = {}
+
+
+_NAMES = [setting.replace("_", "-") for setting in FILTER_EQUATIONS]
+add(
+    SAMPLING,
+    "search.filtered_log_probs",
+    "The distribution drawn from",
+    f"After {', '.join(_NAMES[:-1])} and {_NAMES[-1]}, where they are set; tokens left out have −∞.",
+    "log P′",
+    "Holtzman et al. 2020",
+    compute=_filtered_log_probs,
+)
+
+add(
+    SAMPLING,
+    "search.uniforms",
+    "A random number",
+    "It depends on the seed, the sentence and the number of the sample alone.",
+    "u ~ Uniform[0, 1)",
+    _NOT_IN_PAPER,
+)
+
+
+@entry(SAMPLING, "search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", _NOT_IN_PAPER)
+def _drawn_ids(scope: Scope) -> Tensor:
+    """The first token at which the cumulated probability is above u."""
+    # How many tokens lie below u times the whole probability.
+    cumulated = scope.at("search.filtered_log_probs").double().exp().cumsum(dim=1)
+    below = cumulated <= scope.at("search.uniforms")[:, None] * cumulated[:, -1:]
+    return below.sum(dim=1).clamp(max=cumulated.shape[1] - 1)
+
+
+@entry(SAMPLING, "search.sampled_ids", "Samples so far", "[ids; drawn]", _NOT_IN_PAPER)
+def _sampled_ids(scope: Scope) -> Tensor:
+    """The drawn token is appended."""
+    step, new = scope.step.call, scope.at("search.drawn_ids")[:, None]
+    if step == 0:
+        return new
+    return torch.cat([scope.at_call("search.sampled_ids", step - 1)[active_places(scope, step)], new], dim=1)
+
+
+@entry(SAMPLING, "search.sampled_log_probs", "Their log-probabilities", "Σ log P", _NOT_IN_PAPER)
+def _sampled_log_probs(scope: Scope) -> Tensor:
+    """By the model's own distribution, not by the filtered one."""
+    step = scope.step.call
+    new = scope.at("search.next_log_probs").gather(1, scope.at("search.drawn_ids")[:, None]).squeeze(1)
+    if step == 0:
+        return new
+    return scope.at_call("search.sampled_log_probs", step - 1)[active_places(scope, step)] + new

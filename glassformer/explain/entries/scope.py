@@ -1,0 +1,254 @@
+"""What the equation of one step may use: the steps recorded before it, the weights and the configuration.
+
+The second half follows figure 1 backwards: which recorded tensor enters a sublayer, a norm or a layer. With norms
+before or after, with dropout or without, the answer is always one address. No equation stands here.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from glassformer.decoding.search.filters import PROCESSORS
+from glassformer.errors import TraceError
+from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.trace import Step
+
+_SUBLAYERS = {
+    "encoder": ("self_attention", "feed_forward"),
+    "decoder": ("self_attention", "cross_attention", "feed_forward"),
+}
+
+
+@dataclass(frozen=True)
+class PassContext:
+    """What a pass was made with: the model, the options of its search or its update, and ids that follow from texts.
+
+    ``derived_ids`` maps addresses to ids that were put together from the shown spelling of a text.
+    """
+
+    model: Transformer
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    train: TrainConfig | None = None
+    derived_ids: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's configuration."""
+        return self.model.config
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether the pass applied dropout."""
+        return self.train is not None and self.config.dropout > 0
+
+
+class Record:
+    """The steps of a whole trace, found by address and by their place in it."""
+
+    def __init__(self, steps: Sequence[Step], context: PassContext) -> None:
+        self.steps, self.context = steps, context
+        self.places: dict[str, list[int]] = defaultdict(list)
+        for place, step in enumerate(steps):
+            self.places[step.address].append(place)
+        self.weights = dict(context.model.named_parameters(remove_duplicate=False))
+
+
+class Scope:
+    """A trace as seen from one of its steps: each value is the latest one before that step."""
+
+    def __init__(self, record: Record, place: int) -> None:
+        self._record, self._place = record, place
+        self.step = record.steps[place]
+        self.context = record.context
+        self.config = record.context.config
+        self.module = self.step.address.rpartition(".")[0]
+
+    def count(self, address: str) -> int:
+        """How often ``address`` was recorded before this step."""
+        return bisect_left(self._record.places.get(address, ()), self._place)
+
+    def place(self, address: str) -> int | None:
+        """Where in the trace the latest step of ``address`` before this one is."""
+        count = self.count(address)
+        return self._record.places[address][count - 1] if count else None
+
+    def has(self, address: str) -> bool:
+        """Whether ``address`` was recorded before this step."""
+        return self.place(address) is not None
+
+    def at(self, address: str) -> Tensor:
+        """The latest value at ``address``; raises ``TraceError`` when it was not recorded."""
+        place = self.place(address)
+        if place is None:
+            raise TraceError(
+                f"{self.step.address}: its equation needs {address}, which was not recorded before it. "
+                "Verify a whole trace, made without `only`."
+            )
+        return self._record.steps[place].value
+
+    def at_call(self, address: str, call: int) -> Tensor:
+        """The value of one call of ``address``; raises ``TraceError`` when it was not recorded."""
+        places = self._record.places.get(address, ())
+        if call >= len(places):
+            raise TraceError(f"{self.step.address}: its equation needs call {call} of {address}. Trace all steps.")
+        return self._record.steps[places[call]].value
+
+    def all_named(self, name: str) -> list[Tensor]:
+        """The latest value of this name in every module that recorded one."""
+        return [self.at(address) for address in self._record.places if address.endswith(f".{name}")]
+
+    def here(self, name: str) -> Tensor:
+        """The latest value of this name in the step's own module."""
+        return self.at(f"{self.module}.{name}".lstrip("."))
+
+    def has_here(self, name: str) -> bool:
+        """Whether the step's own module recorded this name in the same pass: after its own last step."""
+        own, other = self.place(self.step.address), self.place(f"{self.module}.{name}")
+        return other is not None and (own is None or other > own)
+
+    def weight(self, name: str) -> Tensor:
+        """A parameter, by its name in the step's module."""
+        return self._record.weights[f"{self.module}.{name}"].detach()
+
+    def bias(self, name: str) -> Tensor | None:
+        """The bias of a linear map, if it has one."""
+        address = f"{self.module}.{name}.bias"
+        return self._record.weights[address].detach() if address in self._record.weights else None
+
+    def rows_since(self, address: str) -> Tensor | None:
+        """Which row of the latest value at ``address`` each row continues now; None when no row has moved."""
+        since = self.place(address)
+        rows = None
+        for place in self._record.places.get("search.rows", ()):
+            if since is not None and since < place < self._place:
+                chosen = self._record.steps[place].value
+                rows = chosen if rows is None else rows[chosen]
+        return rows
+
+    def at_rows(self, address: str) -> Tensor:
+        """The latest value at ``address``, with its rows where the search has moved them since."""
+        value, rows = self.at(address), self.rows_since(address)
+        return value if rows is None else value.index_select(0, rows)
+
+    def previous(self) -> Tensor | None:
+        """This tap's own value one call before, with its rows moved as the search did; None at the first call."""
+        return self.at_rows(self.step.address) if self.has(self.step.address) else None
+
+
+def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:
+    """The input of a sublayer: the residual stream, or its norm where norms come first."""
+    if scope.config.norm == "pre":
+        return f"{layer}.{sublayer}_add_norm.norm.output"
+    return residual_input(scope, layer, sublayer)
+
+
+def residual_input(scope: Scope, layer: str, sublayer: str) -> str:
+    """What the residual connection adds to the sublayer's output: what entered the sublayer's Add & Norm."""
+    order = _SUBLAYERS[layer.partition(".")[0]]
+    if sublayer == order[0]:
+        return layer_input(scope, layer)
+    return add_norm_output(scope, layer, order[order.index(sublayer) - 1])
+
+
+def add_norm_output(scope: Scope, layer: str, sublayer: str) -> str:
+    """The output of the Add & Norm around a sublayer."""
+    add_norm = f"{layer}.{sublayer}_add_norm"
+    return f"{add_norm}.residual" if scope.config.norm == "pre" else f"{add_norm}.norm.output"
+
+
+def layer_input(scope: Scope, layer: str) -> str:
+    """The output of the layer before, or of the embedding."""
+    stack, _, index = layer.split(".")
+    return f"{stack}.layers.{int(index) - 1}.output" if int(index) else embedding_output(scope, stack)
+
+
+def embedding_output(scope: Scope, stack: str) -> str:
+    """The last step of the embedding of one side."""
+    embedding = "src_embedding" if stack == "encoder" else "tgt_embedding"
+    if scope.context.has_dropout:
+        return f"{embedding}.dropout.output"
+    return _positioned_embedding(scope, embedding)
+
+
+def _positioned_embedding(scope: Scope, embedding: str) -> str:
+    adds_positions = scope.config.positions in ("sinusoidal", "learned")
+    return f"{embedding}.with_positions" if adds_positions else f"{embedding}.scaled"
+
+
+def last_layer_output(scope: Scope, stack: str) -> str:
+    """The output of the last layer of a stack."""
+    layers = scope.config.n_encoder_layers if stack == "encoder" else scope.config.n_decoder_layers
+    return f"{stack}.layers.{layers - 1}.output"
+
+
+def norm_input(scope: Scope) -> str:
+    """The input of the layer norm that the step belongs to."""
+    stack, _, rest = scope.module.partition(".")
+    if rest == "final_norm":
+        return last_layer_output(scope, stack)
+    layer, _, sublayer = scope.module.removesuffix("_add_norm.norm").rpartition(".")
+    if scope.config.norm == "pre":
+        return residual_input(scope, layer, sublayer)
+    return f"{layer}.{sublayer}_add_norm.residual"
+
+
+def dropout_input(scope: Scope) -> str:
+    """The input of the dropout that the step belongs to."""
+    if scope.module.endswith("_embedding.dropout"):
+        return _positioned_embedding(scope, scope.module.removesuffix(".dropout"))
+    return f"{scope.module.removesuffix('_add_norm.dropout')}.output"
+
+
+def active_places(scope: Scope, step: int) -> Tensor:
+    """Places of the sentences, or of the samples, that were not done before a step."""
+    return (~scope.at_call("search.done", step - 1)).nonzero().flatten()
+
+
+def state_before(scope: Scope, name: str, step: int) -> Tensor:
+    """A field of the state with which a step begins."""
+    value = scope.at_call(f"search.{name}", step)
+    return value[active_places(scope, step)] if step else value
+
+
+def has_rules(scope: Scope) -> bool:
+    """Whether rules or constraints change the model's log-probabilities."""
+    options, settings = scope.context.decode, [one.setting for one in PROCESSORS]
+    is_set = any(getattr(options, setting) != getattr(DecodeConfig, setting) for setting in settings)
+    return is_set or scope.has("search.required_ids")
+
+
+def hypothesis_ranking(scope: Scope, step: int) -> Tensor:
+    """The sums by which the hypotheses of a step are ranked."""
+    return state_before(scope, "sums" if has_rules(scope) else "log_probs", step)
+
+
+def by_hypothesis(scope: Scope, name: str, step: int) -> Tensor:
+    """A tap of the decoder's rows, (sentences beam ...)."""
+    value = scope.at_call(f"search.{name}", step)
+    return value.view(*state_before(scope, "log_probs", step).shape, *value.shape[1:])
+
+
+def written_ids(scope: Scope, step: int) -> Tensor:
+    """The ids that each row of the decoder has written before a step, (rows tgt)."""
+    if not scope.context.decode.sample:
+        return state_before(scope, "ids", step).flatten(0, 1)
+    if step == 0:
+        return torch.empty(len(scope.at("search.next_log_probs")), 0, dtype=torch.int64)
+    return scope.at_call("search.sampled_ids", step - 1)[active_places(scope, step)]
+
+
+def source_of_rows(scope: Scope, step: int) -> list[int]:
+    """The source, from 0, of each row of the decoder."""
+    options = scope.context.decode
+    if options.sample:
+        samples = torch.arange(len(scope.at_call("search.limits", 0)))
+        for call in range(step):
+            samples = samples[~scope.at_call("search.done", call).cpu()]
+        return (samples // options.n_best).tolist()
+    ids, sentences = state_before(scope, "ids", step), state_before(scope, "sentences", step)
+    return sentences.repeat_interleave(ids.shape[1]).tolist()

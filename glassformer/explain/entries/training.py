@@ -1,0 +1,150 @@
+"""The taps of a training step: the smoothed loss, clipping, and Adam. Sections 5.3 and 5.4."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.explain.entries.entry import Entries, add, entry
+from glassformer.explain.entries.scope import Scope
+from glassformer.settings import TrainConfig
+
+_NOT_IN_PAPER = "not in the paper"
+_ADAM = "5.3; Kingma and Ba 2015"
+
+
+def _options(scope: Scope) -> TrainConfig:
+    if scope.context.train is None:
+        raise TraceError(
+            f"{scope.step.address}: belongs to a training step, but no TrainConfig was given. Give the one it used."
+        )
+    return scope.context.train
+
+
+TRAINING: Entries = {}
+
+
+@entry(TRAINING, "loss.target_distribution", "Smoothed target", "q = (1 − ε) δ + ε / vocab", "5.4")
+def _target_distribution(scope: Scope) -> Tensor:
+    """1 − ε on the right token, ε spread evenly over the vocabulary."""
+    # (1 - ε) on the target + ε / vocab, as a mixture of the target and the even distribution.
+    smoothing, targets = _options(scope).label_smoothing, scope.at("text.tgt_out_ids")
+    vocab = scope.config.tgt_vocab
+    one_hot = torch.nn.functional.one_hot(targets, vocab).to(scope.step.value.dtype)
+    q = one_hot * (1 - smoothing) + smoothing / vocab
+    return q * (targets != scope.config.pad_id)[..., None]
+
+
+@entry(TRAINING, "loss.log_probs", "Log-probabilities", "log p = log softmax(logits)", "5.4")
+def _log_probs(scope: Scope) -> Tensor:
+    """Of every token at every position."""
+    return scope.at("output_projection.logits").float().log_softmax(-1)
+
+
+@entry(TRAINING, "loss.nll_per_token", "Negative log-likelihood", "−log p(tgt_out)", "5.4")
+def _nll_per_token(scope: Scope) -> Tensor:
+    """How improbable the right token was to the model; zero at padding."""
+    targets = scope.at("text.tgt_out_ids")
+    log_probs = scope.at("loss.log_probs").gather(-1, targets[..., None]).squeeze(-1)
+    return -log_probs * (targets != scope.config.pad_id)
+
+
+@entry(TRAINING, "loss.per_token", "Loss of each token", "−Σ q log p", "5.4")
+def _per_token(scope: Scope) -> Tensor:
+    """The cross-entropy with the smoothed target; zero at padding."""
+    return -(scope.at("loss.target_distribution") * scope.at("loss.log_probs")).sum(dim=-1)
+
+
+@entry(TRAINING, "loss.mean", "Loss", "Σ loss / ntokens", "5.4")
+def _mean(scope: Scope) -> Tensor:
+    """The mean over all target tokens without padding; training lowers it."""
+    tokens = (scope.at("text.tgt_out_ids") != scope.config.pad_id).sum()
+    return scope.at("loss.per_token").sum() / tokens
+
+
+@entry(TRAINING, "update.gradient_norm", "Norm of the gradient", "‖g‖₂", _NOT_IN_PAPER)
+def _gradient_norm(scope: Scope) -> Tensor:
+    """Of all weights together, before clipping."""
+    return torch.nn.utils.get_total_norm(scope.all_named("gradient"))
+
+
+add(
+    TRAINING,
+    "update.cooldown",
+    "Cooldown",
+    "The share of the learning rate that the cooldown leaves: 1 before it begins, almost 0 at its end.",
+    "c",
+    _NOT_IN_PAPER,
+)
+
+add(
+    TRAINING,
+    "update.restarts",
+    "Restarts",
+    "How often the training went back after it had diverged; each halves the learning rate.",
+    "c ← c / 2ʳ",
+    _NOT_IN_PAPER,
+)
+
+
+@entry(TRAINING, "update.rate", "Learning rate", "c · equation 3", "5.3")
+def _rate(scope: Scope) -> Tensor:
+    """Of this update, by the schedule."""
+    # Equation 3, d_model^-0.5 · min(t^-0.5, t · warmup^-1.5); with a peak of its own, the same curve up to it.
+    options, t = _options(scope), int(scope.at_call("update.count_before", 0)) + 1
+    curve = min(t**-0.5, t * options.warmup**-1.5)
+    height = scope.config.d_model**-0.5 if options.schedule == "noam" else options.peak_rate * options.warmup**0.5
+    restarts = int(scope.at("update.restarts")) if scope.has("update.restarts") else 0
+    rate: Tensor = scope.at("update.cooldown") * float(height * curve) / 2**restarts
+    return rate
+
+
+add(TRAINING, "update.count_before", "Updates before", "How many updates the moments have seen.", "t − 1", _ADAM)
+
+
+@entry(TRAINING, "update.count", "Number of this update", "t", _ADAM)
+def _count(scope: Scope) -> Tensor:
+    """Adam corrects its moments by it."""
+    return scope.at("update.count_before") + 1
+
+
+add(TRAINING, "weight.gradient", "Gradient", "How the loss changes with each weight.", "g = ∂loss / ∂w", "5.3")
+
+
+@entry(TRAINING, "weight.clipped_gradient", "Clipped gradient", "g · min(1, clip / ‖g‖)", _NOT_IN_PAPER)
+def _clipped_gradient(scope: Scope) -> Tensor:
+    """Scaled down when the norm of all gradients together is above the limit."""
+    longest, norm = _options(scope).clip_norm or math.inf, scope.at("update.gradient_norm")
+    return scope.here("gradient") * (longest / (norm + 1e-6)).clamp(max=1.0)
+
+
+add(TRAINING, "weight.value_before", "Weight before", "As the forward pass used it.", "w", _ADAM)
+
+add(TRAINING, "weight.first_moment_before", "First moment before", "Zero in the first update.", "m", _ADAM)
+
+add(TRAINING, "weight.second_moment_before", "Second moment before", "Zero in the first update.", "v", _ADAM)
+
+
+@entry(TRAINING, "weight.first_moment", "First moment", "m ← β₁ m + (1 − β₁) g", _ADAM)
+def _first_moment(scope: Scope) -> Tensor:
+    """A running mean of the gradient."""
+    beta = _options(scope).adam_beta1
+    return beta * scope.here("first_moment_before") + (1 - beta) * scope.here("clipped_gradient")
+
+
+@entry(TRAINING, "weight.second_moment", "Second moment", "v ← β₂ v + (1 − β₂) g²", _ADAM)
+def _second_moment(scope: Scope) -> Tensor:
+    """A running mean of the squared gradient."""
+    beta = _options(scope).adam_beta2
+    return beta * scope.here("second_moment_before") + (1 - beta) * scope.here("clipped_gradient") ** 2
+
+
+@entry(TRAINING, "weight.value", "Weight after", "w ← w − rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)", _ADAM)
+def _value(scope: Scope) -> Tensor:
+    """Moved against the first moment, with a step that the second moment scales."""
+    # w - rate · (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + ε), the two corrections taken together, as the kernel does.
+    options, count = _options(scope), int(scope.at("update.count_before")) + 1
+    step_size = float(scope.at("update.rate")) / (1 - options.adam_beta1**count)
+    deviation = scope.here("second_moment").sqrt() / math.sqrt(1 - options.adam_beta2**count)
+    return scope.here("value_before") - step_size * scope.here("first_moment") / (deviation + options.adam_eps)

@@ -1,0 +1,221 @@
+"""Edits written as text, for the command line: what to replace, where, by what.
+
+    decoder.layers.0.cross_attention.weights[heads=2]=0     ablate head 2
+    *.self_attention.heads[heads=0,query=3]=mean            replace it by its mean over sentences and positions
+    src_mask[key=4]=false                                   hide source position 4
+    src_embedding.tokens.weight[row=▁dog]=0                 remove a word's vector
+    tgt_embedding.positions.table=0                         remove all positions
+    encoder.memory=@saved/trace                             patch in what another trace recorded
+
+Axes are the words of the trace or of the tap (``src`` or its ``key``, ``query``, ``position``); a weight has ``row``
+and ``column``. An index counts from 0, may be a range ``2:5``, or a token: of the first sentence along a position, of
+the vocabulary along the rows of an embedding. A token of digits, or with a comma or bracket, stands between
+quotation marks: ``src="7"``.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+
+from glassformer.decoding import Translator
+from glassformer.errors import TraceError, nearest
+from glassformer.explain.recording.walk_data import WalkData, WalkStep
+from glassformer.text import Tokenizer
+from glassformer.trace import Trace
+from glassformer.trace.taps import Edit
+
+_CELLS = r'(?>"[^"]*"|[^\]])*+'  # possessive: no backtracking
+_FORM = re.compile(rf"(?P<address>[^\[\]=]+)(?:\[(?P<cells>{_CELLS})\])?=(?P<value>.+)", re.DOTALL)
+_CELL = re.compile(r'\s*(?P<word>\w+)\s*=\s*(?P<index>"[^"]*"|[^,]*)\s*(?:,|$)', re.DOTALL)
+_AVERAGED = ("batch", "src", "tgt")
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One address: its axis words, the words that its tap uses, and the tokens along the axes that have tokens."""
+
+    axes: tuple[str, ...]
+    tap_axes: tuple[str, ...]
+    labels: Mapping[str, Sequence[str]]
+
+
+def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -> dict[str, Edit]:
+    """The edits of ``specs``, one for each address that they match, for ``walk`` or ``tracing``.
+
+    ``plain`` is the walk without edits; it tells the axes and tokens. Raises ``TraceError`` for text that cannot be
+    read, an unknown address or axis, and an index or a token that the axis does not have.
+    """
+    places = _places(plain, translator)
+    edits: dict[str, Edit] = {}
+    load = cache(Trace.load)
+    for spec in specs:
+        found = _FORM.fullmatch(spec)
+        if found is None:
+            raise TraceError(
+                f"--edit {spec!r}: expected ADDRESS[AXIS=INDEX,...]=VALUE, such as '*.weights[heads=2]=0'."
+            )
+        pattern = found["address"].strip()
+        addresses = [address for address in places if fnmatchcase(address, pattern)]
+        if not addresses:
+            raise TraceError(f"--edit {pattern}: no such tap or weight.{nearest(pattern, places)}")
+        value = found["value"].strip()
+        other = load(value[1:]) if value.startswith("@") else None
+        if other is not None:  # of several addresses, those that the trace has
+            addresses = [address for address in addresses if address in other] or addresses[:1]
+        for address in addresses:
+            place = places[address]
+            cells = _cells(address, place, found["cells"] or "")
+            patch = None if other is None else partial(_patch, address, cells, other)
+            edit = patch or _edit(address, place, cells, value, plain)
+            edits[address] = partial(_chain, edits[address], edit) if address in edits else edit
+    return edits
+
+
+def _chain(first: Edit, second: Edit, value: Tensor) -> Tensor:
+    return second(first(value))
+
+
+def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
+    """Every address that may be edited: the taps of the walk, and the model's weights and tables."""
+    model = translator.model
+    tap_axes = {step.address: step.axes for step in plain.trace}
+    if "src_mask" in tap_axes:  # every attention reads it along its keys
+        tap_axes["src_mask"] = (*tap_axes["src_mask"][:-1], "key")
+    places = {
+        step.address: _Place(step.axes, tap_axes[step.address], _tokens(plain, step))
+        for step in plain.steps
+        if _is_tap(step)
+    }
+    for name, tensor in (
+        *model.named_parameters(remove_duplicate=False),
+        *model.named_buffers(remove_duplicate=False),
+    ):
+        axes = ("row", "column")[: tensor.ndim]
+        places[name] = _Place(axes, axes, _row_tokens(name, translator))
+    return places
+
+
+def _is_tap(step: WalkStep) -> bool:
+    return step.address.partition(".")[0] not in ("text", "choice")
+
+
+def _tokens(plain: WalkData, step: WalkStep) -> dict[str, Sequence[str]]:
+    return {word: tokens for word, tokens in zip(step.axes, plain.labels(step, 0), strict=True) if tokens is not None}
+
+
+def _row_tokens(name: str, translator: Translator) -> dict[str, Sequence[str]]:
+    tokenizers: dict[str, Tokenizer] = {
+        "src_embedding.tokens.weight": translator.src_tokenizer,
+        "tgt_embedding.tokens.weight": translator.tgt_tokenizer,
+        "output_projection.linear.weight": translator.tgt_tokenizer,
+    }
+    return {"row": tokenizers[name].to_tokens(range(tokenizers[name].size))} if name in tokenizers else {}
+
+
+def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
+    """The range along each axis that the text between the brackets selects; by default all of it."""
+    chosen: dict[int, slice] = {}
+    at = 0
+    while at < len(text.rstrip()):
+        found = _CELL.match(text, at)
+        if found is None:
+            raise TraceError(f"--edit {address}: found {text[at:]!r} between the brackets, expected AXIS=INDEX,...")
+        word, axis = found["word"], _axis(address, place, found["word"])
+        if axis in chosen:
+            raise TraceError(f"--edit {address}: selects along {word} twice. Give a range, or two edits.")
+        chosen[axis] = _range(address, word, found["index"].strip(), place.labels.get(place.axes[axis], ()))
+        at = found.end()
+    return tuple(chosen.get(axis, slice(None)) for axis in range(len(place.axes)))
+
+
+def _axis(address: str, place: _Place, word: str) -> int:
+    """The axis that a word names, in the tap's own words or in those of the walk; of equal words the first."""
+    for axes in (place.tap_axes, place.axes):
+        if word in axes:
+            return axes.index(word)
+    aliases = [own for own, shown in zip(place.tap_axes, place.axes, strict=True) if own != shown]
+    known = ", ".join(dict.fromkeys((*place.axes, *aliases)))
+    raise TraceError(f"--edit {address}: has no axis {word!r}, only {known}.")
+
+
+def _range(address: str, word: str, index: str, labels: Sequence[str]) -> slice:
+    """``3``, ``2:5``, ``:4`` or a token."""
+    if re.fullmatch(r"\d{1,9}", index):
+        return slice(int(index), int(index) + 1)
+    if re.fullmatch(r"\d{0,9}:\d{0,9}", index):
+        start, stop = (int(bound) if bound else None for bound in index.split(":"))
+        return slice(start, stop)
+    token = index[1:-1] if re.fullmatch(r'".*"', index, re.DOTALL) else index
+    if token in labels:
+        return slice(labels.index(token), labels.index(token) + 1)
+    tokens = f" or one of its tokens.{nearest(token, labels)}" if labels else "."
+    raise TraceError(f"--edit {address}: {word}={index!r}, expected an index such as 0, a range such as 2:5{tokens}")
+
+
+def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str, plain: WalkData) -> Edit:
+    if value == "mean":
+        averaged = [at for at, word in enumerate(place.axes[:-1]) if word in _AVERAGED]
+        return partial(_fill_with_mean, address, cells, averaged, _token_mask(place.axes, plain))
+    try:
+        number = _TRUTH[value] if value in _TRUTH else float(value)
+    except ValueError:
+        raise TraceError(
+            f"--edit {address}: found value {value!r}, expected a number, true, false, mean, or @DIR of a trace."
+        ) from None
+    return partial(_fill, address, cells, number)
+
+
+def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
+    """1 where the sentences have a token and 0 where they are padded, ready to be broadcast along the axes."""
+    ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
+    real = torch.ones((1,) * len(axes))
+    for at, word in enumerate(axes[:-1]):
+        if word in ids and "batch" in axes:
+            shape = [1] * len(axes)
+            shape[axes.index("batch")], shape[at] = ids[word].shape
+            real = real * (ids[word] != plain.config.pad_id).reshape(shape)
+    return real
+
+
+def _fill(address: str, cells: tuple[slice, ...], number: float, value: Tensor) -> Tensor:
+    _check_inside(address, cells, value)
+    value[cells] = number
+    return value
+
+
+def _fill_with_mean(address: str, cells: tuple[slice, ...], axes: list[int], real: Tensor, value: Tensor) -> Tensor:
+    """Replace by the mean without padding, so that more padding does not change it."""
+    _check_inside(address, cells, value)
+    if not axes or not value.is_floating_point():
+        raise TraceError(f"--edit {address}: has no mean over sentences and positions. Give a number.")
+    counted = real.to(value.device).expand([size if at in axes else 1 for at, size in enumerate(value.shape)])
+    mean = (value * counted).sum(dim=axes, keepdim=True) / counted.sum(dim=axes, keepdim=True)
+    value[cells] = mean.expand_as(value)[cells].to(value.dtype)
+    return value
+
+
+def _patch(address: str, cells: tuple[slice, ...], other: Trace, value: Tensor) -> Tensor:
+    _check_inside(address, cells, value)
+    patch = other[address].to(value.device)
+    if patch.shape != value.shape:
+        raise TraceError(
+            f"--edit {address}: the saved trace holds {tuple(patch.shape)}, this one {tuple(value.shape)}. "
+            "Save a trace of sentences with as many rows and tokens."
+        )
+    value[cells] = patch[cells].to(value.dtype)
+    return value
+
+
+def _check_inside(address: str, cells: tuple[slice, ...], value: Tensor) -> None:
+    for at, chosen in enumerate(cells):
+        size = value.shape[at]
+        if len(range(*chosen.indices(size))) == 0 or (chosen.stop or 0) > size:
+            raise TraceError(
+                f"--edit {address}: selects {chosen.start}:{chosen.stop} of axis {at}, which has {size} entries."
+            )

@@ -1,0 +1,160 @@
+"""Sentences before they enter the model: their tokens and padded ids, and the steps of a walk that show them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from glassformer.decoding import Translator
+from glassformer.decoding.batching import read_sources
+from glassformer.decoding.search.steps import pad_ids
+from glassformer.errors import InputError
+from glassformer.settings import ModelConfig
+from glassformer.text import Batch, Derivation, Tokenizer
+from glassformer.text.lines import without_surrogates
+from glassformer.trace import Step
+
+Rows = tuple[tuple[str, ...], ...]
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """Texts and their batch; each ``Rows`` holds the token of every entry, padding included.
+
+    ``vocab`` is the token of each entry of the target vocabulary.
+    """
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    batch: Batch
+    src_tokens: Rows
+    tgt_in_tokens: Rows
+    tgt_out_tokens: Rows
+    src_derivations: tuple[Derivation, ...]
+    tgt_derivations: tuple[Derivation, ...] | None
+    vocab: tuple[str, ...]
+    pad_id: int
+    eos_id: int
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps before the model: of the source, and of a forced target."""
+        src = [*_derivation_steps("src", self.src_derivations),
+               Step("text.src_tokens", ("batch", "src"), self.batch.src_ids),
+               Step("text.src_ids", ("batch", "src"), self.batch.src_ids)]  # fmt: skip
+        return [*src, *_derivation_steps("tgt", self.tgt_derivations or ()),
+                Step("text.tgt_out_ids", ("batch", "tgt"), self.batch.tgt_out_ids),
+                Step("text.tgt_in_ids", ("batch", "tgt"), self.batch.tgt_in_ids),
+                Step("text.ntokens", (), torch.tensor(self.batch.target_tokens))]  # fmt: skip
+
+    @property
+    def source_steps(self) -> list[Step]:
+        """The steps of the source only, for a generation."""
+        return [step for step in self.steps if step.name.startswith("src")]
+
+    def lines(self, address: str) -> Rows | None:
+        """What the numbers at ``address`` count, sentence by sentence: normal form, pre-tokens or spelling."""
+        side, _, name = address.removeprefix("text.").partition("_")
+        derivations = self.src_derivations if side == "src" else self.tgt_derivations
+        if not address.startswith("text.") or name not in _LINES or not derivations:
+            return None
+        return tuple(tuple(_LINES[name](derivation)) for derivation in derivations)
+
+    def with_targets(self, targets: tuple[str, ...]) -> "Sentences":
+        """The same sources with targets that the model generated."""
+        return replace(self, targets=targets, tgt_derivations=None)
+
+    @property
+    def derived_src_ids(self) -> Tensor:
+        """The source ids that follow from the derivations, with </s> and padding."""
+        pad_id, eos_id = self.pad_id, self.eos_id
+        return pad_ids([[*derivation.ids, eos_id] for derivation in self.src_derivations], pad_id, _CPU)
+
+    def cells(self, address: str) -> Rows | None:
+        """The tokens of the entries at ``address``, when they are ids."""
+        return {
+            "text.src_tokens": self.src_tokens,
+            "text.src_ids": self.src_tokens,
+            "text.tgt_in_ids": self.tgt_in_tokens,
+            "text.tgt_out_ids": self.tgt_out_tokens,
+        }.get(address)
+
+
+def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> Sentences:
+    """The sentences as the model reads them; without ``targets`` they are translated first.
+
+    Raises ``InputError`` when there is no sentence, when there are not as many targets as sources, or when one is
+    longer than the model takes.
+    """
+    if not sources:
+        raise InputError("sources: found no sentence, expected at least one.")
+    sources = [without_surrogates(text) for text in sources]
+    targets = None if targets is None else [without_surrogates(text) for text in targets]
+    config = translator.model.config
+    src = _encode("sources", sources, translator.src_tokenizer, config)
+    forced = targets is not None
+    if targets is None:
+        best = [translation.hypotheses[0] for translation in translator.translate(sources)]
+        targets, tgt_out = [one.text for one in best], [one.ids or [config.eos_id] for one in best]
+    else:
+        tgt_out = _encode("targets", targets, translator.tgt_tokenizer, config)
+    if len(targets) != len(sources):
+        raise InputError(f"targets: found {len(targets)}, expected one for each of the {len(sources)} sources.")
+    tgt_in = [[config.bos_id, *ids[:-1]] for ids in tgt_out]
+    batch = Batch(*(pad_ids(rows, config.pad_id, _CPU) for rows in (src, tgt_in, tgt_out)))
+    return Sentences(
+        sources=tuple(sources),
+        targets=tuple(targets),
+        batch=batch,
+        src_tokens=token_rows(translator.src_tokenizer, batch.src_ids),
+        tgt_in_tokens=token_rows(translator.tgt_tokenizer, batch.tgt_in_ids),
+        tgt_out_tokens=token_rows(translator.tgt_tokenizer, batch.tgt_out_ids),
+        src_derivations=tuple(map(translator.src_tokenizer.derive, sources)),
+        tgt_derivations=tuple(map(translator.tgt_tokenizer.derive, targets)) if forced else None,
+        vocab=tuple(translator.tgt_tokenizer.to_tokens(range(translator.tgt_tokenizer.size))),
+        pad_id=config.pad_id,
+        eos_id=config.eos_id,
+    )
+
+
+def _spelling_lines(derivation: Derivation) -> list[str]:
+    """Each pre-token, followed by the steps that spell it."""
+    return [line for part in derivation.pre_tokens for line in (str(part), *(f"  {step}" for step in part.steps))]
+
+
+_LINES: dict[str, Callable[[Derivation], list[str]]] = {
+    "normalised": lambda derivation: [derivation.normalised],
+    "pre_tokens": lambda derivation: [part.text for part in derivation.pre_tokens],
+    "spelling": _spelling_lines,
+}
+_COUNTS: dict[str, Callable[[Derivation], int]] = {
+    "normalised": lambda derivation: len(derivation.normalised),
+    "pre_tokens": lambda derivation: len(derivation.pre_tokens),
+    "spelling": lambda derivation: sum(len(part.steps) for part in derivation.pre_tokens),
+}
+
+
+def _derivation_steps(side: str, derivations: Sequence[Derivation]) -> list[Step]:
+    if not derivations:
+        return []
+    return [
+        Step(f"text.{side}_{name}", ("batch",), torch.tensor([count(one) for one in derivations]))
+        for name, count in _COUNTS.items()
+    ]
+
+
+def token_rows(tokenizer: Tokenizer, ids: Tensor) -> Rows:
+    """The token of each id, row by row."""
+    return tuple(tuple(tokenizer.to_tokens(row)) for row in ids.tolist())
+
+
+def _encode(name: str, texts: Sequence[str], tokenizer: Tokenizer, config: ModelConfig) -> list[list[int]]:
+    read = read_sources(texts, tokenizer, config)
+    for index, source in enumerate(read):
+        if source.truncated:
+            raise InputError(
+                f"{name}[{index}]: has more than the {config.max_length - 1} tokens that the model takes. Shorten it."
+            )
+    return [source.ids for source in read]

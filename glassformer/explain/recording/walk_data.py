@@ -1,0 +1,221 @@
+"""What a walk holds: its steps, in order, and the tokens and sentences along their axes. Imports no renderer."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from glassformer.axes import LEGEND
+from glassformer.errors import TraceError, nearest
+from glassformer.explain.entries import Story
+from glassformer.explain.recording.sentences import Rows, Sentences, token_rows
+from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.text import Tokenizer
+from glassformer.trace import Step, Trace
+
+_MOST = 5
+_IDS_OF = {"log_probs": "ids", "sums": "ids", "finished_scores": "finished_ids", "sampled_log_probs": "sampled_ids"}
+
+
+@dataclass(frozen=True, eq=False)
+class WalkStep:
+    """One tensor of the walk. ``axes`` name src or tgt, not query or key.
+
+    ``call`` counts the passes of the address. Where the entries are ids, ``cells`` holds their tokens; ``lines`` puts
+    a count or a step of a search into words, row by row. ``labels`` are the tokens along the axes src, tgt and vocab,
+    ``sentences`` the sentence, from 0, of each row of the batch. ``token`` is the number, from 1, of the token that
+    is being generated. ``gradient`` is set in a training step only.
+    """
+
+    number: int
+    address: str
+    stage: str
+    story: Story
+    axes: tuple[str, ...]
+    value: Tensor
+    cells: Rows | None
+    lines: Rows | None
+    labels: Mapping[str, Rows]
+    sentences: tuple[int, ...]
+    token: int
+    call: int
+    gradient: Tensor | None
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self.address.rpartition(".")[2]
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The walkthroughs' symbol of each axis."""
+        return tuple(LEGEND[word].symbol for word in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The concrete size of each axis."""
+        return tuple(self.value.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class WalkData:
+    """The sentences, the whole recorded trace, and the chosen steps in order; ``only`` is the glob that chose them.
+
+    ``kind`` is ``forced`` (teacher forcing, one pass), ``generation`` (every step of a search) or ``training`` (one
+    update). ``decode`` and ``train`` are the options of the last two.
+    """
+
+    config: ModelConfig
+    sentences: Sentences
+    trace: Trace
+    steps: tuple[WalkStep, ...]
+    only: str
+    kind: str = "forced"
+    decode: DecodeConfig | None = None
+    train: TrainConfig | None = None
+
+    def __getitem__(self, address: str) -> WalkStep:
+        """The first step at an address; raises ``TraceError`` like the trace when there is none."""
+        for step in self.steps:
+            if step.address == address:
+                return step
+        addresses = [step.address for step in self.steps]
+        raise TraceError(f"{address}: no such step among the {len(addresses)} walked.{nearest(address, addresses)}")
+
+    def labels(self, step: WalkStep, row: int) -> tuple[tuple[str, ...] | None, ...]:
+        """For each axis of the step, the tokens along it in row ``row``; None where it has none.
+
+        A target position is labelled by the token that the decoder reads there. A step of a cached generation may
+        hold only the newest positions; its labels are the newest tokens.
+        """
+        return tuple(
+            step.labels[word][row][-size:] if word in step.labels and row < len(step.labels[word]) else None
+            for word, size in zip(step.axes, step.shape, strict=True)
+        )
+
+    def narrow(self, *, layer: int | None = None, head: int | None = None) -> Self:
+        """The steps of one layer, of one head, or of both, counted from 0; ``head`` leaves out steps without heads.
+
+        Raises ``TraceError`` when the model has no such layer or head, or no step is left.
+        """
+        most = max(self.config.n_encoder_layers, self.config.n_decoder_layers)
+        for name, number, limit in (("layer", layer, most), ("head", head, self.config.n_heads)):
+            if number is not None and not 0 <= number < limit:
+                raise TraceError(f"--{name}: found {number}, expected 0 to {limit - 1}.")
+        steps = [step for step in self.steps if layer is None or f".layers.{layer}." in step.address]
+        if head is not None:
+            steps = [_select_head(step, head) for step in steps if "heads" in step.axes]
+        if not steps:
+            raise TraceError(f"--layer, --head: match no step of {self.only!r}. Drop one of them, or --only.")
+        return replace(self, steps=tuple(steps))
+
+
+def _select_head(step: WalkStep, head: int) -> WalkStep:
+    place = step.axes.index("heads")
+    axes = (*step.axes[:place], *step.axes[place + 1 :])
+    gradient = None if step.gradient is None else step.gradient.select(place, head)
+    return replace(step, axes=axes, value=step.value.select(place, head), gradient=gradient)
+
+
+class RowLabels:
+    """Which sentence each row of a batch belongs to, what it has read, and the tokens along its axes.
+
+    A generation is followed step by step through its recorded trace: ``token`` is the number of the token that is
+    being generated, ``sentences`` the sentence of each row of the decoder.
+    """
+
+    def __init__(self, sentences: Sentences, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool) -> None:
+        self.config = config
+        self._tokenizer, self._generates = tokenizer, generates
+        self._seen: dict[str, Tensor] = {}
+        self.token = 0
+        self.sentences = tuple(range(len(sentences.sources)))
+        self._read = sentences
+        self._labels: dict[str, Rows] = {
+            "src": sentences.src_tokens,
+            "tgt": tuple(() for _ in self.sentences) if generates else sentences.tgt_in_tokens,
+            "vocab": tuple(sentences.vocab for _ in self.sentences),
+        }
+
+    def follow(self, step: Step) -> None:
+        """Take one more step of the trace into account."""
+        if not self._generates or not step.address.startswith("search."):
+            return
+        self._seen[step.name] = step.value
+        if step.name == "tgt_in_ids":
+            self.token = step.call + 1
+            read = token_rows(self._tokenizer, step.value)
+            past = self._labels["tgt"] if step.value.shape[1] == 1 else [()] * len(read)
+            self._labels = {**self._labels, "tgt": tuple((*old, *new) for old, new in zip(past, read, strict=True))}
+        elif step.name == "rows":
+            rows = step.value.tolist()
+            self.sentences = tuple(self.sentences[row] for row in rows)
+            self._labels = {axis: tuple(old[row] for row in rows) for axis, old in self._labels.items()}
+
+    def labels(self, step: Step) -> dict[str, Rows]:
+        """The tokens along src, tgt and vocab for each row of the step; along the tgt of a loss, those to predict."""
+        root = step.address.partition(".")[0]
+        if root == "loss":
+            return {**self._labels, "tgt": self._read.tgt_out_tokens}
+        if root == "search" and step.name != "tgt_in_ids":  # generated ids or padding, not what was read
+            found = {"vocab": self._labels["vocab"]}
+            if "src" in step.axes:
+                found["src"] = tuple(self._read.src_tokens[sentence] for sentence in self.sentence_of_rows(step))
+            return found
+        return self._labels
+
+    def sentence_of_rows(self, step: Step) -> tuple[int, ...]:
+        """The sentence of each row along the step's batch axis, whose entries are decoder rows or sentences."""
+        if "batch" not in step.axes:
+            return ()
+        size = step.shape[step.axes.index("batch")]
+        rows = len(self.sentences)
+        if size and rows % size == 0:  # the decoder's rows, or sentences or groups of them, each with as many rows
+            return self.sentences[:: rows // size]
+        copies = size // rows if rows else 0  # the search has begun, but its first rows are not recorded yet
+        return tuple(sentence for sentence in self.sentences for _ in range(copies))
+
+    def cells(self, step: Step) -> Rows | None:
+        """The tokens of the step's entries, row by row, when they are ids; None for every other step."""
+        if step.value.ndim == 2 and step.name.endswith("_ids") and step.value.dtype == torch.int64:
+            return self._read.cells(step.address) or token_rows(self._tokenizer, step.value.cpu())
+        return self._read.cells(step.address)
+
+    def lines(self, step: Step) -> Rows | None:
+        """The step in words, row by row, when it belongs to the text or to the search."""
+        if not self._generates or step.address.partition(".")[0] != "search":
+            return self._read.lines(step.address)
+        if step.name == "candidate_ids":
+            return tuple(tuple(self._candidates(row)) for row in range(len(step.value)))
+        if step.name in ("next_log_probs", "processed_log_probs", "filtered_log_probs"):
+            return tuple(tuple(self._likeliest(row)) for row in step.value)
+        ids = _IDS_OF.get(step.name)
+        if ids is None or ids not in self._seen:
+            return None
+        pairs = zip(self._seen[ids], step.value, strict=True)
+        return tuple(tuple(self._hypotheses(row_ids, numbers)) for row_ids, numbers in pairs)
+
+    def _candidates(self, row: int) -> Iterator[str]:
+        log_probs, parents, ids = (self._seen[f"candidate_{name}"][row] for name in ("log_probs", "parents", "ids"))
+        tokens = self._tokenizer.to_tokens(ids.tolist())
+        ranking = self._seen.get("candidate_sums", self._seen["candidate_log_probs"])[row]
+        found = zip(log_probs.tolist(), ranking.tolist(), parents.tolist(), tokens, strict=True)
+        for log_prob, rank, parent, token in found:
+            if rank > -math.inf:
+                yield f"{log_prob:8.3f}  {token}  after hypothesis {parent + 1}"
+
+    def _likeliest(self, log_probs: Tensor) -> Iterator[str]:
+        best = log_probs.topk(min(_MOST, len(log_probs)))
+        for log_prob, number in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+            if log_prob > -math.inf:
+                yield f"{math.exp(log_prob):7.2%}  {self._tokenizer.to_tokens([number])[0]}"
+
+    def _hypotheses(self, ids: Tensor, numbers: Tensor) -> Iterator[str]:
+        rows = ids if ids.ndim == 2 else ids[None]
+        for row, number in zip(rows, numbers.reshape(-1).tolist(), strict=True):
+            if number > -math.inf:
+                written = row[row != self.config.pad_id].tolist()
+                yield f"{number:8.3f}  {' '.join(self._tokenizer.to_tokens(written)) or '(nothing yet)'}"

@@ -1,0 +1,174 @@
+"""How the next tokens are chosen, and where each setting acts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from glassformer.errors import ConfigError
+from glassformer.settings.section import RetiredSetting, Section, knob
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeConfig(Section):
+    """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50.
+
+    Each field says where it acts: in the ``search``, in ``sampling``, in ``scoring`` or in ``batching``, and which
+    engines do not have it. The options of the commands are made from these fields.
+    """
+
+    retired: ClassVar[Mapping[str, RetiredSetting]] = {  # of diverse beam search
+        "beam_groups": RetiredSetting((1,), "dd35302"),
+        "diversity": RetiredSetting((0.5, 0.0), "dd35302"),
+    }
+
+    beam: int = knob(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000, acts_in="search")
+    length_penalty: float = knob(
+        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty", symbol="α",
+        low=0.0, high=10.0, acts_in="scoring",
+    )  # fmt: skip
+    length_norm: Literal["gnmt", "power"] = knob(
+        "gnmt",
+        "what length_penalty is the exponent of: (5 + length) / 6, as in the paper, or the length itself, as in "
+        "Hugging Face and CTranslate2",
+        acts_in="scoring",
+    )
+    early_stopping: Literal["beam", "heuristic", "never"] = knob(
+        "beam",
+        "when a beam search ends: when beam outputs have ended or none can be better (Hugging Face: true); when none "
+        "would be better at the length so far (Hugging Face: false); or when none can be better than any of beam",
+        acts_in="search",
+    )
+    n_best: int = knob(
+        1, "translations returned for each source, best first; at most beam", low=1, high=1000, acts_in="search"
+    )
+    min_length: int = knob(0, "the least number of tokens in an output", low=0, high=1_000_000, acts_in="search")
+    repetition_penalty: float = knob(
+        1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
+        symbol="θ", low=1.0, high=100.0, acts_in="search",
+        missing_in={"ctranslate2": "multiplies logits and not log-probabilities"},
+    )  # fmt: skip
+    no_repeat_ngram: int = knob(
+        0,
+        "no sequence of this many tokens occurs twice in an output; 0 allows all",
+        low=0,
+        high=1_000_000,
+        acts_in="search",
+    )
+    coverage_penalty: float = knob(
+        0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
+        symbol="β", low=0.0, high=100.0, acts_in="search",
+        missing_in={"ctranslate2": "needs the attention of each hypothesis, which it does not keep"},
+    )  # fmt: skip
+    max_length_a: float = knob(
+        1.0, "the longest output has a times the source's tokens + b", symbol="a", low=0.0, high=100.0,
+        acts_in="search",
+    )  # fmt: skip
+    max_length_b: int = knob(
+        50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000, acts_in="search"
+    )
+    cache: bool = knob(
+        True, "keep keys and values; without them every step decodes all positions again, for comparison",
+        acts_in="search", missing_in={"ctranslate2": "cannot decode without a cache"},
+    )  # fmt: skip
+    sample: bool = knob(
+        False, "sample each token from the model's distribution instead of searching", acts_in="sampling"
+    )
+    temperature: float = knob(
+        1.0, "divides the logits before sampling; below 1 prefers probable tokens", symbol="T",
+        low=1e-4, high=100.0, acts_in="sampling",
+    )  # fmt: skip
+    top_k: int = knob(
+        0,
+        "sample from the k most probable tokens; 0 means all",
+        symbol="k",
+        low=0,
+        high=1_000_000,
+        acts_in="sampling",
+    )
+    top_p: float = knob(
+        1.0, "sample from the smallest set of tokens with this much probability", symbol="p",
+        low=0.0, high=1.0, acts_in="sampling",
+    )  # fmt: skip
+    min_p: float = knob(
+        0.0, "sample from tokens with at least this share of the best token's probability",
+        low=0.0, high=1.0, acts_in="sampling", missing_in={"ctranslate2": "has no such filter"},
+    )  # fmt: skip
+    typical_p: float = knob(
+        1.0, "sample from the most typical tokens, whose information is closest to the entropy, with this much "
+        "probability", symbol="τ", low=0.0, high=1.0, acts_in="sampling",
+        missing_in={"ctranslate2": "has no such filter"},
+    )  # fmt: skip
+    seed: int = knob(0, "seed of sampling", low=0, high=2**63 - 1, acts_in="sampling")
+    mbr: int = knob(
+        0, "samples for minimum Bayes risk, which returns those that agree most with all, by chrF; 0 ranks by score",
+        low=0, high=1000, acts_in="sampling",
+    )  # fmt: skip
+    split_sentences: bool = knob(
+        False, "translate each sentence of a text separately and join the translations", acts_in="batching"
+    )
+    batch_tokens: int = knob(
+        4096, "source tokens in one batch, padding and beam included", low=1, high=10**8, acts_in="batching"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mbr and not self.sample:
+            raise ConfigError(
+                f"decode.mbr: found {self.mbr} with sample = false, expected sampling: it chooses among samples. "
+                "Set sample to true, or mbr to 0."
+            )
+        if self.mbr and self.n_best > self.mbr:
+            raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most mbr = {self.mbr}. Raise mbr.")
+        if not self.sample and self.n_best > self.beam:
+            raise ConfigError(f"decode.n_best: found {self.n_best}, expected at most beam = {self.beam}. Raise beam.")
+
+    @property
+    def pool(self) -> int:
+        """How many ended outputs a beam search keeps: all of the beam, if the worst of them decides when it ends."""
+        return self.n_best if self.early_stopping == "beam" else self.beam
+
+    @property
+    def rows_per_source(self) -> int:
+        """Rows that each source has in the decoder: its hypotheses, or its samples."""
+        return (self.mbr or self.n_best) if self.sample else self.beam
+
+    def penalty(self, length: Any) -> Any:
+        """((5 + length) / 6)^α, by which log_prob is divided, or length^α with ``length_norm`` "power".
+
+        ``length`` is a number of ids, eos included, or a tensor of such numbers. Equation 14 of Wu et al. 2016
+        (arXiv 1609.08144), which section 6.1 of the paper uses with α = 0.6.
+        Differs from the paper: "power", which Hugging Face and CTranslate2 have.
+        """
+        return (length if self.length_norm == "power" else (5 + length) / 6) ** self.length_penalty
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Self:
+        """These options with ``changes``, as a command applies its own options to those of a run.
+
+        An option that only a search has turns sampling off, and a beam that is not given widens to n_best.
+        Raises ``ConfigError`` for a value out of range, and for an option without effect.
+        """
+        if not isinstance(changes, Mapping):
+            raise ConfigError(f"decode: found {type(changes).__name__}, expected a dict such as {{'beam': 5}}.")
+        for key, value in changes.items():
+            if not isinstance(value, int | float):
+                type(self).from_mapping({key: value})  # its type, before it is compared with numbers
+        if "sample" not in changes and changes.keys() & _ONLY_IN_SEARCH.keys():
+            changes = {**changes, "sample": False}
+        without_effect = [
+            flag(key) for key, neutral in _ONLY_IN_SEARCH.items() if changes.get(key, neutral) > neutral
+        ]
+        if changes.get("sample") and without_effect:
+            raise ConfigError(
+                f"{', '.join(without_effect)}: found with sampling, on which it has no effect. Drop one of both."
+            )
+        if "n_best" in changes and "beam" not in changes and not changes.get("sample"):
+            changes = {**changes, "beam": max(self.beam, changes["n_best"])}
+        return self.from_mapping({**self.to_mapping(), **changes})
+
+
+_ONLY_IN_SEARCH = {"beam": 1, "coverage_penalty": 0.0}  # and their neutral values
+
+
+def flag(name: str, value: object = None) -> str:
+    """The command-line option that gives a setting this value."""
+    return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"

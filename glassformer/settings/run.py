@@ -1,0 +1,70 @@
+"""Everything that one run was made with: the four sections."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+from glassformer.errors import ConfigError, nearest
+from glassformer.settings.decode import DecodeConfig
+from glassformer.settings.model import ModelConfig, named_model
+from glassformer.settings.section import Section
+from glassformer.settings.text import TextConfig
+from glassformer.settings.train import WARMUP, TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that one training run was made with; saved whole in its directory."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    text: TextConfig = field(default_factory=TextConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    def __post_init__(self) -> None:
+        if self.model.tie_embeddings == "all" and not self.text.joint:
+            raise ConfigError(
+                "model.tie_embeddings: 'all' shares one matrix between both sides, but text.joint is false. "
+                "Set model.tie_embeddings to 'target' or 'none', or text.joint to true."
+            )
+        if self.train.r_drop and not self.model.dropout:
+            raise ConfigError(
+                f"train.r_drop: found {self.train.r_drop} with model.dropout = 0, expected dropout: without it both "
+                "passes are the same. Set model.dropout above 0, or train.r_drop to 0."
+            )
+        if self.train.warmup == 0:
+            object.__setattr__(self, "train", replace(self.train, warmup=WARMUP[self.model.norm]))
+        if self.text.max_tokens >= self.model.max_length:
+            # A sentence takes one position more than it has tokens.
+            object.__setattr__(self, "text", replace(self.text, max_tokens=self.model.max_length - 1))
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """Build from nested plain values; ``model`` may carry ``name = "tiny"`` to start from a named one."""
+        sections: dict[str, type[Section]] = {
+            "model": ModelConfig, "text": TextConfig, "train": TrainConfig, "decode": DecodeConfig,
+        }  # fmt: skip
+        if not isinstance(values, Mapping):
+            raise ConfigError(
+                f"settings: found {type(values).__name__}, expected sections such as {{'model': {{}}}}."
+            )
+        for key, value in values.items():
+            if key not in sections:
+                raise ConfigError(
+                    f"{key}: there is no such section.{nearest(key, sections)} Known: {', '.join(sections)}."
+                )
+            if not isinstance(value, Mapping):
+                raise ConfigError(
+                    f"{key}: found {value!r}, expected a section of settings such as {key}.name = value."
+                )
+        made = {}
+        for key, section in sections.items():
+            settings = dict(values.get(key, {}))
+            if section is ModelConfig and "name" in settings:
+                settings = {**named_model(settings.pop("name")), **settings}
+            made[key] = section.from_mapping(settings)
+        return cls(**made)  # type: ignore[arg-type]  # each key holds its own section
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The effective values of all sections, ready for JSON."""
+        return asdict(self)

@@ -1,0 +1,156 @@
+"""How settings work: frozen sections of typed, documented fields with limits, read from TOML and ``--set``.
+
+The settings themselves stand in the files beside it.
+"""
+
+import math
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+
+from glassformer.errors import ConfigError, nearest
+
+
+def knob(
+    default: Any,
+    doc: str,
+    *,
+    symbol: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    acts_in: str = "",
+    missing_in: Mapping[str, str] | None = None,
+) -> Any:
+    """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts.
+
+    ``missing_in`` names the engines that have the default only, each with what it does instead.
+    """
+    metadata = {
+        "doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in, "missing_in": missing_in or {},
+    }  # fmt: skip
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class RetiredSetting:
+    """A setting that earlier versions had: the values that changed nothing, and the last commit with it."""
+
+    neutral: tuple[Any, ...]
+    last_commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A frozen group of settings that checks their types and limits when it is created."""
+
+    retired: ClassVar[Mapping[str, RetiredSetting]] = {}
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for knob_field in fields(self):
+            value = getattr(self, knob_field.name)
+            where = f"{_section_name(type(self))}.{knob_field.name}"
+            value = _convert(where, value, hints[knob_field.name])
+            object.__setattr__(self, knob_field.name, value)
+            low, high = knob_field.metadata["low"], knob_field.metadata["high"]
+            if (low is not None and value < low) or (high is not None and value > high):
+                span = f"at least {low}" if high is None else f"from {low} to {high}"
+                raise ConfigError(f"{where}: found {value!r}, expected a value {span}.")
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """Build from plain values (TOML, JSON, ``--set``); an unknown key is refused and the nearest one named.
+
+        A retired setting is left out at a value that changed nothing, and refused at any other.
+        """
+        values = {key: value for key, value in values.items() if not cls._is_retired(key, value)}
+        known = [knob_field.name for knob_field in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise ConfigError(
+                    f"{_section_name(cls)}.{key}: there is no such setting.{nearest(key, known)} "
+                    f"Known: {', '.join(known)}."
+                )
+        return cls(**values)
+
+    @classmethod
+    def _is_retired(cls, key: str, value: Any) -> bool:
+        """Whether the setting may be left out; raises ``ConfigError`` for a retired one that had an effect."""
+        if key not in cls.retired:
+            return False
+        setting = cls.retired[key]
+        if value not in setting.neutral:
+            raise ConfigError(
+                f"{_section_name(cls)}.{key}: found {value!r}, expected {' or '.join(map(repr, setting.neutral))}, "
+                f"because it is retired: leave it out, or use commit {setting.last_commit}, the last that has it."
+            )
+        return True
+
+    @classmethod
+    def choices(cls, name: str) -> tuple[Any, ...]:
+        """The values that the setting ``name`` may take, if it is a choice among a few."""
+        hint = get_type_hints(cls)[name]
+        assert get_origin(hint) is Literal, f"{_section_name(cls)}.{name} is not a choice"
+        return get_args(hint)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The effective values, ready for JSON."""
+        return asdict(self)
+
+
+def _section_name(cls: type) -> str:
+    return cls.__name__.removesuffix("Config").lower()
+
+
+def _convert(where: str, value: Any, hint: Any) -> Any:
+    """``value`` as the type ``hint``, or a ``ConfigError``; an int is accepted for a float."""
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ConfigError(f"{where}: found {value!r}, expected one of {', '.join(map(repr, get_args(hint)))}.")
+        return value
+    if get_origin(hint) in (Union, types.UnionType):
+        return None if value is None else _convert(where, value, get_args(hint)[0])
+    if hint in (int, float) and isinstance(value, int) and abs(value) >= 2**63:
+        raise ConfigError(f"{where}: found a whole number beyond 2^63, expected a smaller one.")
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
+        raise ConfigError(f"{where}: found {value!r} ({type(value).__name__}), expected {hint.__name__}.")
+    if hint is float and not math.isfinite(value):
+        raise ConfigError(f"{where}: found {value}, expected a finite number.")
+    return value
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The nested values of a TOML file, or a ``ConfigError`` that says where it is wrong."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a device may have no end
+        raise ConfigError(f"{path}: is not a regular file, expected a file of TOML.")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}.") from error
+
+
+def apply_overrides(values: dict[str, Any], overrides: Iterable[str]) -> None:
+    """Apply ``section.key=value`` strings to nested ``values``; a value that is not TOML is taken as a string."""
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        section, dot, key = path.strip().partition(".")
+        if not (equals and dot and section and key):
+            raise ConfigError(f"--set {override}: expected section.key=value, for example train.warmup=2000.")
+        settings = values.setdefault(section, {})
+        if not isinstance(settings, dict):
+            raise ConfigError(f"{section}: found {settings!r}, expected a section [{section}] of settings.")
+        settings[key] = _toml_value(text.strip())
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,63 @@
+"""The settings of text: the tokenizer, which pairs are kept, what is held out."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from glassformer.errors import ConfigError
+from glassformer.settings.section import Section, knob
+
+
+def default_vocab_size(pairs: int) -> int:
+    """The entries of a vocabulary that is trained on so many pairs, if ``text.vocab_size`` does not say."""
+    return min(8000, max(512, pairs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig(Section):
+    """From raw text to ids: the tokenizer, which pairs are kept, and what is set aside for validation."""
+
+    tokenizer: Literal["bpe", "wordpiece", "unigram", "words", "characters"] = knob(
+        "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, or characters"
+    )
+    vocab_size: int = knob(
+        0, "entries of a trained vocabulary, control tokens included; 0 means one for each pair, from 512 to 8,000",
+        low=0, high=1_000_000,
+    )  # fmt: skip
+    joint: bool = knob(True, "one tokenizer for both sides, or one for each")
+    tokenizer_pairs: int = knob(
+        1_000_000,
+        "at most this many pairs train a tokenizer, drawn at random from a larger corpus; 0 means all",
+        low=0,
+        high=10**9,
+    )
+    lowercase: bool = knob(False, "lower-case all text before it is split")
+    max_tokens: int = knob(
+        256, "pairs with more tokens on a side, or more than the model takes, are left out", low=1, high=1_000_000
+    )
+    max_ratio: float = knob(
+        9.0,
+        "pairs whose longer side has more than this many times the tokens of the shorter, plus 10, are left out",
+        low=1.0,
+        high=1e6,
+    )
+    valid_pairs: int = knob(
+        0,
+        "pairs split off for validation when none are given; 0 means a twentieth, from 1 to 1000",
+        low=0,
+        high=10**8,
+    )
+    bpe_dropout: float = knob(
+        0.0,
+        "probability of leaving out a merge when training text is cut into tokens, again in each epoch (Provilkov et "
+        "al. 2020; there 0.1); 0 means the same tokens in all epochs",
+        symbol="p", low=0.0, high=1.0,
+    )  # fmt: skip
+    workers: int = knob(0, "processes that prepare a large corpus; 0 means one for each core", low=0, high=1024)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bpe_dropout and self.tokenizer != "bpe":
+            raise ConfigError(
+                f"text.bpe_dropout: found {self.bpe_dropout} with tokenizer {self.tokenizer!r}, expected 'bpe': the "
+                "others make no merges. Set text.tokenizer to bpe, or text.bpe_dropout to 0."
+            )

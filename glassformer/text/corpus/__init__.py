@@ -1,0 +1,1 @@
+"""Parallel text: read, filtered, encoded, and laid in batches."""

@@ -1,0 +1,129 @@
+"""Batches of pairs of similar length, so that little is padding, and the windows of a large corpus.
+
+A window is what is shuffled and sorted into batches at one time. It is made of blocks of neighbouring pairs from all
+over the corpus, other ones in each epoch, so that memory does not grow with the corpus and a disk reads a thousand
+pairs at a time. The batches follow from the lengths, the seed and the epoch alone: a resumed run makes the same ones.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.text.corpus.dataset import EncodedPairs, Sides
+from glassformer.text.tokenizer.tokenizer import BOS_ID, PAD_ID
+
+if TYPE_CHECKING:  # text is prepared without loading PyTorch, which takes seconds
+    import torch
+    from torch import Tensor
+
+Lengths = npt.NDArray[np.integer[Any]]
+Indices = npt.NDArray[np.int64]
+
+PAIRS_IN_WINDOW = 2**20
+PAIRS_IN_BLOCK = 2**10
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded pairs: src_ids (batch src), tgt_in_ids and tgt_out_ids (batch tgt), int64, padding to the right.
+
+    ``tgt_in_ids`` is <s> and the target, ``tgt_out_ids`` the target and </s>: the token to predict at each position.
+    """
+
+    src_ids: "Tensor"
+    tgt_in_ids: "Tensor"
+    tgt_out_ids: "Tensor"
+
+    @property
+    def target_tokens(self) -> int:
+        """Tokens to predict, padding not counted."""
+        return int((self.tgt_out_ids != PAD_ID).sum())
+
+    def to(self, device: "torch.device | str") -> Self:
+        """The same batch on ``device``."""
+        ids = (self.src_ids, self.tgt_in_ids, self.tgt_out_ids)
+        return type(self)(*(tensor.to(device, non_blocking=True) for tensor in ids))
+
+
+def plan_batches(
+    src_lengths: Lengths,
+    tgt_lengths: Lengths,
+    batch_tokens: int,
+    *,
+    seed: int,
+    epoch: int,
+    window: int = 0,
+    bucket: int = 1,
+) -> list[Indices]:
+    """The indices of all pairs, each exactly once, in batches, in the order in which to train on them.
+
+    In each batch, the number of pairs times the longest side is at most ``batch_tokens``; a longer pair is a batch
+    of its own. Pairs are sorted by their lengths, rounded down to multiples of ``bucket`` tokens: 1 gives the least
+    padding, more mixes better. ``seed``, ``epoch`` and ``window`` (the number of the window that the pairs are from)
+    determine which pairs of equal rounded lengths share a batch, and the order of the batches.
+    """
+    random = np.random.Generator(np.random.PCG64([seed, epoch, window]))
+    order = _by_length(np.asarray(src_lengths) // bucket, np.asarray(tgt_lengths) // bucket, random)
+    longest = np.maximum(src_lengths, tgt_lengths)[order]
+    starts = _batch_starts(longest, batch_tokens)
+    batches = np.split(order, starts[1:]) if starts else []
+    return [batches[place] for place in random.permutation(len(batches))]
+
+
+def _by_length(src_lengths: Lengths, tgt_lengths: Lengths, random: np.random.Generator) -> Indices:
+    """All indices by target length, then source length; pairs of equal lengths in random order."""
+    shuffled = random.permutation(len(tgt_lengths))
+    src, tgt = src_lengths[shuffled].astype(np.int64), tgt_lengths[shuffled].astype(np.int64)
+    # Source lengths rise within one target length and fall within the next, so that they are still similar in a
+    # batch where the target length changes.
+    zigzag = np.where(tgt % 2 == 0, src, (2**31 - 1) - src)
+    return shuffled[np.argsort((tgt << 32) | zigzag, kind="stable")]
+
+
+def _batch_starts(longest: Lengths, batch_tokens: int) -> list[int]:
+    """Where each batch starts, if each takes the next pairs up to the budget; ``longest`` are the longer sides."""
+    starts, start = [], 0
+    while start < len(longest):
+        starts.append(start)
+        window = longest[start : start + max(1, batch_tokens // max(1, int(longest[start])))]
+        cells = np.maximum.accumulate(window).astype(np.int64) * np.arange(1, len(window) + 1)
+        start += max(1, int(np.searchsorted(cells, batch_tokens, side="right")))
+    return starts
+
+
+def padding_fraction(src_lengths: Lengths, tgt_lengths: Lengths, plan: list[Indices]) -> float:
+    """The share of padding among all positions of the plan's batches, sources and targets together."""
+    cells = sum(len(batch) * int(side[batch].max()) for batch in plan for side in (src_lengths, tgt_lengths))
+    tokens = sum(int(side[batch].sum()) for batch in plan for side in (src_lengths, tgt_lengths))
+    return 1.0 - tokens / cells if cells else 0.0
+
+
+def collate(pairs: EncodedPairs | Sides, indices: Indices) -> Batch:
+    """The padded batch of the pairs at ``indices``, in that order."""
+    import torch
+
+    tgt_out = pairs.tgt_side.pad(indices, PAD_ID)
+    shifted = np.concatenate([np.full((len(indices), 1), BOS_ID), tgt_out[:, :-1]], axis=1)
+    # The </s> of a shorter target has moved onto padding.
+    tgt_in = np.where(tgt_out == PAD_ID, PAD_ID, shifted)
+    src = pairs.src_side.pad(indices, PAD_ID)
+    return Batch(*(torch.from_numpy(ids) for ids in (src, tgt_in, tgt_out)))
+
+
+def count_windows(pairs: int) -> int:
+    """The number of windows of an epoch over this many pairs; their sizes differ by about a block at most."""
+    return max(1, -(-pairs // PAIRS_IN_WINDOW))
+
+
+def window_indices(pairs: int, window: int, *, seed: int, epoch: int) -> Indices:
+    """The indices of the pairs in one window, ascending; each index is in exactly one window."""
+    windows = count_windows(pairs)
+    if windows == 1:
+        return np.arange(pairs)
+    # Not the random numbers that order the pairs in a window.
+    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch], spawn_key=(1,))))
+    blocks = np.array_split(random.permutation(-(-pairs // PAIRS_IN_BLOCK)), windows)[window]
+    indices = (np.sort(blocks)[:, None] * PAIRS_IN_BLOCK + np.arange(PAIRS_IN_BLOCK)).ravel()
+    return indices[indices < pairs]

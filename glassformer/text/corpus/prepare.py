@@ -1,0 +1,423 @@
+"""From pairs of text to a directory ready for training: tokenizers, encoded pairs and validation text.
+
+The pairs are streamed, once to count them, once for each tokenizer and once to encode, so that memory does not grow
+with the corpus; counting and encoding run in several processes. ``prepared.json`` is written last, when all other
+files are on disk, and holds their SHA-256 sums: a directory that has it is complete, and is used again for the same
+data and settings if no file is damaged.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
+from glassformer.files import (
+    make_directory,
+    refuse_link,
+    remove,
+    remove_unfinished,
+    require_regular_file,
+    sha256,
+    sync,
+    write_durably,
+)
+from glassformer.settings import TextConfig
+from glassformer.text.corpus.corpus import Pair, is_validation
+from glassformer.text.corpus.dataset import EncodedPairs, EncodedTexts, EncodedWriter
+from glassformer.text.corpus.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
+from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, one_if_equal
+
+PairSource = Callable[[], Iterator[Pair]]
+"""Starts a new stream of the same pairs at each call."""
+
+Tokenizers = tuple[Tokenizer, Tokenizer]
+"""Of the source and of the target; one object twice if they are the same."""
+
+PREPARED_NAMES = {"prepared.json", "train", "valid", "valid.jsonl", "src.tokenizer.json", "tgt.tokenizer.json"}
+"""What a preparation writes into its directory."""
+
+SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_CALLS = 0.25
+_PAIRS_BETWEEN_CHECKS = 1024
+_FORMAT = 2  # 1 had no sums of the files
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """Everything that training needs of the text.
+
+    ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint. ``valid_text`` holds every validation pair with
+    text on both sides, for translation metrics; ``valid`` those of them that are neither too long nor lopsided, for
+    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), repeats (of validation pairs), valid,
+    and valid_too_long, valid_lopsided, valid_kept for the validation pairs; valid_seen: those whose source the
+    training pairs have too, which cannot be if they were split off.
+    """
+
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
+    train: EncodedPairs
+    valid: EncodedPairs
+    valid_text: list[Pair]
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class PrepareProgress:
+    """How far a stage of the preparation has come: ``done`` pairs of ``total`` (None: not known yet)."""
+
+    stage: str
+    done: int
+    total: int | None
+    elapsed_s: float
+
+    @property
+    def pairs_per_s(self) -> float:
+        """The mean rate of the stage."""
+        return self.done / max(self.elapsed_s, 1e-9)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the end of the stage at that rate."""
+        return None if self.total is None else (self.total - self.done) / max(self.pairs_per_s, 1e-9)
+
+
+class ProgressCallback(Protocol):
+    """Called a few times a second."""
+
+    def __call__(self, progress: PrepareProgress, /, *, due: bool) -> None:
+        """``due``: it is time for a line in a log."""
+
+
+def _ignore_progress(progress: PrepareProgress, /, *, due: bool) -> None:
+    """The default callback."""
+
+
+def prepare(
+    pairs: PairSource,
+    valid: PairSource | None,
+    config: TextConfig,
+    directory: Path,
+    *,
+    source: str,
+    report: Callable[[str], None],
+    on_progress: ProgressCallback = _ignore_progress,
+    tokenizers: Callable[[], Tokenizers] | None = None,
+    held_out: Sequence[Pair] = (),
+) -> PreparedText:
+    """Prepare ``pairs`` in ``directory``, or use what an earlier call with the same ``source`` left there.
+
+    Without ``valid``, validation pairs are split off by a hash of their source. ``source`` is a fingerprint of the
+    data. ``report`` is called with a line to show. ``tokenizers`` returns those of the source and the target; without
+    it they are trained. ``held_out``: validation pairs of another text, which valid_seen then counts. Raises
+    ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError``
+    when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
+    """
+    earlier = _read_complete(directory, source, config, report, tokenizers)
+    if earlier is not None:
+        report(f"Text: using the preparation in {directory} ({_summary(earlier.counts, earlier.src_tokenizer)}).")
+        return earlier
+    try:
+        refuse_link(directory)
+        counts = _build(
+            pairs, valid, config, directory, on_progress=on_progress, tokenizers=tokenizers, held_out=held_out
+        )
+        files = _sync_files(directory, config)
+        form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts, "files": files}
+        with write_durably(directory / "prepared.json") as stream:
+            json.dump(form, stream, indent=2)
+    except OSError as error:
+        raise StorageError(
+            f"{directory}: cannot be written: {error.strerror or error}. Free some space or choose another place."
+        ) from error
+    prepared = _read(directory, counts)
+    report(f"Text: {_summary(counts, prepared.src_tokenizer)}.")
+    return prepared
+
+
+def read_prepared(directory: Path, config: TextConfig) -> PreparedText | None:
+    """What another process prepared in ``directory`` with these settings, from any text; None if there is nothing."""
+    return _read_complete(directory, None, config, lambda _: None)
+
+
+def _read_complete(
+    directory: Path,
+    source: str | None,
+    config: TextConfig,
+    report: Callable[[str], None],
+    tokenizers: Callable[[], Tokenizers] | None = None,
+) -> PreparedText | None:
+    """A complete preparation with these settings, tokenizers and ``source`` (None: any); None if there is none."""
+    file = directory / "prepared.json"
+    if not file.exists():
+        return None
+    try:
+        require_regular_file(file)
+        found = json.loads(file.read_text(encoding="utf-8"))
+        same_settings = replace(TextConfig.from_mapping(found["text"]), workers=config.workers) == config
+        if not same_settings or found["source"] != (source or found["source"]) or found["format"] != _FORMAT:
+            return None
+        _verify_files(directory, config, found["files"])
+        prepared = _read(directory, found["counts"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError) as error:
+        report(f"Text: {file} is damaged ({type(error).__name__}: {error}); the text is prepared again.")
+        return None
+    except (TextError, TokenizerError) as error:
+        report(f"Text: the preparation in {directory} is damaged: {error} The text is prepared again.")
+        return None
+    if tokenizers is not None and _digests(tokenizers()) != _digests(
+        (prepared.src_tokenizer, prepared.tgt_tokenizer)
+    ):
+        report(f"Text: the preparation in {directory} is of another tokenizer; the text is prepared again.")
+        return None
+    return prepared
+
+
+def _digests(tokenizers: Tokenizers) -> list[str]:
+    return [tokenizer.digest for tokenizer in tokenizers]
+
+
+def _file_names(config: TextConfig) -> list[str]:
+    """The files of a preparation, except ``prepared.json``."""
+    parts = ("ids", "lengths", "offsets", *(("starts",) if config.bpe_dropout else ()))
+    return [
+        *(f"{split}/{side}.{part}" for split in ("train", "valid") for side in ("src", "tgt") for part in parts),
+        *("train/encoded.json", "valid/encoded.json", "valid.jsonl", "src.tokenizer.json", "tgt.tokenizer.json"),
+    ]
+
+
+def _sync_files(directory: Path, config: TextConfig) -> dict[str, str]:
+    """Force all files to disk; returns their SHA-256 sums."""
+    names = _file_names(config)
+    for place in (*names, "train", "valid", "."):
+        sync(directory / place)
+    return {name: sha256(directory / name) for name in names}
+
+
+def _verify_files(directory: Path, config: TextConfig, sums: Mapping[str, str]) -> None:
+    """Raise ``TextError`` for the first file that is missing or is not what was written."""
+    for name in _file_names(config):
+        path = directory / name
+        try:
+            require_regular_file(path)
+            found = sha256(path)
+        except OSError as error:
+            raise TextError(f"{path}: cannot be read: {error.strerror}.") from error
+        if found != sums[name]:
+            raise TextError(f"{path}: does not match its SHA-256 sum in prepared.json.")
+
+
+def _read(directory: Path, counts: dict[str, int]) -> PreparedText:
+    src_tokenizer, tgt_tokenizer = one_if_equal(
+        *(Tokenizer.load(directory / f"{side}.tokenizer.json") for side in ("src", "tgt"))
+    )
+    train, valid = (EncodedPairs(directory / split) for split in ("train", "valid"))
+    for pairs in (train, valid):
+        pairs.check_ids(src_tokenizer.size, tgt_tokenizer.size)
+    return PreparedText(
+        src_tokenizer=src_tokenizer,
+        tgt_tokenizer=tgt_tokenizer,
+        train=train,
+        valid=valid,
+        valid_text=_read_pairs(directory / "valid.jsonl"),
+        counts=counts,
+    )
+
+
+def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
+    repeats = f", {counts['repeats']:,} repeats of validation pairs" if counts.get("repeats") else ""
+    return (
+        f"{counts['read']:,} pairs read, {counts['kept']:,} for training, {counts['valid']:,} for validation; left "
+        f"out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided{repeats}; "
+        f"{tokenizer.kind} vocabulary of {tokenizer.size:,} entries"
+    )
+
+
+def _build(
+    pairs: PairSource,
+    valid: PairSource | None,
+    config: TextConfig,
+    directory: Path,
+    *,
+    on_progress: ProgressCallback,
+    tokenizers: Callable[[], Tokenizers] | None,
+    held_out: Sequence[Pair],
+) -> dict[str, int]:
+    """Write all files but ``prepared.json``; returns the counts."""
+    make_directory(directory)
+    for left in ("prepared.json", "train", "valid", "valid.jsonl"):
+        remove(directory / left)
+    remove_unfinished(directory)
+    sync(directory)
+    workers = min(config.workers or available_cores(), most_workers())
+    counting = _with_progress("pairs read", pairs(), None, on_progress)
+    stats = CorpusStats.from_chunks(map_chunks(count_chunk, chunks(counting), workers), config, split=valid is None)
+    # Read before the long work, so that a mistake in the validation text is reported early.
+    given = [] if valid is None else _read_validation(valid)
+    stage = partial(_with_progress, total=stats.read, on_progress=on_progress)
+    both = tokenizers() if tokenizers else _train_tokenizers(lambda: stage("tokenizer", pairs()), stats, config)
+    for side, tokenizer in zip(("src", "tgt"), both, strict=True):
+        tokenizer.save(directory / f"{side}.tokenizer.json")
+    encoder = ChunkEncoder(both, config, stats.valid_share)
+    watched, seen = frozenset(pair.src for pair in (*given, *held_out)), set[str]()
+    encoding = _note_seen(stage("encoding", pairs()), watched, seen)
+    train_counts, split_off = _encode(encoding, encoder, directory / "train", workers)
+    valid_text = given or list(dict.fromkeys(split_off))
+    valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
+    _check_kept(train_counts, valid_counts, config)
+    _write_pairs(directory / "valid.jsonl", valid_text)
+    return {
+        "read": stats.read,
+        "empty": stats.read - stats.usable,
+        **train_counts,
+        "repeats": 0 if given else len(split_off) - len(valid_text),
+        "valid": len(valid_text),
+        "valid_seen": sum(pair.src in seen for pair in held_out or given),
+        **{f"valid_{name}": count for name, count in valid_counts.items()},
+    }
+
+
+def _with_progress(
+    stage: str, pairs: Iterable[Pair], total: int | None, on_progress: ProgressCallback
+) -> Iterator[Pair]:
+    """``pairs``, calling ``on_progress`` as they pass."""
+    started = called = logged = time.monotonic()
+    for done, pair in enumerate(pairs):
+        if done % _PAIRS_BETWEEN_CHECKS == 0 and (now := time.monotonic()) - called >= _SECONDS_BETWEEN_CALLS:
+            due = now - logged >= SECONDS_BETWEEN_LINES
+            on_progress(PrepareProgress(stage, done, total, now - started), due=due)
+            called, logged = now, now if due else logged
+        yield pair
+
+
+def _note_seen(pairs: Iterable[Pair], sources: frozenset[str], seen: set[str]) -> Iterator[Pair]:
+    """``pairs``, adding to ``seen`` which of ``sources`` they have."""
+    for pair in pairs:
+        if pair.src in sources:
+            seen.add(pair.src)
+        yield pair
+
+
+def _read_validation(valid: PairSource) -> list[Pair]:
+    text = [pair for pair in valid() if not pair.blank]
+    if not text:
+        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
+    return text
+
+
+def _train_tokenizers(pairs: PairSource, stats: CorpusStats, config: TextConfig) -> Tokenizers:
+    def train(*sides: int) -> Tokenizer:
+        texts = training_texts(pairs(), stats, sides, config.tokenizer_pairs)
+        return Tokenizer.train(config.tokenizer, texts, stats.vocab_size(config), lowercase=config.lowercase)
+
+    if config.joint:
+        tokenizer = train(0, 1)
+        return tokenizer, tokenizer
+    return train(0), train(1)
+
+
+Chunk = tuple[list[str], list[str]]
+"""Sources and their targets: plain lists of text are the fastest to send to another process."""
+
+PAIRS_IN_CHUNK = 4096
+
+
+def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
+    """The pairs, ``PAIRS_IN_CHUNK`` at a time."""
+    stream = iter(pairs)
+    while part := list(islice(stream, PAIRS_IN_CHUNK)):
+        yield [pair.src for pair in part], [pair.tgt for pair in part]
+
+
+@dataclass(frozen=True)
+class EncodedChunk:
+    """The ids of the pairs to train on, how many pairs were kept, too long or lopsided, and the held-out pairs."""
+
+    src: EncodedTexts
+    tgt: EncodedTexts
+    counts: Counter[str]
+    held_out: list[Pair]
+
+
+@dataclass(frozen=True)
+class ChunkEncoder:
+    """Encodes the pairs of a chunk, without blank, too long and lopsided ones; holds out a ``valid_share``."""
+
+    tokenizers: Tokenizers
+    config: TextConfig
+    valid_share: float
+
+    @property
+    def vocab(self) -> int:
+        """The size of the larger vocabulary."""
+        return max(tokenizer.size for tokenizer in self.tokenizers)
+
+    def __call__(self, chunk: Chunk) -> EncodedChunk:
+        """The result depends on the chunk alone."""
+        pairs: list[Pair] = []
+        held_out: list[Pair] = []
+        for pair in map(Pair, *chunk):
+            if not pair.blank:
+                (held_out if is_validation(pair, self.valid_share) else pairs).append(pair)
+        src, tgt = (self._tokenize(side, [pair[side] for pair in pairs]) for side in (0, 1))
+        lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
+        reasons = [rejection_reason(*sides, self.config) for sides in lengths]
+        counts = Counter(reason or "kept" for reason in reasons)
+        return EncodedChunk(self._pack(src, reasons), self._pack(tgt, reasons), counts, held_out)
+
+    def _tokenize(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
+        """The ids of each text and, for BPE-dropout, 1 for each id that begins a word, else 0."""
+        if self.config.bpe_dropout:
+            return self.tokenizers[side].word_starts_batch(texts)
+        return [(ids, []) for ids in self.tokenizers[side].to_ids_batch(texts)]
+
+    def _pack(self, texts: Sequence[tuple[list[int], list[int]]], reasons: Sequence[str | None]) -> EncodedTexts:
+        kept = [text for text, reason in zip(texts, reasons, strict=True) if reason is None]
+        encoded = EncodedTexts.from_lists([[*ids, EOS_ID] for ids, _ in kept], self.vocab)
+        if not self.config.bpe_dropout:
+            return encoded
+        starts = EncodedTexts.from_lists([[*starts, 1] for _, starts in kept], vocab=2).ids
+        return encoded._replace(starts=starts.astype(np.uint8))
+
+
+def _encode(
+    pairs: Iterable[Pair], encoder: ChunkEncoder, directory: Path, workers: int
+) -> tuple[dict[str, int], list[Pair]]:
+    """Encode into ``directory``; returns how many pairs were kept, too long or lopsided, and the held-out pairs."""
+    counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
+    held_out: list[Pair] = []
+    with EncodedWriter(directory, encoder.vocab) as writer:
+        for encoded in map_chunks(encoder, chunks(pairs), workers):
+            writer.append_encoded(encoded.src, encoded.tgt)
+            counts.update(encoded.counts)
+            held_out += encoded.held_out
+    return dict(counts), held_out
+
+
+def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig) -> None:
+    for name, counts in (("training", train), ("validation", valid)):
+        if not counts["kept"]:
+            raise TextError(
+                f"No {name} pair is left: {counts['too_long']:,} have more than {config.max_tokens} tokens on a side "
+                f"and {counts['lopsided']:,} are lopsided; expected at least one pair. "
+                "Raise text.max_tokens or text.max_ratio, or give shorter text."
+            )
+
+
+def _write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
+    # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot encode.
+    with path.open("x", encoding="ascii", newline="\n") as stream:
+        stream.writelines(json.dumps(pair) + "\n" for pair in pairs)
+
+
+def _read_pairs(path: Path) -> list[Pair]:
+    with path.open(encoding="ascii") as stream:
+        return [Pair(*json.loads(line)) for line in stream]

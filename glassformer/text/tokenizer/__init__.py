@@ -1,0 +1,1 @@
+"""Tokenizers: how text becomes ids and back, and how they are trained and checked."""

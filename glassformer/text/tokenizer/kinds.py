@@ -1,0 +1,356 @@
+"""The five kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
+
+Training is the Hugging Face ``tokenizers`` library's. A kind is a normalizer, a pre-tokenizer, a model and a decoder,
+all stored in the one JSON file that the library writes, so that any program that reads such files gives the same ids.
+
+The steps of a model, which the library does not show, are computed here from the vocabulary, the merges and the
+scores: byte-pair merges (Sennrich et al. 2016), WordPiece's longest match first (Wu et al. 2016), the best
+segmentation of a unigram model (Kudo 2018), plain look-up. The ids that the Transformer gets always come from the
+library; ``Tokenizer.derive`` checks that both agree.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from heapq import heapify, heappop, heappush
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple, Protocol
+
+from tokenizers import Tokenizer as Library
+from tokenizers import decoders as library_decoders
+from tokenizers import models, normalizers, pre_tokenizers, trainers
+
+from glassformer.errors import TokenizerError, nearest
+from glassformer.text.lines import is_blank, without_surrogates
+from glassformer.text.tokenizer.derivation import Derivation, Lookup, Match, Merge, PreToken, Segmentation, Step
+
+CONTROL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
+UNKNOWN = CONTROL_TOKENS[3]
+
+# BPE training scans a whole word at each merge, so one word of 100,000 characters would take longer than all other
+# text. Nothing is learned from a word that long: training reads the text in pieces of this many characters.
+LONGEST_PIECE = 1000
+
+# The log-probability of an unknown character is this much below that of the worst entry of a unigram vocabulary: the
+# library's constant, from SentencePiece.
+UNKNOWN_PENALTY = 10.0
+
+Show = Callable[[str], str]
+"""Gives the readable label of an entry of the vocabulary."""
+
+
+def _byte_values() -> dict[str, int]:
+    """The alphabet of byte-level BPE: the byte that each character stands for (Radford et al. 2019)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [value for value in range(256) if value not in printable]
+    return {chr(value): value for value in printable} | {chr(256 + rank): value for rank, value in enumerate(others)}
+
+
+BYTE_VALUES = _byte_values()
+
+
+class _Kind(NamedTuple):
+    """The parts of a tokenizer; ``trainer`` makes one that is given the size of the vocabulary."""
+
+    model: Callable[[], Any]
+    pre_tokenizer: Any
+    decoder: Any
+    trainer: Callable[..., Any]
+
+
+_KINDS: dict[str, _Kind] = {
+    "bpe": _Kind(
+        models.BPE,
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        library_decoders.ByteLevel(),
+        partial(trainers.BpeTrainer, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()),
+    ),
+    "wordpiece": _Kind(
+        partial(models.WordPiece, vocab={}, unk_token=UNKNOWN, max_input_chars_per_word=100),
+        pre_tokenizers.BertPreTokenizer(),
+        library_decoders.WordPiece(),
+        trainers.WordPieceTrainer,
+    ),
+    "unigram": _Kind(
+        models.Unigram,
+        # Without the second split, "</s>" in a user's text would be found whole: it is an entry.
+        pre_tokenizers.Sequence(
+            [pre_tokenizers.Metaspace(prepend_scheme="never"), pre_tokenizers.Split("<", "isolated")]
+        ),
+        library_decoders.Metaspace(prepend_scheme="never"),
+        partial(trainers.UnigramTrainer, unk_token=UNKNOWN),
+    ),
+    "words": _Kind(
+        partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
+        # A word is letters, digits and _, or punctuation, never both: so no word is the same as a control token.
+        pre_tokenizers.Whitespace(),
+        None,
+        trainers.WordLevelTrainer,
+    ),
+    "characters": _Kind(
+        partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
+        pre_tokenizers.Split("", "isolated"),
+        library_decoders.Fuse(),
+        trainers.WordLevelTrainer,
+    ),
+}
+KINDS = tuple(_KINDS)
+
+
+def new_library(kind: str, lowercase: bool) -> Library:
+    """A tokenizer of the library that has not been trained yet."""
+    parts = _KINDS[kind]
+    library = Library(parts.model())
+    library.pre_tokenizer, library.decoder = parts.pre_tokenizer, parts.decoder
+    lower = [normalizers.Lowercase()] if lowercase else []
+    library.normalizer = normalizers.Sequence([*lower, normalizers.NFC()])
+    return library
+
+
+def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Library:
+    """A trained tokenizer of the library, with the control tokens as ids 0 to 3.
+
+    The same texts give the same ``bpe``, ``words`` and ``characters`` tokenizers; the library's trainers of
+    ``wordpiece`` and ``unigram`` may break ties differently from run to run. Raises ``TokenizerError`` for an unknown
+    kind, text without a word, or a vocabulary too small for the kind.
+    """
+    if kind not in _KINDS:
+        raise TokenizerError(f"tokenizer: found {kind!r},{nearest(kind, KINDS)} expected one of {', '.join(KINDS)}.")
+    smallest = len(CONTROL_TOKENS) + (256 if kind == "bpe" else 1)
+    if vocab_size < smallest:
+        raise _too_small(kind, vocab_size, f"at least {smallest}")
+    library = new_library(kind, lowercase)
+    trainer = _KINDS[kind].trainer(vocab_size=vocab_size, special_tokens=list(CONTROL_TOKENS), show_progress=False)
+    pieces = _Pieces(texts)
+    try:
+        library.train_from_iterator(pieces, trainer=trainer)
+    except Exception as error:  # the library raises bare Exceptions
+        if "not large enough" in str(error):
+            raise _too_small(kind, vocab_size, "enough to hold this text's characters") from error
+        raise
+    if not pieces.any_word:
+        raise TokenizerError("The text to train a tokenizer on is empty; expected at least one word: give more text.")
+    if library.get_vocab_size() > vocab_size:
+        raise _too_small(kind, vocab_size, f"at least {library.get_vocab_size()} to hold this text's characters")
+    return library
+
+
+def _too_small(kind: str, found: int, expected: str) -> TokenizerError:
+    return TokenizerError(
+        f"text.vocab_size: found {found}, expected {expected}, for a {kind} tokenizer. Raise text.vocab_size."
+    )
+
+
+class _Pieces:
+    """Texts in pieces of ``LONGEST_PIECE`` characters; records whether any text was not blank."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.any_word = False
+        self._texts = texts
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self._texts:
+            whole = without_surrogates(text)
+            self.any_word = self.any_word or not is_blank(whole)
+            for start in range(0, len(whole), LONGEST_PIECE):
+                yield whole[start : start + LONGEST_PIECE]
+
+
+class _Tokens(NamedTuple):
+    steps: tuple[Step, ...]
+    tokens: tuple[str, ...]  # entries of the vocabulary, not labels
+
+
+class _Model(Protocol):
+    """Turns a word (a pre-token) into tokens."""
+
+    def __init__(self, model: dict[str, Any], show: Show) -> None: ...
+
+    def tokenize(self, word: str) -> _Tokens: ...
+
+
+class Deriver:
+    """Shows how one tokenizer turns texts into ids."""
+
+    def __init__(self, library: Any, kind: str, model: dict[str, Any], show: Show) -> None:
+        """From the library's tokenizer, its kind, and the ``model`` of its JSON."""
+        self._library = library
+        self._show = show
+        self._model = _MODELS[kind](model, show)
+
+    def derive(self, text: str) -> Derivation:
+        """How ``text`` becomes ids, in O(n log n) time. Equal pre-tokens are one object."""
+        clean = without_surrogates(text)
+        normalizer = self._library.normalizer
+        normalised = normalizer.normalize_str(clean) if normalizer else clean
+        words = self._library.pre_tokenizer.pre_tokenize_str(normalised)
+        pre_token = cache(self._pre_token)
+        return Derivation(clean, normalised, tuple(pre_token(word) for word, _ in words))
+
+    def _pre_token(self, word: str) -> PreToken:
+        steps, tokens = self._model.tokenize(word)
+        ids = tuple(map(self._library.token_to_id, tokens))
+        return PreToken(self._show(word), self._labels(word), steps, self._labels(tokens), ids)
+
+    def _labels(self, entries: str | tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(self._show, entries))
+
+
+class _Bpe:
+    def __init__(self, model: dict[str, Any], show: Show) -> None:
+        self._show = show
+        self._ranks = {(left, right): rank for rank, (left, right) in enumerate(model["merges"])}
+        self._whole = frozenset(model["vocab"] if model["ignore_merges"] else ())
+
+    def tokenize(self, word: str) -> _Tokens:
+        if word in self._whole:
+            label = self._show(word)
+            return _Tokens((Lookup(label, label, "in the vocabulary, so nothing is merged"),), (word,))
+        symbols = dict(enumerate(word))
+        steps = tuple(self._merges(symbols))
+        return _Tokens(steps, tuple(symbols.values()))
+
+    def _merges(self, symbols: dict[int, str]) -> Iterator[Merge]:
+        """Merge ``symbols``, a dict by the position where each starts, until no two neighbours have a rank."""
+        ends = {start: start + 1 for start in symbols}
+        before = {end: start for start, end in ends.items()}
+        queue = [(self._ranks[pair], at) for at, pair in enumerate(pairwise(symbols.values())) if pair in self._ranks]
+        heapify(queue)
+        while queue:
+            rank, start = heappop(queue)
+            middle = ends.get(start, -1)
+            left, right = symbols.get(start, ""), symbols.get(middle, "")
+            if self._ranks.get((left, right)) != rank:
+                continue  # one of the two is now a part of a longer symbol
+            end = ends.pop(middle)
+            symbols[start], ends[start], before[end] = left + right, end, start
+            del symbols[middle]
+            yield Merge(self._show(left), self._show(right), self._show(left + right), rank, start, middle, end)
+            for at in (before.get(start, -1), start):
+                pair = symbols.get(at, ""), symbols.get(ends.get(at, -1), "")
+                if pair in self._ranks:
+                    heappush(queue, (self._ranks[pair], at))
+
+
+class _WordPiece:
+    def __init__(self, model: dict[str, Any], show: Show) -> None:
+        self._show = show
+        self._vocab = frozenset(model["vocab"])
+        self._mark = model["continuing_subword_prefix"]
+        self._max_characters = model["max_input_chars_per_word"]
+
+    def tokenize(self, word: str) -> _Tokens:
+        if len(word) > self._max_characters:
+            return self._unknown([], word, f"{len(word)} characters, more than {self._max_characters}")
+        steps: list[Step] = []
+        pieces: list[str] = []
+        start = 0
+        while start < len(word):
+            mark = self._mark if start else ""
+            rest = mark + word[start:]
+            size = self._longest_match(rest, len(mark))
+            if size is None:
+                return self._unknown(steps, rest, "no prefix is in the vocabulary, so the whole word is unknown")
+            steps.append(Match(self._show(rest), self._show(rest[:size]), len(rest) - size + 1))
+            pieces.append(rest[:size])
+            start += size - len(mark)
+        return _Tokens(tuple(steps), tuple(pieces))
+
+    def _unknown(self, steps: list[Step], rest: str, reason: str) -> _Tokens:
+        return _Tokens((*steps, Lookup(self._show(rest), UNKNOWN, reason)), (UNKNOWN,))
+
+    def _longest_match(self, rest: str, mark: int) -> int | None:
+        """The length of the longest prefix of ``rest`` that is an entry and longer than the ``mark`` ##."""
+        return next((size for size in range(len(rest), mark, -1) if rest[:size] in self._vocab), None)
+
+
+class _Path(NamedTuple):
+    """One of the two best segmentations of a word up to some position, as its last piece and what comes before it."""
+
+    total: float
+    start: int  # of the last piece
+    rank: int  # of the segmentation up to ``start`` that it extends: 0 the best, 1 the second best
+    log_prob: float  # of the last piece
+
+
+class _Unigram:
+    def __init__(self, model: dict[str, Any], show: Show) -> None:
+        self._show = show
+        self._scores: dict[str, float] = dict(model["vocab"])
+        self._longest = max(map(len, self._scores))
+        self._unknown_score = min(score for _, score in model["vocab"]) - UNKNOWN_PENALTY
+
+    def tokenize(self, word: str) -> _Tokens:
+        paths = self._two_best(word)
+        cuts = [list(self._join_unknown(_pieces(word, paths, rank))) for rank in range(len(paths[-1]))]
+        steps = tuple(
+            Segmentation(
+                tuple(self._show(piece) for piece, _ in cut),
+                tuple(score for _, score in cut),
+                total=path.total,
+                best=rank == 0,
+            )
+            for rank, (cut, path) in enumerate(zip(cuts, paths[-1], strict=True))
+        )
+        return _Tokens(steps, tuple(piece if piece in self._scores else UNKNOWN for piece, _ in cuts[0]))
+
+    def _two_best(self, word: str) -> list[list[_Path]]:
+        """Viterbi's algorithm for the two best segmentations of the word up to each position.
+
+        It adds in the same order as the library and, of equal sums, takes the longer last piece, as the library does:
+        so the best segmentation is the library's, to the last bit.
+        """
+        paths: list[list[_Path]] = [[_Path(0.0, 0, 0, 0.0)], *([] for _ in word)]
+        for start in range(len(word)):
+            for end, score in self._pieces_from(word, start):
+                for rank, path in enumerate(paths[start]):
+                    _insert(paths[end], _Path(path.total + score, start, rank, score))
+        return paths
+
+    def _pieces_from(self, word: str, start: int) -> Iterator[tuple[int, float]]:
+        """The end of each piece that can begin at ``start``, and its log-probability."""
+        yield start + 1, self._scores.get(word[start], self._unknown_score)
+        for end in range(start + 2, min(start + self._longest, len(word)) + 1):
+            score = self._scores.get(word[start:end])
+            if score is not None:
+                yield end, score
+
+    def _join_unknown(self, pieces: list[tuple[str, float]]) -> Iterator[tuple[str, float]]:
+        """The pieces, with neighbouring unknown characters as one piece."""
+        for known, run in groupby(pieces, lambda piece: piece[0] in self._scores):
+            if known:
+                yield from run
+            else:
+                characters, scores = zip(*run, strict=True)
+                yield "".join(characters), sum(scores)
+
+
+def _insert(best: list[_Path], path: _Path) -> None:
+    """Insert in order of the totals, behind equal ones, and keep two."""
+    best.insert(sum(path.total <= other.total for other in best), path)
+    del best[2:]
+
+
+def _pieces(word: str, paths: list[list[_Path]], rank: int) -> list[tuple[str, float]]:
+    """The pieces of a segmentation of the whole word, read from its end."""
+    pieces: list[tuple[str, float]] = []
+    end = len(word)
+    while end:
+        path = paths[end][rank]
+        pieces.append((word[path.start : end], path.log_prob))
+        end, rank = path.start, path.rank
+    return pieces[::-1]
+
+
+class _WordLevel:
+    def __init__(self, model: dict[str, Any], show: Show) -> None:
+        self._show = show
+        self._vocab = frozenset(model["vocab"])
+
+    def tokenize(self, word: str) -> _Tokens:
+        token, reason = (word, "in the vocabulary") if word in self._vocab else (UNKNOWN, "not in the vocabulary")
+        return _Tokens((Lookup(self._show(word), self._show(token), reason),), (token,))
+
+
+_MODELS: dict[str, type[_Model]] = {
+    "bpe": _Bpe, "wordpiece": _WordPiece, "unigram": _Unigram, "words": _WordLevel, "characters": _WordLevel,
+}  # fmt: skip

@@ -1,0 +1,216 @@
+"""SentencePiece's unigram models as tokenizers of ours: an .spm file in, the JSON of the ``tokenizers`` library out.
+
+Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer; its few fields are read here, so that
+neither ``sentencepiece`` nor ``protobuf`` is needed. Which id a piece has is not its place in the .spm but its place
+in the vocabulary of a model: other programs keep it in ``vocab.json`` or ``vocab.yml``.
+"""
+
+import base64
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import TokenizerError
+from glassformer.files import open_to_read
+from glassformer.text.tokenizer.kinds import CONTROL_TOKENS, UNKNOWN
+
+SPACE = "▁"
+# Begins an entry that has an id but is no piece of this .spm. Text holds no space once spaces have become ▁, so that
+# such an entry is never found in it.
+UNREACHABLE = " "
+LARGEST_SPM = 64 * 2**20  # bytes
+LARGEST_CHARSMAP = 2**21  # characters of base64; that of NFKC has 320,000
+_UNIGRAM = 1
+_NORMAL, _BYTE, _USER_DEFINED = 1, 6, 4
+_MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_LANGUAGE = "^>>[^<]+<<"  # the target language of a multilingual model, at the start of a text
+_TYPED_CONTROL = "<(?=" + "|".join(token[1:] for token in CONTROL_TOKENS) + ")"
+
+
+@dataclass(frozen=True)
+class SentencePieceModel:
+    """What an .spm file says: pieces with their scores, and how text is normalised before it is cut."""
+
+    scores: dict[str, float]
+    """The log-probability of each piece that may be found in a text."""
+    charsmap: bytes
+    """The compiled rules of normalisation; empty for none."""
+    collapses_spaces: bool
+
+    @classmethod
+    def read(cls, path: Path) -> "SentencePieceModel":
+        """Read an .spm file; ``TokenizerError`` names it if it cannot be read or is not a plain unigram model."""
+        try:
+            with open_to_read(path) as file:
+                return cls.from_bytes(file.read(LARGEST_SPM + 1))
+        except OSError as error:
+            raise TokenizerError(
+                f"{path}: cannot be read: {error.strerror}. Expected a SentencePiece model."
+            ) from error
+        except TokenizerError as error:
+            raise TokenizerError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "SentencePieceModel":
+        """From the bytes of an .spm file."""
+        if len(data) > LARGEST_SPM:
+            raise TokenizerError(f"has more than {LARGEST_SPM:,} bytes, expected a SentencePiece model.")
+        try:
+            fields = list(_fields(data))
+            pieces = [_piece(value) for number, value in fields if number == 1]
+            trainer, normalizer = (dict(_fields(dict(fields).get(number, b""))) for number in (2, 3))
+        except (ValueError, IndexError, TypeError, struct.error) as error:
+            raise TokenizerError(f"is not a SentencePiece model, or is cut short: {error}.") from error
+        if not {2, 3} <= dict(fields).keys():
+            raise TokenizerError("is not a SentencePiece model, or is cut short: it has no settings of its training.")
+        _check_kind(pieces, trainer, normalizer)
+        if charsmap := bytes(normalizer.get(2, b"")):
+            check_charsmap(charsmap)
+        scores = {text: score for text, score, kind in pieces if kind == _NORMAL}
+        if not scores:
+            raise TokenizerError("holds no pieces, expected a SentencePiece model.")
+        return cls(scores, charsmap, bool(normalizer.get(4, 1)))
+
+    def tokenizer_json(self, entries: Sequence[str]) -> str:
+        """The JSON of a tokenizer whose ids are the places in ``entries``, which begin with the control tokens.
+
+        Entries that are no pieces of this model keep their ids, and are never found in a text.
+        """
+        charsmap = base64.b64encode(self.charsmap).decode()
+        parts = library_parts(charsmap, self.collapses_spaces)
+        parts["model"]["vocab"] = [self._entry(entry) for entry in entries]
+        return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+
+    def _entry(self, entry: str) -> list[str | float]:
+        if entry in CONTROL_TOKENS:
+            return [entry, 0.0]
+        if entry.startswith(">>") and entry.endswith("<<"):
+            return [SPACE + entry, 0.0]
+        # A score of 0 leaves the lowest score, from which that of unknown characters follows, to the pieces.
+        return [entry, self.scores[entry]] if entry in self.scores else [UNREACHABLE + entry, 0.0]
+
+
+def library_parts(charsmap: str, collapses_spaces: bool) -> dict[str, Any]:
+    """The tokenizer of an .spm in the JSON of the ``tokenizers`` library, without its entries."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    normalizers: list[dict[str, Any]] = []
+    if charsmap:
+        normalizers.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
+    if collapses_spaces:
+        normalizers += [
+            {"type": "Strip", "strip_left": True, "strip_right": True},
+            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+        ]
+    return {
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [
+            {"id": number, "content": token, **flags, "special": True} for number, token in enumerate(CONTROL_TOKENS)
+        ],
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                _split(_LANGUAGE),
+                {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True},
+                _split(_TYPED_CONTROL),
+            ],
+        },
+        "post_processor": None,
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": UNREACHABLE}, "content": ""},
+                {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+                {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 1000, "stop": 0},
+            ],
+        },
+        "model": {"type": "Unigram", "unk_id": CONTROL_TOKENS.index(UNKNOWN), "vocab": [], "byte_fallback": False},
+    }  # fmt: skip
+
+
+def _split(pattern: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+def check_charsmap(charsmap: bytes) -> None:
+    """Raise ``TokenizerError`` for rules of normalisation in which a look-up would leave the table.
+
+    They are a double-array trie (Yata et al. 2007) of 32-bit units, behind its size in bytes, and then the texts that
+    its values point at, each ended by a zero. The ``tokenizers`` library follows its numbers unchecked.
+    """
+    import numpy as np
+
+    wrong = TokenizerError("holds damaged rules of normalisation, expected a charsmap of SentencePiece.")
+    size = int.from_bytes(charsmap[:4], "little")
+    if size < 1024 or size % 1024 or len(charsmap) < 4 + size:
+        raise wrong
+    units = np.frombuffer(charsmap, "<u4", size // 4, 4).astype(np.int64)
+    texts = np.frombuffer(charsmap, np.uint8, offset=4 + size)
+    following = np.arange(len(units)) ^ ((units >> 10) << ((units & 512) >> 6))
+    is_node = units < 2**31
+    if (following[is_node] >= len(units)).any():  # the table has whole blocks of 256, so that any label stays in it
+        raise wrong
+    values = units[following[is_node & (units & 256 > 0)]] & (2**31 - 1)
+    if (values >= len(texts)).any() or ((texts[values] & 0xC0) == 0x80).any():
+        raise wrong
+
+
+def _check_kind(pieces: list[tuple[str, float, int]], trainer: dict[int, Any], normalizer: dict[int, Any]) -> None:
+    """Raise ``TokenizerError`` for what the JSON cannot express."""
+    kind = trainer.get(3, _UNIGRAM)
+    if kind != _UNIGRAM:
+        raise TokenizerError(
+            f"is a SentencePiece model of type {_MODEL_TYPES.get(kind, kind)!r}, expected 'unigram'."
+        )
+    for name, wrong in (
+        ("byte_fallback", trainer.get(35, 0) or any(kind == _BYTE for *_, kind in pieces)),
+        ("treat_whitespace_as_suffix", trainer.get(24, 0)),
+        ("user_defined_symbols", any(kind == _USER_DEFINED for *_, kind in pieces)),
+        ("add_dummy_prefix = false", not normalizer.get(3, 1)),
+        ("escape_whitespaces = false", not normalizer.get(5, 1)),
+    ):
+        if wrong:
+            raise TokenizerError(f"was trained with {name}, expected a SentencePiece model without it.")
+
+
+def _piece(data: bytes) -> tuple[str, float, int]:
+    """A piece's text, score and type."""
+    values = dict(_fields(data))
+    return values[1].decode(), struct.unpack("<f", values.get(2, bytes(4)))[0], values.get(3, _NORMAL)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Number and value of each field of a protocol buffer's message: an int, or bytes."""
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        number, wire = key >> 3, key & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+            yield number, value
+            continue
+        if wire == 2:
+            size, at = _varint(data, at)
+        else:
+            size = {1: 8, 5: 4}[wire] if wire in (1, 5) else len(data) + 1
+        if at + size > len(data):
+            raise ValueError("a field ends behind the end of the file")
+        yield number, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A whole number in groups of seven bits, the lowest first, and where the next field begins."""
+    value = shift = 0
+    while shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise ValueError("a number has more than ten bytes")

@@ -1,0 +1,264 @@
+"""Text to ids and back: a tokenizer of one of five kinds, in one JSON file, and readable labels for its tokens.
+
+User text never becomes a control id: a typed "</s>" is four characters, not the end of a sentence. Only the <unk> of
+kinds that cannot spell everything comes from text.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from tokenizers import Tokenizer as Library
+
+from glassformer.errors import StorageError, TokenizerError
+from glassformer.files import require_regular_file, write_durably
+from glassformer.settings import ModelConfig
+from glassformer.text.lines import without_surrogates
+from glassformer.text.tokenizer.derivation import Derivation
+from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, Deriver, train_library
+from glassformer.text.tokenizer.sentencepiece import UNREACHABLE
+from glassformer.text.tokenizer.trusted_json import LARGEST_FILE, check_shape
+
+__all__ = ["BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"]
+
+PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(len(CONTROL_TOKENS))
+SPACE_MARK = "▁"
+_ADVICE = "Use one that glassformer trained."
+
+
+class Tokenizer:
+    """A trained tokenizer. Ids 0 to 3 are the control tokens <pad>, <s>, </s> and <unk>.
+
+    ``bpe`` restores every text exactly, in Unicode's NFC form. ``characters`` and ``unigram`` do so for text of known
+    characters (``unigram`` reads a typed ▁ as a space). ``wordpiece`` and ``words`` lose spacing.
+    """
+
+    def __init__(self, text: str) -> None:
+        """From the JSON of the ``tokenizers`` library; raises ``TokenizerError`` if it was not trained here."""
+        try:
+            self._kind = check_shape(text)
+        except TokenizerError as error:
+            raise TokenizerError(f"{error} {_ADVICE}") from error
+        self._library = _from_json(text)
+        # The text itself: when the library writes what it read, floats may change in their last digit.
+        self._json = text
+        # Not stored in the JSON.
+        self._library.encode_special_tokens = True
+        self._show = byte_label if self._kind == "bpe" else label
+        self._check_control_tokens()
+
+    def _check_control_tokens(self) -> None:
+        found = [self._library.token_to_id(token) for token in CONTROL_TOKENS]
+        if found != [PAD_ID, BOS_ID, EOS_ID, UNK_ID]:
+            raise TokenizerError(f"has {', '.join(CONTROL_TOKENS)} as ids {found}, expected 0, 1, 2, 3. {_ADVICE}")
+        for token in CONTROL_TOKENS:
+            if set(self.to_ids(token)) & {PAD_ID, BOS_ID, EOS_ID}:
+                raise TokenizerError(
+                    f"turns typed text {token!r} into a control token, expected plain text. {_ADVICE}"
+                )
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        """Pickled as its JSON."""
+        return type(self), (self._json,)
+
+    @classmethod
+    def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
+        """Train on ``texts``, read once, a vocabulary of up to ``vocab_size`` entries, control tokens included.
+
+        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (split at spaces and punctuation; all but
+        the most frequent words are <unk>), ``characters``. Raises ``TokenizerError`` for an unknown kind, empty
+        text, or a ``vocab_size`` too small for the kind.
+        """
+        return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what ``save`` wrote; raises ``TokenizerError`` naming the file."""
+        try:
+            require_regular_file(path)
+            with path.open(encoding="utf-8") as file:
+                return cls(file.read(LARGEST_FILE + 1))  # one more is refused
+        except OSError as error:
+            raise TokenizerError(
+                f"{path}: cannot be read: {error.strerror}. Expected a tokenizer's JSON file."
+            ) from error
+        except UnicodeDecodeError as error:
+            raise TokenizerError(f"{path}: is not UTF-8 text; expected a tokenizer's JSON file.") from error
+        except TokenizerError as error:
+            raise TokenizerError(f"{path}: {error}") from error
+
+    def save(self, path: Path) -> None:
+        """Write one JSON file, which the ``tokenizers`` library can read too."""
+        try:
+            with write_durably(path) as stream:
+                stream.write(self._json)
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be written: {error.strerror}.") from error
+
+    @property
+    def kind(self) -> str:
+        """``bpe``, ``wordpiece``, ``unigram``, ``words`` or ``characters``."""
+        return self._kind
+
+    @property
+    def lowercases(self) -> bool:
+        """Whether it lower-cases text before it splits it."""
+        normalizer = json.loads(self._json)["normalizer"] or {}
+        return {"type": "Lowercase"} in normalizer.get("normalizers", ())
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, control tokens included."""
+        return int(self._library.get_vocab_size())
+
+    @property
+    def json(self) -> str:
+        """What ``save`` writes."""
+        return self._json
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the JSON, in hexadecimal: equal digests mean equal ids."""
+        return hashlib.sha256(self._json.encode("utf-8")).hexdigest()
+
+    def entries(self) -> list[str]:
+        """The entries of the vocabulary in the order of their ids, as the library has them."""
+        return [self.entry(number) for number in range(self.size)]
+
+    def to_ids(self, text: str) -> list[int]:
+        """The ids of ``text``, without <s> and </s>; a lone surrogate counts as U+FFFD."""
+        encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
+        return list(encoding.ids)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Where each token of ``to_ids`` begins and ends, in characters of ``text``."""
+        encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
+        return [(int(start), int(end)) for start, end in encoding.offsets]
+
+    def to_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """``to_ids`` of each text, on all cores."""
+        encodings = self._library.encode_batch_fast(list(map(without_surrogates, texts)), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """The ids of each text, and 1 for each id that begins a word (a pre-token), else 0."""
+        encodings = self._library.encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
+        return [(encoding.ids, _start_flags(encoding.word_ids)) for encoding in encodings]
+
+    def derive(self, text: str) -> Derivation:
+        """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step of tokenizing them.
+
+        Raises ``TokenizerError`` if the steps lead to other ids: the tokenizer has an option that is not known here.
+        """
+        derivation = self._deriver.derive(text)
+        if derivation.ids != self.to_ids(text):
+            shown = repr(text if len(text) <= 60 else f"{text[:60]}…")
+            raise TokenizerError(
+                f"{shown}: the steps lead to other ids than the tokenizer, expected the same: "
+                f"it has an option that glassformer cannot show. {_ADVICE}"
+            )
+        return derivation
+
+    @cached_property
+    def _deriver(self) -> Deriver:
+        # As the library writes it, not as it was read: these are exactly the floats that it compares.
+        model = json.loads(self._library.to_str())["model"]
+        return Deriver(self._library, self._kind, model, self._show)
+
+    def to_text(self, ids: Iterable[int]) -> str:
+        """The text of ``ids`` without control tokens; broken UTF-8 becomes U+FFFD."""
+        return str(self._library.decode(self._check_ids(ids), skip_special_tokens=True))
+
+    def to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """A readable label for each id, as ``label`` and ``byte_label`` make it; control tokens as they are."""
+        labels = self._labels
+        return [
+            labels[number] if number in labels else labels.setdefault(number, self._label(number))
+            for number in self._check_ids(ids)
+        ]
+
+    @cached_property
+    def _labels(self) -> dict[int, str]:
+        """Those that were needed so far: every output of a translation has some."""
+        return {}
+
+    def _label(self, number: int) -> str:
+        if number < len(CONTROL_TOKENS):
+            return CONTROL_TOKENS[number]
+        entry = self.entry(number)
+        return self._show(entry.removeprefix(UNREACHABLE) if self._kind == "unigram" else entry)
+
+    def entry(self, number: int) -> str:
+        """The entry of the vocabulary with this id as the JSON has it, such as ``Ġthe``; empty if there is none."""
+        return self._library.id_to_token(number) or ""
+
+    def _check_ids(self, ids: Iterable[int]) -> list[int]:
+        numbers = [int(number) for number in ids]
+        if numbers and not 0 <= min(numbers) <= max(numbers) < self.size:
+            wrong = next(number for number in numbers if not 0 <= number < self.size)
+            raise TokenizerError(
+                f"id {wrong} is not in the vocabulary, expected 0 to {self.size - 1}: "
+                "the ids come from another tokenizer or model. Use that tokenizer."
+            )
+        return numbers
+
+
+def one_if_equal(src: Tokenizer, tgt: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
+    """Both sides' tokenizers; one object twice if they are the same."""
+    return src, src if src.digest == tgt.digest else tgt
+
+
+def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
+    """Raise ``TokenizerError`` unless the model has the vocabulary sizes and the control ids of both tokenizers."""
+    for name, side, tokenizer, vocab in (
+        ("src_tokenizer", "source", src_tokenizer, config.src_vocab),
+        ("tgt_tokenizer", "target", tgt_tokenizer, config.tgt_vocab),
+    ):
+        if tokenizer.size != vocab:
+            raise TokenizerError(
+                f"{name}: the {side} tokenizer has {tokenizer.size} entries, but the model has {vocab}, "
+                "expected the same number. Use the tokenizer that the model was trained with."
+            )
+    for name, expected in {"pad_id": PAD_ID, "bos_id": BOS_ID, "eos_id": EOS_ID}.items():
+        found = getattr(config, name)
+        if found != expected:
+            raise TokenizerError(
+                f"model.{name}: found {found}, expected {expected}, which is {CONTROL_TOKENS[expected]} in every "
+                "tokenizer. Leave it out of the model's settings."
+            )
+
+
+def _from_json(text: str) -> Library:
+    try:
+        return Library.from_str(text)
+    except BaseException as error:  # the library raises bare Exceptions and, where it panics, bare BaseExceptions
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerError(f"is not a tokenizer in Hugging Face JSON: {error}. {_ADVICE}") from error
+
+
+def _start_flags(word_ids: Sequence[int | None]) -> list[int]:
+    """1 where a number differs from the one before it, else 0."""
+    return [int(number != before) for before, number in zip([-1, *word_ids], word_ids, strict=False)]
+
+
+def byte_label(entry: str) -> str:
+    """The label of a byte-level entry: ▁the for ``Ġthe``, ⟨E3⟩ for a byte that is only a part of a character."""
+    raw = bytes(BYTE_VALUES[character] for character in entry)
+    return label(raw.decode("utf-8", "surrogateescape"))
+
+
+def label(entry: str) -> str:
+    """The label of a plain text: ▁ for a space, ⟨U+200D⟩ for an invisible character. It cannot be turned back."""
+    return "".join(map(_character_label, entry))
+
+
+def _character_label(character: str) -> str:
+    if character == " ":
+        return SPACE_MARK
+    if "\udc80" <= character <= "\udcff":
+        return f"⟨{ord(character) - 0xDC00:02X}⟩"
+    return character if character.isprintable() else f"⟨U+{ord(character):04X}⟩"

@@ -1,0 +1,1 @@
+"""How good a model is: validation, the register of metrics, and how confidence is fitted."""

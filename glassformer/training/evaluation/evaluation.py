@@ -1,0 +1,154 @@
+"""How good a model is: validation loss, the metrics of its translations, and whether the encoder has collapsed."""
+
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from torch.nn.functional import normalize
+
+from glassformer.decoding.translator import Translator
+from glassformer.errors import DivergedError, TextError
+from glassformer.model.inference import evaluating
+from glassformer.model.transformer import Transformer
+from glassformer.settings import DecodeConfig, RunConfig
+from glassformer.text.corpus.batches import collate, plan_batches
+from glassformer.text.corpus.corpus import Pair
+from glassformer.text.corpus.dataset import EncodedPairs
+from glassformer.text.corpus.prepare import PreparedText
+from glassformer.training.evaluation.metrics import METRICS
+from glassformer.training.evaluation.results import Example, Scores, Validation
+from glassformer.training.objective.objective import Objective, autocast
+from glassformer.world import ALONE, World
+
+COLLAPSE_SENTENCES = 100  # encoder_collapse is measured on the first ones
+COLLAPSE_THRESHOLD = 0.9
+SAMPLES = 4
+
+
+def validate(
+    model: Transformer,
+    text: PreparedText,
+    config: RunConfig,
+    update: int,
+    device: torch.device,
+    *,
+    sentences: int,
+    world: World = ALONE,
+) -> Validation:
+    """Measure the loss on all validation pairs, and translate the first ``sentences``, at least one, greedily.
+
+    Several processes share the work, and all get the result. Raises ``DivergedError`` if the loss is not finite.
+    """
+    with evaluating(model):
+        loss = validation_loss(model, text.valid, config, device, world)
+    if not math.isfinite(loss):
+        raise DivergedError(
+            f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
+            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
+        )
+    collapse = encoder_collapse(model, text.valid, device)
+    pairs = text.valid_text[: max(1, sentences)]
+    translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
+    scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
+    samples = world.broadcast(
+        lambda: tuple((pair.src, output, pair.tgt) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False))
+    )
+    translated = zip(pairs, outputs, strict=True) if world.is_first else ()
+    examples = tuple(Example(pair.src, to_nfc(output), to_nfc(pair.tgt)) for pair, output in translated)
+    return Validation(update, loss, scores, samples, collapse, examples)
+
+
+def validation_loss(
+    model: Transformer, pairs: EncodedPairs, config: RunConfig, device: torch.device, world: World = ALONE
+) -> float:
+    """Mean negative log-likelihood in nats per target token; each process measures its share of the batches."""
+    objective = Objective(model, smoothing=0.0)
+    total, tokens = 0.0, 0
+    plan = plan_batches(pairs.src_lengths, pairs.tgt_lengths, config.train.batch_tokens, seed=0, epoch=0)
+    for indices in plan[world.rank :: world.size]:
+        batch = collate(pairs, indices).to(device)
+        with torch.no_grad(), autocast(config.train.precision, device):
+            _, nll = objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+        total, tokens = total + float(nll), tokens + batch.target_tokens
+    total, all_tokens = world.sum(total, tokens)
+    return total / all_tokens
+
+
+def encoder_collapse(model: Transformer, pairs: EncodedPairs, device: torch.device) -> float:
+    """How alike the encoder's outputs at different positions are: their mean cosine, over the first 100 sources.
+
+    At 1 the outputs of a sentence are all the same, and the decoder sees a bag of words. An untrained model is far
+    from it; while a model learns its first words the value may come near 1, and falls as attention begins to choose.
+    """
+    batch = collate(pairs, np.arange(min(COLLAPSE_SENTENCES, len(pairs)))).to(device)
+    with evaluating(model), torch.no_grad():
+        memory, mask = model.encode(batch.src_ids)
+    real = mask[:, 0, 0]
+    directions = normalize(memory.double(), dim=-1) * real[..., None]
+    lengths = real.sum(-1).double()
+    cosines = directions.sum(-2).square().sum(-1) - lengths  # all pairs of positions, without each with itself
+    return float(cosines.sum() / (lengths * (lengths - 1)).sum().clamp(min=1.0))
+
+
+def collapse_warning(update: int, collapse: float) -> str:
+    """What to do if the encoder does not distinguish positions after warm-up."""
+    return (
+        f"Warning: at update {update}, after warm-up, the encoder's outputs at different positions of a sentence are "
+        f"nearly the same: their mean cosine is {collapse:.2f}, expected below {COLLAPSE_THRESHOLD}. The decoder "
+        "sees which words there are, but not their order. Lower train.peak_rate, lengthen train.warmup or set "
+        "model.norm=pre, and train again in a new --run."
+    )
+
+
+def translate_and_score(
+    translator: Translator, pairs: Sequence[Pair], options: DecodeConfig, world: World = ALONE
+) -> tuple[Scores, list[str]]:
+    """Translate the sources of ``pairs`` and compare the translations with the targets.
+
+    With several processes, each translates its share; all get the scores, and the first one gets the translations.
+    """
+    outputs = _translate_together(translator, [pair.src for pair in pairs], options, world)
+    references = [pair.tgt for pair in pairs]
+    return world.broadcast(lambda: score(outputs, references)), outputs
+
+
+def _translate_together(
+    translator: Translator, texts: Sequence[str], options: DecodeConfig, world: World
+) -> list[str]:
+    """The translations of ``texts`` in the first process, of which each translates its share; in others none."""
+    share = max(1, math.ceil(len(texts) / world.size))
+    start = world.rank * share
+    own = translator.translate_stream(texts[start : start + share], options, chunk=share, start=start)
+    return [text for shares in world.gather([one.text for one in own]) for text in shares]
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
+    """Compare translations with one reference each: cased, detokenised text, in Unicode's form NFC."""
+    if len(hypotheses) != len(references) or not references:
+        raise TextError(
+            f"score: found {len(hypotheses)} translations and {len(references)} references, expected one reference "
+            "for each translation, and at least one."
+        )
+    hypotheses, references = (list(map(to_nfc, texts)) for texts in (hypotheses, references))
+    found = {name: metric.compute(hypotheses, references) for name, metric in METRICS.items()}
+    values = {name: value for name, (value, _) in found.items()}
+    signatures = {name: signature for name, (_, signature) in found.items() if signature}
+    return Scores(values, signatures, len(references))
+
+
+def to_nfc(text: str) -> str:
+    """The text in Unicode's form NFC, as most tokenizers write it: two ways to write ü are one."""
+    return unicodedata.normalize("NFC", text)
+
+
+def tokenised_warning(references: Iterable[str]) -> str:
+    """A warning about BLEU if most references look tokenised; empty if they do not."""
+    ends = [reference.endswith(" .") for reference in references]
+    if 2 * sum(ends) <= len(ends):
+        return ""
+    return (
+        "The references look tokenised: most end in ' .'. BLEU treats them as raw text: compare it with that of "
+        "other models on this text, but not with published figures."
+    )

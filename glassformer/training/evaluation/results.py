@@ -1,0 +1,85 @@
+"""What a validation finds: scores, translated examples and the loss, as plain values."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from glassformer.text.scripts import split_words
+from glassformer.training.evaluation.metrics import METRICS
+
+NEAR = 2  # words that may be wrong in a sentence that is nearly right, and at most a third of it
+
+
+@dataclass(frozen=True)
+class Example:
+    """A held-out source, the model's output and the reference."""
+
+    source: str
+    output: str
+    reference: str
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the output is the reference."""
+        return self.output == self.reference
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is right but for one or two words."""
+        return 0 < self.wrong_words <= min(NEAR, len(split_words(self.reference)) // 3)
+
+    @property
+    def wrong_words(self) -> int:
+        """How many words must be replaced, put in or taken out to make the reference of the output."""
+        output, reference = split_words(self.output), split_words(self.reference)
+        edits = SequenceMatcher(None, output, reference, autojunk=False).get_opcodes()
+        return sum(max(to - start, ref_to - ref) for kind, start, to, ref, ref_to in edits if kind != "equal")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The value of each metric by its name, in percent; ``signatures`` are sacrebleu's."""
+
+    values: Mapping[str, float]
+    signatures: Mapping[str, str]
+    sentences: int
+
+    def __getitem__(self, metric: str) -> float:
+        return self.values[metric]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {**self.values, "signatures": dict(self.signatures), "sentences": self.sentences}
+
+    def format(self, *metrics: str, separator: str = "  ") -> str:
+        """Titles and values of these ``metrics``, or of all."""
+        found = (METRICS[name] for name in metrics or self.values)
+        return separator.join(f"{metric.title} {metric.format(self[metric.name])}" for metric in found)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
+
+    ``samples`` are the first sources, the same ones each time, with their translations and references; ``examples``
+    are all that were translated, in the first process; in others there are none. ``encoder_collapse`` is explained at
+    the function of that name.
+    """
+
+    update: int
+    loss: float
+    scores: Scores
+    samples: tuple[tuple[str, str, str], ...]
+    encoder_collapse: float
+    examples: tuple[Example, ...] = ()
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss)."""
+        return math.exp(min(self.loss, 700.0))
+
+    def value(self, metric: str) -> float:
+        """The number that ``metric`` names, with its sign such that higher is better."""
+        return -self.loss if metric == "loss" else METRICS[metric].rank(self.scores[metric])

@@ -1,0 +1,1 @@
+"""The training loop: an update, the optimizer, the schedule, checkpoints, and when it stops."""

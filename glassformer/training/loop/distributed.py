@@ -1,0 +1,153 @@
+"""How a model is trained in several processes: whole in each of them, or with its weights in shards.
+
+Each process computes its own batches of an update. With whole models, ``DistributedDataParallel`` averages the
+gradients. With shards, FSDP2 (Zhao et al. 2023, arXiv 2304.11277) gathers the weights of a layer while it computes,
+and each process keeps the gradients and Adam's moments of its own shard. A checkpoint is the same in all cases.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from glassformer.checkpoint import Tensors, load_weights
+from glassformer.model.transformer import Transformer
+from glassformer.settings import TrainConfig
+from glassformer.training.objective.objective import Objective
+from glassformer.world import ALONE, World
+
+# The option's name in PyTorch 2.13, and before.
+_SYNC_BUFFERS = next(
+    name
+    for name in ("forward_sync_buffers", "broadcast_buffers")
+    if name in signature(DistributedDataParallel).parameters
+)
+
+
+class ParallelStrategy:
+    """A model and its objective in one process; the subclasses train it in several.
+
+    All processes of ``world`` call ``gather_tensors``, ``distribute_like``, ``load`` and ``full_model`` together.
+    """
+
+    def __init__(self, model: Transformer, config: TrainConfig, world: World = ALONE) -> None:
+        self.model, self.world = model, world
+        self.objective: nn.Module = Objective(model, config.label_smoothing, config.r_drop)
+
+    def gradient_sync(self, *, enabled: bool) -> AbstractContextManager[object]:
+        """The context of one batch's forward and backward; ``enabled`` averages the gradients over the processes."""
+        return nullcontext()
+
+    def gather_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The full tensors, in the first process; nothing in the others."""
+        return dict(tensors) if self.world.is_first else {}
+
+    def distribute_like(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+        """A full tensor on the device of ``parameter``, in the same shards."""
+        return tensor.to(parameter.device)
+
+    def load(self, weights: Tensors, where: Path) -> None:
+        """Copy full weights into the model; names and shapes must agree exactly."""
+        parameters = dict(self.model.named_parameters())
+        distributed = {}
+        for name, weight in weights.items():
+            parameter = parameters.get(name)
+            fits = parameter is not None and parameter.shape == weight.shape  # what does not fit is refused below
+            distributed[name] = self.distribute_like(weight, parameter) if fits and parameter is not None else weight
+        load_weights(self.model, distributed, where)
+
+    @contextmanager
+    def full_model(self) -> Iterator[Transformer]:
+        """The model with all its weights in this process, for validation; it must not be changed."""
+        yield self.model
+
+
+class ReplicateStrategy(ParallelStrategy):
+    """Each process holds the whole model; gradients are averaged during backward."""
+
+    def __init__(self, model: Transformer, config: TrainConfig, world: World, device: torch.device) -> None:
+        super().__init__(model, config, world)
+        options: dict[str, Any] = {_SYNC_BUFFERS: False}  # the buffers are position tables, which never change
+        if device.type != "cpu":
+            options["device_ids"] = [device]
+        self._replica = DistributedDataParallel(self.objective, gradient_as_bucket_view=True, **options)
+        self.objective = self._replica
+
+    def gradient_sync(self, *, enabled: bool) -> AbstractContextManager[object]:
+        """The context of one batch's forward and backward; ``enabled`` averages the gradients over the processes."""
+        return nullcontext() if enabled else self._replica.no_sync()
+
+
+class ShardStrategy(ParallelStrategy):
+    """Each process holds one shard of every weight, of its gradient and of its moments."""
+
+    def __init__(self, model: Transformer, config: TrainConfig, world: World, device: torch.device) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import FSDPModule, fully_shard
+
+        super().__init__(model, config, world)
+        self._device, self._mesh = device, init_device_mesh(device.type, (world.size,))
+        for layer in (*model.encoder.layers, *model.decoder.layers):
+            fully_shard(layer, mesh=self._mesh)
+        root = fully_shard(self.objective, mesh=self._mesh)  # embeddings, tied or not, and all other weights
+        assert isinstance(root, FSDPModule)
+        self._root = root
+
+    def gradient_sync(self, *, enabled: bool) -> AbstractContextManager[object]:
+        """The context of one batch's forward and backward; ``enabled`` averages the gradients over the processes."""
+        self._root.set_requires_gradient_sync(enabled)
+        return nullcontext()
+
+    def gather_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The full tensors, in the CPU memory of the first process; nothing in the others."""
+        gathered = {}
+        for name, tensor in tensors.items():
+            full = full_tensor(tensor)
+            if self.world.is_first:
+                gathered[name] = full.cpu()
+        return gathered
+
+    def distribute_like(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+        """A full tensor on the device of ``parameter``, in the same shards."""
+        from torch.distributed.tensor import DTensor, distribute_tensor
+
+        assert isinstance(parameter, DTensor)
+        return distribute_tensor(tensor.to(self._device), self._mesh, parameter.placements)
+
+    @contextmanager
+    def full_model(self) -> Iterator[Transformer]:
+        """A copy with all weights in this process: a quarter of the memory of an unsharded training with Adam."""
+        gpus = [] if self._device.type == "cpu" else [self._device]
+        with torch.random.fork_rng(gpus), self._device:  # the initial weights must not advance the generators
+            copy = Transformer(self.model.config)
+        parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
+        with torch.no_grad():
+            for name, parameter in copy.named_parameters():
+                parameter.copy_(full_tensor(parameters[name].detach()))
+            for name, buffer in copy.named_buffers():
+                buffer.copy_(buffers[name])
+        yield copy.eval()
+
+
+def make_strategy(world: World, model: Transformer, config: TrainConfig, device: torch.device) -> ParallelStrategy:
+    """Move ``model`` to ``device`` and distribute it over the processes as ``config.sharding`` says.
+
+    ``model`` is on the CPU and the same in all processes.
+    """
+    if world.size > 1 and config.sharding == "full":  # moves to the device layer by layer
+        return ShardStrategy(model, config, world, device)
+    model = model.to(device)
+    if world.size > 1:
+        return ReplicateStrategy(model, config, world, device)
+    return ParallelStrategy(model, config, world)
+
+
+def full_tensor(tensor: Tensor) -> Tensor:
+    """The tensor itself, or all shards of a sharded one, gathered; then all processes must call it together."""
+    gather = getattr(tensor, "full_tensor", None)
+    return tensor if gather is None else gather()

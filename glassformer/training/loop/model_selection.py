@@ -1,0 +1,167 @@
+"""Model selection: which of a training's models is kept. Each candidate translates validation text; the best wins.
+
+Neither the last update nor the lowest loss is always best: a loss may rise for a long time while translations still
+improve. But some hundred translations tell two models apart only if they differ much; where they do not, the loss,
+which looks at every token, decides. The average of the last checkpoints is section 6.1 of the paper.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sacrebleu.significance import PairedTest, Result
+
+from glassformer.checkpoint import checkpoint_path, is_valid
+from glassformer.run_directory import RunDirectory
+from glassformer.settings import TrainConfig
+from glassformer.training.evaluation.metrics import METRICS, Metric
+from glassformer.training.evaluation.results import Validation
+from glassformer.training.loop.averaging import last_checkpoints
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.world import World
+
+SENTENCES = 1000  # the most that are translated for each candidate
+SHARE_OF_TRAINING = 0.1  # of its time, which the judging may take
+MIN_BUDGET_S = 10.0  # a training of seconds may take so long
+_FIRST_SENTENCES = 100
+_AVERAGES = (5, 3, 10)
+_RESAMPLES = 1000
+_SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model that may be kept: the mean of the weights of its checkpoints, often of one."""
+
+    name: str
+    checkpoints: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A candidate and what it did on validation text."""
+
+    candidate: Contender
+    validation: Validation
+
+
+def list_candidates(
+    run: RunDirectory, state: TrainState, metric: str, average_last: int, warn: Callable[[str], None]
+) -> list[Contender]:
+    """The models that may be kept, the most promising first: should time run out, the others are not judged.
+
+    These are the averages of the last 5 (``average_last``), 3 and 10 checkpoints, the best single checkpoint by the
+    metric and by the loss, and the last one. Damaged checkpoints are skipped and reported through ``warn``.
+    """
+    history = last_checkpoints(run, average_last, warn, state.update)
+    sizes = [size for size in dict.fromkeys((average_last, *_AVERAGES)) if 1 < size <= len(history)]
+    if len(history) > 1 and not sizes:
+        sizes = [len(history)]
+    found = [Contender(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[:1]]
+    singles = {
+        f"best {metric}": (run.best, state.best_update),
+        "last checkpoint": (run.history, state.update),
+        "best loss": (run.best_loss, state.best_loss_update),
+    }
+    updates: set[int] = set()
+    for name, (series, update) in singles.items():
+        checkpoint = checkpoint_path(series, update)
+        if update not in updates and checkpoint.exists() and is_valid(checkpoint, warn):
+            updates.add(update)
+            found.append(Contender(f"{name} (update {update:,})", (checkpoint,)))
+    return [
+        *found,
+        *(Contender(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[1:]),
+    ]
+
+
+def judge(
+    candidates: Sequence[Contender],
+    measure: Callable[[Contender, int], Validation],
+    sentences: int,
+    budget_s: float,
+    world: World,
+) -> list[Verdict]:
+    """What each candidate does on the first ``sentences`` of the validation text, or on fewer if time is short.
+
+    ``measure`` loads a candidate and translates so many sentences. The first candidate tells what that costs: then
+    fewer sentences are taken, at least 100, and if that is not enough, fewer candidates.
+    """
+    first = min(sentences, _FIRST_SENTENCES)
+    began = time.monotonic()
+    validation = measure(candidates[0], first)
+    (took_s,) = world.broadcast(lambda: (time.monotonic() - began,))
+    left_s = budget_s - took_s
+    affordable = int(first * left_s / (took_s * len(candidates)))
+    if first == sentences or affordable <= first:
+        others = candidates[1 : 1 + max(0, int(left_s / took_s))]
+        return [Verdict(candidates[0], validation), *(Verdict(each, measure(each, first)) for each in others)]
+    count = min(sentences, affordable)
+    return [Verdict(each, measure(each, count)) for each in candidates]
+
+
+def best_verdict(
+    verdicts: Sequence[Verdict], metric: str, world: World, *, loss_is_comparable: bool = True
+) -> Verdict:
+    """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
+
+    Whether a metric differs measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where the
+    loss does not count, the first of these is kept, which ``list_candidates`` calls the most promising.
+    """
+    return verdicts[world.broadcast(lambda: _choose(verdicts, metric, loss_is_comparable=loss_is_comparable))]
+
+
+def _choose(verdicts: Sequence[Verdict], metric: str, *, loss_is_comparable: bool) -> int:
+    """The number of the verdict to keep; of equals the first."""
+    found = [verdict.validation for verdict in verdicts]
+    best = max(range(len(found)), key=lambda number: found[number].value(metric))
+    alike = [number for number, one in enumerate(found) if one.value(metric) == found[best].value(metric)]
+    if metric in METRICS:
+        alike += _not_measurably_worse(found, best, METRICS[metric])
+    return min(sorted(alike), key=lambda number: found[number].loss) if loss_is_comparable else min(alike)
+
+
+def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric) -> list[int]:
+    """The numbers of those whose translations are other than those of ``best``, but not measurably worse."""
+    outputs = [[example.output for example in one.examples] for one in found]
+    others = [number for number, texts in enumerate(outputs) if texts != outputs[best]]
+    if metric.resampled is None or not others or len(outputs[best]) < 2:
+        return []
+    systems: list[tuple[str, Sequence[str]]] = [(str(number), outputs[number]) for number in (best, *others)]
+    references = [example.reference for example in found[best].examples]
+    metrics = {"metric": metric.resampled(references)}
+    _, scores = PairedTest(systems, metrics, [references], test_type="bs", n_samples=_RESAMPLES)()
+    (results,) = (of_each for name, of_each in scores.items() if name != "System")
+    p_values = [result.p_value for result in results if isinstance(result, Result)][1:]
+    return [number for number, p in zip(others, p_values, strict=True) if p is None or p >= _SIGNIFICANT]
+
+
+def verdict_lines(
+    verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_is_comparable: bool = True
+) -> list[str]:
+    """A line for each candidate with its loss, and its scores if these decide; which of them is kept, and why.
+
+    ``not_judged``: for so many more candidates time was too short.
+    """
+    width = max(len(verdict.candidate.name) for verdict in verdicts)
+    count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
+    by = (
+        f"{count:,} validation sentence{'s' if count > 1 else ''}"
+        if has_scores
+        else "the loss on the validation text"
+    )
+    order = [name for name in TrainConfig.choices("metric") if name in METRICS]  # the default first
+    lines = [f"The final model is chosen by {by}:"]
+    for verdict in verdicts:
+        found, mark = verdict.validation, "  <- kept" if verdict is chosen else ""
+        scores = f"{found.scores.format(*order)}  " if has_scores else ""
+        lines.append(f"  {verdict.candidate.name:{width}}  {scores}loss {found.loss:.3f}{mark}")
+    if not_judged:
+        lines.append(f"  {not_judged} more could be kept, but to try them would have taken too long.")
+    if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):
+        reason = (
+            "so the lower loss decides" if loss_is_comparable else "so the first of those that are as good is kept"
+        )
+        lines.append(f"  The best {METRICS[metric].title} is not measurably better on these sentences, {reason}.")
+    return lines

@@ -1,0 +1,128 @@
+"""Adam, section 5.3: which weights it moves, its step, and its moments in a checkpoint.
+
+While a trace records, the gradient, moments and change of each parameter are noted under its name.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from glassformer.checkpoint import read_tensors
+from glassformer.errors import CheckpointError, ConfigError, nearest
+from glassformer.settings import TrainConfig
+from glassformer.trace import is_tracing, note
+from glassformer.training.loop.distributed import ParallelStrategy, full_tensor
+
+OPTIMIZER = "optimizer"  # the name of the file
+
+
+def freeze(model: nn.Module, patterns: str, report: Callable[[str], None]) -> None:
+    """Exclude the weights whose addresses match one of the ``patterns``, separated by commas, from the training.
+
+    A pattern may hold ``*`` and ``?``; the address of a module stands for all its weights. A tied matrix is frozen
+    under either of its names. Raises ``ConfigError`` for a pattern that matches nothing, and if nothing is left.
+    """
+    if not patterns:
+        return
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    for pattern in (part.strip() for part in patterns.split(",")):
+        found = [name for name in weights if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")]
+        if not found:
+            raise ConfigError(
+                f"train.freeze: {pattern!r} matches no weight.{nearest(pattern, _addresses(weights))} `glassformer "
+                "summary` lists the addresses."
+            )
+        for name in found:
+            weights[name].requires_grad_(False)
+    frozen = sum(weight.numel() for weight in model.parameters() if not weight.requires_grad)
+    total = sum(weight.numel() for weight in model.parameters())
+    if frozen == total:
+        raise ConfigError(f"train.freeze: {patterns!r} matches every weight, expected some to train. Freeze less.")
+    report(f"Frozen: {frozen:,} of {total:,} parameters.")
+
+
+def _addresses(weights: Iterable[str]) -> list[str]:
+    """The weights and the modules that hold them."""
+    parts = (name.split(".") for name in weights)
+    return list(dict.fromkeys(".".join(names[:end]) for names in parts for end in range(1, len(names) + 1)))
+
+
+def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
+    """Adam with the constants of ``config``, the paper's by default; ``adam_step`` sets the learning rate."""
+    betas = (config.adam_beta1, config.adam_beta2)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    return Adam(weights, lr=0.0, betas=betas, eps=config.adam_eps, fused=True)
+
+
+def clip_gradients(model: nn.Module, config: TrainConfig) -> float:
+    """Scale all gradients to a common norm of at most ``clip_norm``, if it is set; returns the norm before."""
+    norm = full_tensor(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
+    note("update.gradient_norm", norm, "")
+    note_gradients(model, "clipped_gradient")
+    return float(norm)
+
+
+def adam_step(model: nn.Module, optimizer: Adam, rate: float) -> None:
+    """Update every weight by Adam's rule with this learning rate, and clear the gradients."""
+    _note_state(model, optimizer, "_before")
+    note("update.rate", lambda: torch.tensor(rate, dtype=torch.float64), "")
+    optimizer.param_groups[0]["lr"] = rate
+    optimizer.step()
+    _note_state(model, optimizer, "")
+    optimizer.zero_grad(set_to_none=True)
+
+
+def note_gradients(model: nn.Module, name: str) -> None:
+    """Note the gradient of each weight as it is now; zeros for a weight that has none."""
+    _note_each(model, name, lambda weight: torch.zeros_like(weight) if weight.grad is None else weight.grad)
+
+
+def _note_state(model: nn.Module, optimizer: Adam, when: str) -> None:
+    """Note each weight and its two moments as they are now."""
+
+    def moment(name: str) -> Callable[[Tensor], Tensor]:
+        return lambda weight: optimizer.state[weight].get(name, torch.zeros_like(weight))
+
+    _note_each(model, f"first_moment{when}", moment("exp_avg"))
+    _note_each(model, f"second_moment{when}", moment("exp_avg_sq"))
+    _note_each(model, f"value{when}", lambda weight: weight)
+    steps = next((int(state["step"]) for state in optimizer.state.values() if "step" in state), 0)
+    note(f"update.count{when}", lambda: torch.tensor(steps), "")
+
+
+def _note_each(model: nn.Module, name: str, compute: Callable[[Tensor], Tensor]) -> None:
+    if not is_tracing():
+        return
+    for weight_name, weight in model.named_parameters():
+        axes = "row column" if weight.ndim == 2 else "row"
+        note(f"{weight_name}.{name}", partial(compute, weight), axes)
+
+
+def optimizer_tensors(model: torch.nn.Module, optimizer: Adam) -> dict[str, Tensor]:
+    """Adam's moments and step count of each parameter, by the parameter's name."""
+    return {
+        f"{key}/{name}": value
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state[parameter].items()
+    }
+
+
+def restore_optimizer(strategy: ParallelStrategy, optimizer: Adam, checkpoint: Path) -> None:
+    """Put the saved moments of a checkpoint back into the optimizer."""
+    saved = read_tensors(checkpoint, OPTIMIZER)
+    for name, parameter in strategy.model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        state = {key: saved[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in saved}
+        if len(state) not in {0, 3}:  # a weight that was frozen when this was saved has none
+            raise CheckpointError(f"{checkpoint}/{OPTIMIZER}.safetensors: holds no moments of {name}.")
+        if state:
+            moments = {key: strategy.distribute_like(state[key], parameter) for key in ("exp_avg", "exp_avg_sq")}
+            step = state["step"].to(parameter.device) if optimizer.param_groups[0]["fused"] else state["step"]
+            optimizer.state[parameter] = {"step": step, **moments}

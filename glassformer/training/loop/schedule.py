@@ -1,0 +1,67 @@
+"""The learning rate of each update, and its cooldown. Section 5.3.
+
+The rate follows the paper's equation 3, or the same curve with a peak of your own. Over the last part of a training,
+``train.cooldown`` of it, it falls in a straight line to zero (Hägele et al. 2024, arXiv 2405.18392). The cooldown
+starts when the nearest limit is close enough, or when patience has run out. Its last update is fixed when it starts,
+so that a training that is stopped and resumed makes the same updates.
+"""
+
+import math
+from dataclasses import replace
+
+from glassformer.settings import TrainConfig
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.stopping import is_out_of_patience, limit_text
+
+
+def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
+    """The rate of update 1, 2, 3 ...: linear up to the peak at ``warmup``, then falling with 1 / √update.
+
+    Equation 3, d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), is this curve with the peak
+    (d_model · warmup)^-0.5. ``cooldown_factor`` is not included.
+    """
+    peak = (d_model * config.warmup) ** -0.5 if config.schedule == "noam" else config.peak_rate
+    return float(peak * min(update / config.warmup, (config.warmup / update) ** 0.5))
+
+
+def cooldown_factor(state: TrainState, update: int) -> float:
+    """What the rate of ``update`` is multiplied by: 1 before the cooldown, falling to a little above 0 at its end."""
+    if not state.cooldown_to:
+        return 1.0
+    left = max(1, state.cooldown_to + 1 - update)  # counts this update, so that the last one is not without effect
+    return min(1.0, left / (state.cooldown_to - state.cooldown_from + 1))
+
+
+def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -> TrainState:
+    """The state with a cooldown that starts here, if it is due; otherwise ``state``.
+
+    It lasts until the nearest limit, in updates at the pace so far. If patience has run out, it takes at most
+    ``train.cooldown`` of the whole training.
+    """
+    if state.cooldown_to or not settings.cooldown:
+        return state
+    left, cause = min(_updates_left(settings, state, elapsed_s))
+    if is_out_of_patience(settings, state):
+        share = settings.cooldown / (1 - settings.cooldown)
+        left, cause = min((left, cause), (state.update * share, limit_text(settings, "patience")))
+    elif left > settings.cooldown * (state.update + left):
+        return state
+    last = state.update + max(1, math.floor(left))
+    return replace(state, cooldown_from=state.update, cooldown_to=last, cooldown_cause=cause)
+
+
+def cancel_stale_cooldown(settings: TrainConfig, state: TrainState) -> TrainState:
+    """The state without a cooldown whose limit is no longer set: the training may now be longer."""
+    limits = {limit_text(settings, name) for name in ("max_updates", "max_minutes", "patience")}
+    if not state.cooldown_to or state.cooldown_cause in limits:
+        return state
+    return replace(state, cooldown_from=0, cooldown_to=0, cooldown_cause="")
+
+
+def _updates_left(settings: TrainConfig, state: TrainState, elapsed_s: float) -> list[tuple[float, str]]:
+    """The updates left until each limit, at the pace so far."""
+    left = [(float(settings.max_updates - state.update), limit_text(settings, "max_updates"))]
+    if settings.max_minutes and state.update:
+        left_s = 60 * settings.max_minutes - elapsed_s
+        left.append((state.update * left_s / max(elapsed_s, 1e-9), limit_text(settings, "max_minutes")))
+    return left

@@ -1,0 +1,99 @@
+"""One update of the weights: gradients, clipping, the learning rate, Adam. Sections 5.3 and 5.4.
+
+The training loop and the traced training step call ``update``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.optim import Adam
+
+from glassformer.model.transformer import Transformer
+from glassformer.settings import TrainConfig
+from glassformer.text.corpus.batches import Batch
+from glassformer.trace import note
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.distributed import ParallelStrategy
+from glassformer.training.loop.optimizer import adam_step, clip_gradients, note_gradients
+from glassformer.training.loop.schedule import cooldown_factor, learning_rate
+from glassformer.training.objective.objective import autocast
+
+
+@dataclass(frozen=True)
+class LossSums:
+    """Sums over ``tokens`` target tokens, in nats: the smoothed loss and the negative log-likelihood."""
+
+    loss: float
+    nll: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class UpdateMetrics:
+    """What one update measured: losses in nats per token, over the ``tokens`` target tokens of all processes."""
+
+    loss: float
+    nll: float
+    tokens: int
+    rate: float
+    gradient_norm: float
+
+
+def update(
+    strategy: ParallelStrategy,
+    optimizer: Adam,
+    batches: Sequence[Batch],
+    *,
+    tokens: int,
+    state: TrainState,
+    config: TrainConfig,
+    check: Callable[[float, float], None] = lambda loss, gradient_norm: None,
+) -> UpdateMetrics:
+    """Make update ``state.update + 1``: one step of Adam on the mean smoothed loss.
+
+    ``batches`` are those of this process, ``tokens`` counts the target tokens of all processes. ``check`` gets the
+    sum of the losses and the norm of the gradient before any weight moves; it may raise.
+    """
+    sums = backward_batches(strategy, batches, tokens, config)
+    norm = clip_gradients(strategy.model, config)
+    check(sums.loss, norm)
+    rate = _rate(state, config, strategy.model.config.d_model)
+    adam_step(strategy.model, optimizer, rate)
+    return UpdateMetrics(sums.loss / tokens, sums.nll / tokens, tokens, rate, norm)
+
+
+def _rate(state: TrainState, config: TrainConfig, d_model: int) -> float:
+    """The learning rate of the update after ``state``: the schedule, its cooldown, and half for each restart."""
+    number = state.update + 1
+    cooldown = cooldown_factor(state, number)
+    note("update.cooldown", lambda: torch.tensor(cooldown, dtype=torch.float64), "")
+    if state.restarts:
+        note("update.restarts", lambda: torch.tensor(state.restarts), "")
+    return float(learning_rate(number, config, d_model) * cooldown * 0.5**state.restarts)
+
+
+def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> LossSums:
+    """Add the gradients of the mean smoothed loss over all target tokens of ``batches``, in one process."""
+    tokens = sum(batch.target_tokens for batch in batches)
+    return backward_batches(ParallelStrategy(model, config), batches, tokens, config)
+
+
+def backward_batches(
+    strategy: ParallelStrategy, batches: Sequence[Batch], tokens: int, config: TrainConfig
+) -> LossSums:
+    """The same in any number of processes: ``batches`` are this one's, ``tokens`` counts those of all processes."""
+    device = next(strategy.model.parameters()).device
+    loss_sum = nll_sum = 0.0
+    for number, batch in enumerate(batches, start=1):
+        batch = batch.to(device)
+        with strategy.gradient_sync(enabled=number == len(batches)):
+            with autocast(config.precision, device):
+                loss, nll = strategy.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
+            mean = loss / (tokens / strategy.world.size)  # the gradients are averaged over the processes
+            note("loss.mean", mean, "")
+            mean.backward()
+        loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
+    note_gradients(strategy.model, "gradient")
+    loss_sum, nll_sum = strategy.world.sum(loss_sum, nll_sum)
+    return LossSums(loss_sum, nll_sum, tokens)

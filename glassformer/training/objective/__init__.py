@@ -1,0 +1,1 @@
+"""What a training minimises: the smoothed loss, and its fast form."""

@@ -1,0 +1,75 @@
+"""What an update minimises: a model and its loss as one module. Section 5.4.
+
+The loss and the output projection run fused, in ``fused_loss``. While a trace records, ``smoothed_loss`` on all
+logits runs instead. Forward and backward compute in float32, or with bfloat16 products and float32 weights and sums.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from glassformer.model.transformer import Transformer
+from glassformer.trace import is_tracing
+from glassformer.training.objective.fused_loss import ProjectedLoss
+from glassformer.training.objective.loss import smoothed_loss, symmetric_kl_sum
+
+
+class Objective(nn.Module):
+    """A model and its loss as one module: an update differentiates it, several processes distribute it."""
+
+    def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0) -> None:
+        super().__init__()
+        self.model, self.smoothing, self.r_drop = model, smoothing, r_drop
+
+    def forward(
+        self,
+        src_ids: Int[Tensor, "batch src"],
+        tgt_in_ids: Int[Tensor, "batch tgt"],
+        tgt_out_ids: Int[Tensor, "batch tgt"],
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """The smoothed loss and the negative log-likelihood, in nats, summed over real target tokens.
+
+        With R-Drop the batch is passed twice, as the halves of one batch: both losses are means of the two passes,
+        and the smoothed one includes the divergence.
+        """
+        if self.r_drop:
+            src_ids, tgt_in_ids, tgt_out_ids = (torch.cat([ids, ids]) for ids in (src_ids, tgt_in_ids, tgt_out_ids))
+        real = tgt_out_ids != self.model.config.pad_id
+        if is_tracing() or torch.compiler.is_compiling():
+            return self._unfused_loss(self.model.hidden(src_ids, tgt_in_ids), tgt_out_ids, real)
+        x, targets = self._hidden(src_ids, tgt_in_ids, real), tgt_out_ids[real].long()
+        if self.r_drop:
+            x, targets = _interleave_halves(x), _interleave_halves(targets)
+        linear = self.model.output_projection.linear
+        # torch's apply is untyped
+        return ProjectedLoss.apply(  # type: ignore[no-any-return,no-untyped-call]
+            x, linear.weight, linear.bias, targets, self.smoothing, self.r_drop, torch.is_grad_enabled()
+        )
+
+    def _hidden(self, src_ids: Tensor, tgt_in_ids: Tensor, real: Tensor) -> Float[Tensor, "row d_model"]:
+        """The projection's input at real positions; computed without padding on a CPU, where the check is cheap."""
+        is_prefix = real.device.type == "cpu" and bool((real[:, 1:] <= real[:, :-1]).all())
+        if is_prefix and bool(real.any()) and bool((src_ids != self.model.config.pad_id).any()):
+            return self.model.hidden_rows(src_ids, tgt_in_ids, real)[0]
+        return self.model.hidden(src_ids, tgt_in_ids)[real]
+
+    def _unfused_loss(self, hidden: Tensor, tgt_out_ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.model.output_projection(hidden)
+        loss, nll, _ = smoothed_loss(logits, tgt_out_ids, self.model.config.pad_id, self.smoothing)
+        if not self.r_drop:
+            return loss, nll
+        return (loss + self.r_drop * symmetric_kl_sum(logits, real.chunk(2)[0])) / 2, nll / 2
+
+
+def _interleave_halves(rows: Tensor) -> Tensor:
+    """Put each row of the second half directly after its counterpart in the first."""
+    return torch.stack(rows.chunk(2), 1).flatten(0, 1)
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """The context in which the forward pass runs: autocast to bfloat16, or nothing."""
+    if precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext()

@@ -1,0 +1,1 @@
+"""What a training shows and keeps for people: the log, the display, the diagnosis, the report."""

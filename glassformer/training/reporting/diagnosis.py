@@ -1,0 +1,165 @@
+"""What a training came to, in words: how many held-out sentences are right, what is typically wrong, what would help.
+
+Everything is counted on the validation sentences that the final model translated, and read from metrics.jsonl. The
+thresholds, and what was measured with them, are in docs/training.md.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.text.scripts import split_words
+from glassformer.training.evaluation.results import Example
+
+TOO_SHORT, TOO_LONG = 0.6, 1.7  # times the words of the reference
+SOMETHING_ELSE = 0.4  # the share of the reference's words that occurs in an output about something else
+LITTLE_GAIN = 0.1  # nats that the validation loss falls in the second half of a training that has learned its pairs
+_FEW = 100  # sentences, whose shares are off by ten points easily
+_NUMBER = re.compile(r"\d+")
+_STUCK = re.compile(r"(.{1,20}?)\1{3,}")  # some characters four times in a row or more
+_STUCK_CHARACTERS = 12
+_JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoji need them
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How many sentences are exactly right, and how many have one or two wrong words, of how many."""
+
+    exact: int
+    near: int
+    sentences: int
+
+    @classmethod
+    def count(cls, examples: Sequence[Example]) -> "Shares":
+        """Count the examples."""
+        exact = sum(one.is_exact for one in examples)
+        near = sum(one.is_near for one in examples)
+        return cls(exact, near, len(examples))
+
+    def line(self, *, seen: int = 0) -> str:
+        """The counts and what they mean for a user; ``seen``: so many validation sources are learned too."""
+        good = (self.exact + self.near) / self.sentences
+        meaning = next(words for least, words in _MEANINGS if good >= least)
+        kind = "held-out sentences, which this training has not seen"
+        if seen:
+            kind = f"validation sentences (in all of them, {seen:,} have a source that this training has seen too)"
+        return (
+            f"Of {self.sentences:,} {kind}, {self.exact:,} are exactly "
+            f"right and {self.near:,} are right but for one or two words. {meaning}"
+            + (" So few sentences give a rough picture only." if self.sentences < _FEW else "")
+        )
+
+
+_MEANINGS = (
+    (0.8, "For text of this kind, most translations need no more than a look."),
+    (0.5, "For text of this kind it writes drafts: half of them or more need little work."),
+    (0.2, "Read and correct every translation: most need work."),
+    (0.0, "It is not of use yet: few translations are near to right."),
+)
+
+
+def _repeats(one: Example) -> bool:
+    """Whether three words in a row, or a few letters, occur more often than in the reference: the model is stuck."""
+    if _longest_repeat(one.output) >= max(_STUCK_CHARACTERS, _longest_repeat(one.reference) + 1):
+        return True
+    words, reference = split_words(one.output), split_words(one.reference)
+    triples = [tuple(words[start : start + 3]) for start in range(len(words) - 2)]
+    known = {tuple(reference[start : start + 3]) for start in range(len(reference) - 2)}
+    return any(triples.count(triple) > 1 and triple not in known for triple in triples)
+
+
+def _longest_repeat(text: str) -> int:
+    """How many characters the longest run of one sequence has, such as hahaha."""
+    return max((len(found[0]) for found in _STUCK.finditer(text)), default=0)
+
+
+def _length(one: Example) -> float:
+    return len(split_words(one.output)) / max(1, len(split_words(one.reference)))
+
+
+def _word_overlap(one: Example) -> float:
+    reference = _words(one.reference)
+    return len(reference & _words(one.output)) / max(1, len(reference))
+
+
+def _copies(one: Example) -> bool:
+    """Whether the output has a longer word of the source that the reference has not."""
+    return any(len(word) > 3 for word in _words(one.output) & _words(one.source) - _words(one.reference))
+
+
+def _words(text: str) -> set[str]:
+    return {word for part in split_words(text.lower()) for word in re.findall(r"\w+", part)}
+
+
+# Each error with the test for it; of several that apply the first counts.
+_ERRORS: dict[str, Callable[[Example], bool]] = {
+    "a number is wrong": lambda one: sorted(_NUMBER.findall(one.output)) != sorted(_NUMBER.findall(one.reference)),
+    "words are repeated": _repeats,
+    "the end or a part is missing": lambda one: _length(one) < TOO_SHORT,
+    "something is added": lambda one: _length(one) > TOO_LONG,
+    "it says something else": lambda one: _word_overlap(one) < SOMETHING_ELSE,
+    "words are left untranslated": _copies,
+    "single words are wrong or in another order": lambda _: True,
+}
+
+
+def count_errors(examples: Sequence[Example]) -> dict[str, list[Example]]:
+    """The examples that are not exact, by their kind of error, the most frequent kind first."""
+    found: dict[str, list[Example]] = {}
+    for one in examples:
+        if not one.is_exact:
+            found.setdefault(next(name for name, test in _ERRORS.items() if test(one)), []).append(one)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def advise(records: Sequence[Mapping[str, Any]], pairs: int) -> str:
+    """Whether more minutes or more pairs would help, from how the validation loss went (metrics.jsonl)."""
+    curve = [(record["update"], record["valid_loss"]) for record in records if "valid_loss" in record]
+    if len(curve) < 4:
+        return "It was too short to say what would help most: train longer first."
+    half = curve[-1][0] / 2
+    before = min(loss for update, loss in curve if update <= half or update == curve[0][0])
+    gain = before - min(loss for _, loss in curve)
+    if gain < LITTLE_GAIN:
+        return (
+            f"In the second half of the training its loss on held-out sentences hardly fell (by {gain:.2f}): it has "
+            f"learned what its {pairs:,} pairs teach. More pairs will help more than more minutes."
+        )
+    return (
+        f"In the second half of the training its loss on held-out sentences still fell (by {gain:.2f}): more minutes "
+        "will help, and more pairs too."
+    )
+
+
+def describe(
+    examples: Sequence[Example],
+    records: Sequence[Mapping[str, Any]],
+    pairs: int,
+    *,
+    seen: int = 0,
+    loss_is_comparable: bool = True,
+) -> list[str]:
+    """The lines that end a training: what is right, what is wrong and, where the loss tells it, what would help."""
+    lines = [Shares.count(examples).line(seen=seen)]
+    errors = count_errors(examples)
+    if errors:
+        lines.append("Typical errors, each with an example:")
+        for name, wrong in list(errors.items())[:3]:
+            shortest = min(wrong, key=lambda one: len(one.reference))
+            output, source, reference = map(_quote, (shortest.output, shortest.source, shortest.reference))
+            lines.append(f"  {name} ({len(wrong):,}): {output} for {source}, expected {reference}")
+    return [*lines, advise(records, pairs)] if loss_is_comparable else lines
+
+
+def _quote(text: str) -> str:
+    """The text in quotation marks, cut after 80 characters, without what would move the cursor."""
+    cut = text if len(text) <= 80 else text[:79] + "…"
+    shown = "".join(sign if _is_shown(sign) else repr(sign)[1:-1] for sign in cut)
+    return f'"{shown}"' if "'" in shown else f"'{shown}'"
+
+
+def _is_shown(sign: str) -> bool:
+    """Whether a terminal shows a character as what it is: no-break spaces too, control characters not."""
+    return sign.isprintable() or sign in _JOINERS or unicodedata.category(sign) == "Zs"

@@ -1,0 +1,172 @@
+"""report.html: a training on one page, for people who know no figures. It needs no network and no other file.
+
+What it came to in words, the curves, translations good and bad, how length matters, and what text was left out.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from html import escape
+from typing import Any
+
+from glassformer.errors import StorageError
+from glassformer.files import write_durably
+from glassformer.run_directory import FREE_SPACE, RunDirectory
+from glassformer.text.scripts import split_words
+from glassformer.training.evaluation.results import Example
+from glassformer.training.reporting.diagnosis import Shares, count_errors
+
+_BUCKETS = ((1, 5), (6, 10), (11, 15), (16, 25), (26, 10**9))  # words of the source
+_SHOWN = 8  # examples of a list
+_LONGEST = 1000  # characters of a text in it
+_WIDTH, _HEIGHT = 640, 200
+_LEFT_OUT = {
+    "empty": "a side is empty",
+    "too_long": "a side is too long (text.max_tokens)",
+    "lopsided": "one side is many times longer than the other (text.max_ratio)",
+    "repeats": "they repeat a held-out pair",
+}
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --one: #0969da; --two: #bf5700; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); }
+td.n, th.n { text-align: right; }
+svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: currentColor; }
+dt { font-weight: 600; } dd { margin: 0 0 .5rem; }
+"""
+
+
+def read_metrics(run: RunDirectory) -> list[dict[str, Any]]:
+    """The records of metrics.jsonl, without lines that a killed process left half written or that are damaged."""
+    records = []
+    for line in run.metrics_file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        with suppress(ValueError, RecursionError, OverflowError):
+            found = json.loads(line)
+            if isinstance(found, dict):
+                records.append({key: value for key, value in found.items() if _is_number(value)})
+    return [record for record in records if "update" in record]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e15
+
+
+def write_report(run: RunDirectory, page: str) -> None:
+    """Save the page; ``StorageError`` if it cannot be written."""
+    try:
+        with write_durably(run.report_file) as file:
+            file.write(page)
+    except OSError as error:
+        raise StorageError(f"{run.report_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
+
+
+def make_report(
+    title: str,
+    lines: Sequence[str],
+    examples: Sequence[Example],
+    records: Sequence[Mapping[str, Any]],
+    counts: Mapping[str, int],
+) -> str:
+    """The page: ``lines`` are from ``describe``, ``records`` from metrics.jsonl, ``counts`` from prepared text."""
+    blocks = [
+        f"<h1>{escape(title)}</h1>",
+        *(f"<p>{escape(line)}</p>" for line in lines if not line.startswith((" ", "Typical"))),
+        "<h2>How it learned</h2>",
+        *_curves(records),
+        "<h2>By length</h2>",
+        _by_length(examples),
+        "<h2>What goes wrong</h2>",
+        *_errors(examples),
+        "<h2>The best</h2>",
+        _table(sorted(examples, key=lambda one: (one.wrong_words, -len(one.source)))),
+        "<h2>The worst</h2>",
+        _table(sorted(examples, key=lambda one: -one.wrong_words)),
+        "<h2>The text</h2>",
+        *_text(counts),
+    ]
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body>\n" + "\n".join(blocks) + "\n</body></html>\n"
+    )
+
+
+def _curves(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    found = [record for record in records if "valid_loss" in record]
+    kinds = {
+        "valid_loss": (
+            "Loss on held-out sentences",
+            "how surprised the model is by the right words; lower is better",
+        ),
+        "valid_chrf": ("chrF", "letters in common with the right translation, in percent; higher is better"),
+    }
+    for number, (key, (name, meaning)) in enumerate(kinds.items()):
+        points = [(float(record["update"]), float(record[key])) for record in found if key in record]
+        if len(points) > 1:
+            yield f"<p><b>{name}</b>: {meaning}.</p>{_curve(points, 'one' if number == 0 else 'two', name)}"
+
+
+def _curve(points: Sequence[tuple[float, float]], color: str, name: str) -> str:
+    """A line through the points, with its minimum and maximum as labels."""
+    (left, right), values = (points[0][0], points[-1][0]), [value for _, value in points]
+    low, high = min(values), max(values)
+    across, up = max(right - left, 1e-9), max(high - low, 1e-9)
+    places = " ".join(
+        f"{50 + (x - left) / across * (_WIDTH - 60):.1f},{10 + (high - y) / up * (_HEIGHT - 40):.1f}"
+        for x, y in points
+    )
+    floor = _HEIGHT - 30
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{name}: from {values[0]:.2f} to '
+        f'{values[-1]:.2f}"><path d="M50 10V{floor}H{_WIDTH - 10}" fill="none" stroke="var(--line)"/>'
+        f'<polyline points="{places}" fill="none" stroke="var(--{color})" stroke-width="2"/>'
+        f'<text x="45" y="16" text-anchor="end">{high:.2f}</text>'
+        f'<text x="45" y="{floor}" text-anchor="end">{low:.2f}</text>'
+        f'<text x="50" y="{_HEIGHT - 12}">update {left:,.0f}</text>'
+        f'<text x="{_WIDTH - 10}" y="{_HEIGHT - 12}" text-anchor="end">update {right:,.0f}</text></svg>'
+    )
+
+
+def _by_length(examples: Sequence[Example]) -> str:
+    rows = []
+    for low, high in _BUCKETS:
+        inside = [one for one in examples if low <= len(split_words(one.source)) <= high]
+        if inside:
+            shares = Shares.count(inside)
+            words = f"{low} to {high}" if high < 10**9 else f"{low} or more"
+            numbers = (len(inside), shares.exact, shares.near, len(inside) - shares.exact - shares.near)
+            rows.append(f"<tr><td>{words}</td>" + "".join(f'<td class="n">{n:,}</td>' for n in numbers) + "</tr>")
+    head = "".join(
+        f'<th class="n">{name}</th>' for name in ("sentences", "exactly right", "but for 1 or 2 words", "more wrong")
+    )
+    return f"<table><tr><th>words of the source</th>{head}</tr>{''.join(rows)}</table>"
+
+
+def _errors(examples: Sequence[Example]) -> Iterator[str]:
+    for name, wrong in count_errors(examples).items():
+        yield f"<p><b>{escape(name[0].upper() + name[1:])}</b>: {len(wrong):,} of {len(examples):,}.</p>"
+        yield _table(sorted(wrong, key=lambda one: len(one.source))[:2])
+
+
+def _table(examples: Sequence[Example]) -> str:
+    rows = (
+        "<tr>" + "".join(map(_text_cell, (one.source, one.output, one.reference))) + "</tr>"
+        for one in examples[:_SHOWN]
+    )
+    return f"<table><tr><th>source</th><th>the model</th><th>reference</th></tr>{''.join(rows)}</table>"
+
+
+def _text_cell(text: str) -> str:
+    """A cell whose direction follows from its text, which is cut if it is very long."""
+    return f'<td dir="auto">{escape(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")}</td>'
+
+
+def _text(counts: Mapping[str, int]) -> Iterator[str]:
+    yield (
+        f"<p>{counts['read']:,} pairs were read; the model learned from {counts['kept']:,}, and {counts['valid']:,} "
+        "were held out.</p>"
+    )
+    left = [f"<li>{counts[key]:,}: {reason}</li>" for key, reason in _LEFT_OUT.items() if counts.get(key)]
+    yield f"<p>Left out:</p><ul>{''.join(left)}</ul>" if left else "<p>Nothing was left out.</p>"

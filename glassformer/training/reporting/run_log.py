@@ -1,0 +1,224 @@
+"""What a training reports: lines for train.log and a display, numbers for metrics.jsonl and TensorBoard."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from glassformer.errors import ConfigError, StorageError
+from glassformer.files import open_to_append
+from glassformer.run_directory import FREE_SPACE, RunDirectory
+from glassformer.text.corpus.prepare import PrepareProgress
+from glassformer.training.evaluation.metrics import METRICS
+from glassformer.training.evaluation.results import Validation
+
+logger = logging.getLogger("glassformer.training")
+logger.addHandler(logging.NullHandler())  # its lines are in train.log, and warnings among them on the display
+
+
+@dataclass(frozen=True)
+class TrainProgress:
+    """The state of a training after an update.
+
+    ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means over the updates since the last
+    line of the log. ``fraction_done`` is from 0 to 1. ``may_end_early``: patience may end the training before
+    ``left_s`` seconds have passed.
+    """
+
+    update: int
+    epoch: int
+    loss: float
+    perplexity: float
+    tokens_per_s: float
+    learning_rate: float
+    gradient_norm: float
+    elapsed_s: float
+    left_s: float | None
+    fraction_done: float
+    may_end_early: bool = False
+
+    @property
+    def time_left(self) -> str:
+        """The time that is left, in words; empty if it is not known."""
+        if self.left_s is None:
+            return ""
+        return f"{'at most ' if self.may_end_early else ''}{format_duration(self.left_s)}"
+
+    def line(self) -> str:
+        """One line for a log; ``LEGEND`` says what the words mean."""
+        times = _times(self.elapsed_s, self.time_left)
+        return (
+            f"update {self.update}  epoch {self.epoch}  loss {self.loss:.3f}  ppl {self.perplexity:.2f}  "
+            f"{self.tokens_per_s:,.0f} tokens/s  rate {self.learning_rate:.2e}  {times}"
+        )
+
+
+_METRICS_TOLD = ", ".join(f"{each.title} ({each.meaning})" for each in METRICS.values() if each.higher_is_better)
+LEGEND = (
+    "How to read the lines: an update changes the weights once; an epoch is all pairs once. Lower is better: "
+    "loss (how surprised the model is by the right words), ppl (among how many words it hesitates). Higher is "
+    f"better: {_METRICS_TOLD}, all in percent. rate is how far an update moves the weights."
+)
+
+
+def validation_line(validation: Validation, *, best: bool) -> str:
+    """One line for a log."""
+    suffix = "  (best so far)" if best else ""
+    return (
+        f"validation at update {validation.update}: loss {validation.loss:.3f}  ppl {validation.perplexity:.2f}  "
+        f"{validation.scores.format()}{suffix}"
+    )
+
+
+def sample_lines(validation: Validation, *, width: int) -> Iterator[str]:
+    """The sample translations: one line each where they fit ``width`` columns, else source, output and reference."""
+    for source, output, reference in validation.samples:
+        mark = "✓" if output == reference else "✗"
+        short = f"  {mark} {source} -> {output}" + ("" if output == reference else f"   ({reference})")
+        if len(short) <= width:
+            yield short
+        else:
+            yield from (f"  {mark} {source}", f"    output     {output}", f"    reference  {reference}")
+
+
+def prepare_line(progress: PrepareProgress) -> str:
+    """One line for a log."""
+    of = "" if progress.total is None else f" of {progress.total:,}"
+    times = _times(progress.elapsed_s, "" if progress.left_s is None else format_duration(progress.left_s))
+    return f"{progress.stage}  {progress.done:,}{of} pairs  {progress.pairs_per_s:,.0f} pairs/s  {times}"
+
+
+def _times(elapsed_s: float, left: str) -> str:
+    return f"elapsed {format_duration(elapsed_s)}" + (f"  left {left}" if left else "")
+
+
+def format_duration(seconds: float) -> str:
+    """75 s as 1:15, 3,675 s as 1:01:15."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Display:
+    """Shows a training to its user. This class shows nothing, as all processes but the first one; override it."""
+
+    def log(self, line: str) -> None:
+        """Show a line of text that stays."""
+
+    def warn(self, line: str) -> None:
+        """Show a line that says what is wrong, or likely to go wrong; like any other unless this is overridden."""
+        self.log(line)
+
+    def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
+        """Called a few times a second while text is prepared; ``due`` is True every ten seconds."""
+
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        """Called after every update; ``due`` is True every ``train.log_every`` updates."""
+
+    def on_validation(self, validation: Validation, *, best: bool) -> None:
+        """Called after every validation; ``best`` is True if it is the best so far."""
+
+
+class RunLog(Display):
+    """Writes what is reported to the run directory and the logger, and passes it on to ``display``."""
+
+    def __init__(self, run: RunDirectory, display: Display, *, tensorboard: bool) -> None:
+        self._display, self._path = display, run.path
+        with self._storage_errors(), ExitStack() as opened:
+            self._metrics = opened.enter_context(open_to_append(run.metrics_file))
+            self._lines = opened.enter_context(open_to_append(run.log_file))
+            self._events = _event_writer(run.path / "tensorboard") if tensorboard else None
+            opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for file in (self._metrics, self._lines, self._events):
+            if file is not None:
+                with suppress(OSError):  # a write that failed has raised its own error
+                    file.close()
+
+    def log(self, line: str) -> None:
+        """Write and show a line of text."""
+        self._write_line(line)
+        self._display.log(line)
+
+    def warn(self, line: str) -> None:
+        """Write and show a line of text that is a warning."""
+        self._write_line(line, logging.WARNING)
+        self._display.warn(line)
+
+    def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
+        """Show how far the preparation of the text has come; write it when ``due``."""
+        self._display.on_prepare(progress, due=due)
+        if due:
+            self._write_line(prepare_line(progress))
+
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        """Show the numbers of an update; write them when ``due``."""
+        self._display.on_update(progress, due=due)
+        if due:
+            self._write_line(progress.line())
+            self._write_metrics(
+                progress.update,
+                {
+                    "epoch": progress.epoch, "loss": progress.loss, "perplexity": progress.perplexity,
+                    "tokens_per_s": progress.tokens_per_s, "learning_rate": progress.learning_rate,
+                    "gradient_norm": progress.gradient_norm, "elapsed_s": progress.elapsed_s,
+                },
+            )  # fmt: skip
+
+    def on_validation(self, validation: Validation, *, best: bool) -> None:
+        """Write and show the numbers of a validation."""
+        self._display.on_validation(validation, best=best)
+        self._write_line(validation_line(validation, best=best))
+        for source, output, reference in validation.samples:
+            self._write_line(f"  sample: {source!r} -> {output!r} (reference {reference!r})")
+        self._write_metrics(
+            validation.update,
+            {
+                "valid_loss": validation.loss, "valid_perplexity": validation.perplexity,
+                **{f"valid_{name}": value for name, value in validation.scores.values.items()},
+                "position_similarity": validation.encoder_collapse,
+            },
+        )  # fmt: skip
+
+    def _write_line(self, line: str, level: int = logging.INFO) -> None:
+        logger.log(level, line)
+        with self._storage_errors():
+            self._lines.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
+            self._lines.flush()
+
+    def _write_metrics(self, update: int, values: dict[str, float]) -> None:
+        with self._storage_errors():
+            self._metrics.write(json.dumps({"update": update, **values}) + "\n")
+            self._metrics.flush()
+            if self._events is not None:
+                for name, value in values.items():
+                    self._events.add_scalar(name, value, update)
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(f"{self._path}: its log cannot be written: {error.strerror}. {FREE_SPACE}") from error
+
+
+def _event_writer(directory: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError(
+            "train.tensorboard: found true, but TensorBoard is not installed. "
+            "pip install 'glassformer[tensorboard]', or leave it false: metrics.jsonl has the same numbers."
+        ) from error
+    return SummaryWriter(str(directory))

@@ -1,0 +1,1 @@
+"""What a training is asked to do: its arguments, its data, its defaults."""

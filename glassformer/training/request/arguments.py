@@ -1,0 +1,177 @@
+"""One request to train, made of a TOML file, a named model or one to start from, overrides and names of data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import ConfigError, nearest
+from glassformer.settings import RunConfig, named_model
+from glassformer.settings.section import apply_overrides, read_toml
+from glassformer.training.evaluation.metrics import METRICS
+from glassformer.training.request.data import FileSource, TaskSource, TrainingText
+from glassformer.training.request.defaults import default_model
+from glassformer.training.request.fine_tuning import InitialModel
+
+_KEYS_OF_KIND = {
+    "src": ("src", "tgt", "valid_src", "valid_tgt"),
+    "pairs": ("pairs", "valid"),
+    "task": ("task",),
+}
+DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """Where to train, on what, and how; the model to start from, and other pairs to mix in, if any."""
+
+    run: Path
+    source: TrainingText
+    config: RunConfig
+    init: InitialModel | None = None
+    mix: FileSource | None = None
+
+    @classmethod
+    def make(
+        cls,
+        *,
+        run: Path | None = None,
+        data: Mapping[str, str | None] | None = None,
+        config_file: Path | None = None,
+        model: str | None = None,
+        init: str | None = None,
+        overrides: Sequence[str] = (),
+    ) -> "TrainRequest":
+        """Merge the settings; later ones win: the defaults, the task's, the TOML file's, the arguments.
+
+        Without a name the model follows from the number of pairs (``default_model``). A named model sets its sizes
+        only; ``init`` names a run to start from instead, or ``bundled``. ``data`` and the TOML's ``[data]`` name
+        ``src`` and ``tgt`` (with ``valid_src``, ``valid_tgt``), or ``pairs`` (with ``valid``), or ``task``, and
+        ``mix``, a file of other pairs. Paths in the TOML, including ``run`` and ``init``, are relative to its
+        directory. Raises ``ConfigError``.
+        """
+        values = _read_config_file(config_file) if config_file else {}
+        file_data = values.pop("data", {})
+        file_run, file_init = values.pop("run", None), values.pop("init", None)
+        run, init = run or file_run, init or file_init
+        names = _merge_data(file_data, {key: value for key, value in (data or {}).items() if value is not None})
+        mix = names.pop("mix", None)
+        if not isinstance(mix, str | None):
+            raise ConfigError(f"data.mix: found {mix!r}, expected one name.")
+        source = make_source(names)
+        changes: dict[str, dict[str, Any]] = {}
+        apply_overrides(changes, overrides)
+        model = changes.get("model", {}).pop("name", model)
+        run = require_directory(run)
+        task_settings = source.task.settings if isinstance(source, TaskSource) else {}
+        initial = None if init is None else InitialModel.load_for(run, init)
+        if initial is None:
+            base = {"model": {"name": model or default_model(source, run)}}
+            config = RunConfig.from_mapping(_merge_settings([base, task_settings, values], model, changes))
+        else:
+            if model is not None:
+                raise ConfigError(
+                    f"--model: found {model!r} with --init {init}, expected one of them: a training that starts "
+                    "from a model keeps its shape."
+                )
+            config = RunConfig.from_mapping(_merge_settings([initial.settings, values], None, changes))
+            initial.check(config)
+        if mix is None and config.train.mix:
+            raise ConfigError(
+                f"train.mix: found {config.train.mix} without other pairs, expected --mix FILE, which names them."
+            )
+        sets_stop_at = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
+        if sets_stop_at and config.train.stop_at and config.train.metric == "loss":
+            *others, last = METRICS
+            raise ConfigError(
+                f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected "
+                f"{', '.join(others)} or {last}: it is a percentage. Set train.metric too, or leave "
+                "train.stop_at out."
+            )
+        return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)))
+
+
+def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Names of data, of which the later ones win: other training text replaces all but ``mix``."""
+    kept = {"mix"} & earlier.keys() if later.keys() & _KEYS_OF_KIND.keys() else earlier.keys()
+    return {**{key: earlier[key] for key in kept}, **later}
+
+
+def require_directory(run: Path | None) -> Path:
+    """The directory to train in; raises ``ConfigError`` if none is named."""
+    if run is None:
+        raise ConfigError("--run: found nothing, expected the directory to train in, for example --run runs/first.")
+    return run
+
+
+def _merge_settings(
+    layers: Sequence[Mapping[str, Any]], model: str | None, changes: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    merged: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for section, settings in layer.items():
+            _merge_section(merged, section, settings)
+    if model is not None:
+        merged["model"] = {**merged.get("model", {}), "name": model, **named_model(model)}
+    for section, settings in changes.items():
+        _merge_section(merged, section, settings)
+    return merged
+
+
+def _merge_section(merged: dict[str, dict[str, Any]], section: str, settings: Any) -> None:
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"{section}: found {settings!r}, expected a section [{section}] of settings.")
+    if section == "model" and "name" in settings:
+        merged["model"] = {}
+    merged.setdefault(section, {}).update(settings)
+
+
+def _read_config_file(path: Path) -> dict[str, Any]:
+    values = read_toml(path)
+    values.pop("recipe", None)  # only `python -m benchmarks.reproduce` reads it
+    if "run" in values:
+        values["run"] = path.parent / str(values["run"])
+    if values.get("init", "bundled") != "bundled":
+        values["init"] = str(path.parent / str(values["init"]))
+    data = values.get("data", {})
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: data: found {data!r}, expected a section [data].")
+    values["data"] = {
+        key: str(path.parent / value) if key != "task" and isinstance(value, str) else value
+        for key, value in data.items()
+    }
+    return values
+
+
+def make_source(data: Mapping[str, Any]) -> TrainingText:
+    """The source that ``data`` names by the options' names. Raises ``ConfigError``."""
+    for key in data:
+        if key not in DATA_KEYS:
+            raise ConfigError(
+                f"data.{key}: there is no such setting.{nearest(key, DATA_KEYS)} Known: {', '.join(DATA_KEYS)}."
+            )
+        if not isinstance(data[key], str):
+            raise ConfigError(f"data.{key}: found {data[key]!r}, expected one name.")
+    kinds = [kind for kind in _KEYS_OF_KIND if kind in data]
+    if len(kinds) != 1:
+        raise ConfigError(
+            f"training text: found {' and '.join(kinds) or 'none'}, expected one of: --src A.en --tgt A.de; "
+            "a file of pairs; --task dates."
+        )
+    (kind,) = kinds
+    allowed = _KEYS_OF_KIND[kind]
+    for key in data:
+        if key not in allowed:
+            raise ConfigError(
+                f"--{key.replace('_', '-')}: does not go with {kind}, expected only {', '.join(allowed)}. "
+                "Leave it out, or see `glassformer train --help`."
+            )
+    if kind == "task":
+        return TaskSource.load(data["task"])
+    if kind == "pairs":
+        valid = data.get("valid")
+        return FileSource(Path(data["pairs"]), None, Path(valid) if valid else None, None)
+    if "tgt" not in data:
+        raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
+    paths = {key: Path(value) for key, value in data.items()}
+    return FileSource(paths["src"], paths["tgt"], paths.get("valid_src"), paths.get("valid_tgt"))

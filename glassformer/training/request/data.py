@@ -1,0 +1,286 @@
+"""The data of a training: where its pairs come from, and an endless stream of batches of them. Section 5.1.
+
+The position in the stream is two numbers, epoch and batch, so that a stopped training resumes with the same batches.
+With BPE-dropout, each epoch segments the pairs into other tokens, which are the same whenever that epoch is repeated.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.errors import ConfigError
+from glassformer.files import real_path
+from glassformer.settings import RunConfig, TrainConfig
+from glassformer.tasks import Task, load_task
+from glassformer.text.corpus.batches import (
+    Batch,
+    Indices,
+    collate,
+    count_windows,
+    padding_fraction,
+    plan_batches,
+    window_indices,
+)
+from glassformer.text.corpus.bpe_dropout import BpeDropout, text_keys
+from glassformer.text.corpus.corpus import Pair, check_direction, describe_pairs, fingerprint, read_pairs
+from glassformer.text.corpus.dataset import EncodedPairs, EncodedSide, EncodedTexts, Sides, join_texts
+from glassformer.text.corpus.prepare import PreparedText
+from glassformer.world import ALONE, World
+
+_TEXTS_PER_CALL = 2**15
+_DEFAULT_SHARE = 0.5  # of other pairs
+
+
+class TrainingText(Protocol):
+    """Where the pairs of a training come from."""
+
+    def pairs(self) -> Iterator[Pair]:
+        """A new stream of all training pairs."""
+
+    def valid(self) -> Iterator[Pair] | None:
+        """A new stream of the validation pairs, or None to split some off."""
+
+    def fingerprint(self) -> str:
+        """A text that changes when the pairs change."""
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Where the pairs come from, for config.json."""
+
+    def describe(self) -> str | None:
+        """What was detected in the text, to be said; None if nothing was."""
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Two aligned files, or one file of pairs (``tgt`` is None); the same for validation, or no files."""
+
+    src: Path
+    tgt: Path | None = None
+    valid_src: Path | None = None
+    valid_tgt: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.valid_src is None and self.valid_tgt is not None:
+            raise ConfigError("--valid-tgt: found alone, expected --valid-src with it.")
+        if self.tgt is not None and self.valid_src is not None and self.valid_tgt is None:
+            raise ConfigError("--valid-src: found alone, expected --valid-tgt with it.")
+
+    def pairs(self) -> Iterator[Pair]:
+        """A new stream of all training pairs."""
+        return read_pairs(self.src, self.tgt)
+
+    def valid(self) -> Iterator[Pair] | None:
+        """A new stream of the validation pairs, or None to split some off."""
+        if self.valid_src is None:
+            return None
+        if self.tgt is None:
+            check_direction(self.src, self.valid_src)
+        return read_pairs(self.valid_src, self.valid_tgt)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the files' bytes."""
+        return fingerprint(self._files())
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The absolute paths of the files, which do not depend on the working directory."""
+        places = {name: getattr(self, name) for name in ("src", "tgt", "valid_src", "valid_tgt")}
+        return {"files": {name: str(real_path(path)) for name, path in places.items() if path is not None}}
+
+    def describe(self) -> str | None:
+        """The columns or the languages that were found in a file of pairs."""
+        return describe_pairs(self.src) if self.tgt is None else None
+
+    def _files(self) -> list[Path]:
+        return [path for path in (self.src, self.tgt, self.valid_src, self.valid_tgt) if path is not None]
+
+
+@dataclass(frozen=True)
+class TaskSource:
+    """The pairs of a generated task."""
+
+    task: Task
+
+    @classmethod
+    def load(cls, name: str) -> "TaskSource":
+        """Generate the task called ``name``."""
+        return cls(load_task(name))
+
+    def pairs(self) -> Iterator[Pair]:
+        """A new stream of all training pairs."""
+        return iter(self.task.train)
+
+    def valid(self) -> Iterator[Pair] | None:
+        """A new stream of the validation pairs."""
+        return iter(self.task.valid)
+
+    def fingerprint(self) -> str:
+        """The task's name and size, which determine its pairs."""
+        return f"task {self.task.name} of {len(self.task.train)} pairs"
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The task's name."""
+        return {"task": self.task.name}
+
+    def describe(self) -> str | None:
+        """None: nothing was detected."""
+        return None
+
+
+@dataclass(frozen=True)
+class BpeDropoutSampler:
+    """Segments sources and targets with BPE-dropout, anew in each epoch; the seed determines all draws."""
+
+    dropouts: tuple[BpeDropout, BpeDropout]
+    seed: int
+
+    @classmethod
+    def from_config(cls, config: RunConfig, text: PreparedText) -> Self | None:
+        """The sampler that ``text.bpe_dropout`` sets, or None if it is 0."""
+        p, longest = config.text.bpe_dropout, config.text.max_tokens + 1
+        if not p:
+            return None
+        src = BpeDropout(text.src_tokenizer.json, p, longest)
+        tgt = src if config.text.joint else BpeDropout(text.tgt_tokenizer.json, p, longest)
+        return cls((src, tgt), config.train.seed)
+
+    def sample(
+        self, pairs: EncodedPairs, indices: npt.NDArray[np.int64], epoch: int
+    ) -> tuple[EncodedTexts, EncodedTexts]:
+        """The sources and targets at ``indices``, in that order, with the tokens of this epoch."""
+        return (
+            self._resegment(pairs.src_side, 0, indices, epoch),
+            self._resegment(pairs.tgt_side, 1, indices, epoch),
+        )
+
+    def _resegment(self, side: EncodedSide, index: int, indices: npt.NDArray[np.int64], epoch: int) -> EncodedTexts:
+        parts = []
+        for start in range(0, len(indices), _TEXTS_PER_CALL):
+            some = indices[start : start + _TEXTS_PER_CALL]
+            keys = text_keys(some, seed=self.seed, epoch=epoch, side=index)
+            parts.append(EncodedTexts(*self.dropouts[index].resegment(side.take(some), keys)))
+        return join_texts(parts)
+
+
+@dataclass(frozen=True)
+class UpdateBatches:
+    """This process's batches of one update, and the target tokens of all processes' batches."""
+
+    batches: list[Batch]
+    tokens: int
+
+
+class BatchStream:
+    """Batches, epoch after epoch, from the batch at ``position`` (0 is the first) of ``epoch`` on.
+
+    A large corpus is planned window by window, so that memory does not grow with it.
+    """
+
+    def __init__(
+        self,
+        pairs: EncodedPairs,
+        config: TrainConfig,
+        epoch: int,
+        position: int,
+        *,
+        world: World = ALONE,
+        bpe_dropout: BpeDropoutSampler | None = None,
+        mix: EncodedPairs | None = None,
+    ) -> None:
+        """``mix``: other pairs, of which ``train.mix`` says how many join each epoch."""
+        self._pairs, self._config, self._world, self._bpe_dropout = pairs, config, world, bpe_dropout
+        self._mix = mix
+        self._windows = count_windows(len(pairs))
+        self.epoch, self.position = epoch, position
+        self._start_epoch()
+        while self._is_over and self._window + 1 < self._windows:
+            self._plan_window(self._window + 1)
+
+    def next(self) -> Batch:
+        """The next batch; after the last one of an epoch, the first of the next."""
+        return collate(*self._next())
+
+    def next_update(self) -> UpdateBatches:
+        """The next ``batches_per_update`` batches, dealt out to the processes in turn, by rank."""
+        batches = [self._next() for _ in range(self.batches_per_update)]
+        tokens = sum(int(sides.tgt_side.lengths[indices].sum()) for sides, indices in batches)
+        own = batches[self._world.rank :: self._world.size]
+        return UpdateBatches([collate(sides, indices) for sides, indices in own], tokens)
+
+    @property
+    def batches_per_update(self) -> int:
+        """``train.accumulate`` for each process."""
+        return self._config.accumulate * self._world.size
+
+    def _next(self) -> tuple[Sides, Indices]:
+        """The window of the next batch, and the batch's indices in it."""
+        while self._is_over:
+            if self._window + 1 < self._windows:
+                self._plan_window(self._window + 1)
+            else:
+                self.epoch, self.position = self.epoch + 1, 0
+                self._start_epoch()
+        self.position += 1
+        return self._sides, self._plan[self.position - 1 - self._window_start]
+
+    def __len__(self) -> int:
+        """The number of batches in this epoch; with several windows, estimated from the first."""
+        return self._batches
+
+    @property
+    def padding_fraction(self) -> float:
+        """The share of padding in this window's batches."""
+        return padding_fraction(self._sides.src_side.lengths, self._sides.tgt_side.lengths, self._plan)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether all batches of the window have been taken."""
+        return self.position >= self._window_start + len(self._plan)
+
+    def _start_epoch(self) -> None:
+        self._window_start = 0
+        self._plan: list[Indices] = []
+        self._plan_window(0)
+        self._batches = round(len(self._plan) * len(self._pairs) / max(1, self._planned_pairs))
+
+    def _plan_window(self, window: int) -> None:
+        """Plan ``window``: 0, or the one after the current window."""
+        self._window_start, self._window = self._window_start + len(self._plan), window
+        indices = window_indices(len(self._pairs), window, seed=self._config.seed, epoch=self.epoch)
+        self._planned_pairs = len(indices)
+        if self._bpe_dropout is None and self._mix is None:
+            self._sides, rows = Sides(self._pairs.src_side, self._pairs.tgt_side), indices
+        else:
+            parts = [self._sample(self._pairs, indices)]
+            if self._mix is not None:
+                parts.append(self._sample(self._mix, self._draw(len(self._mix), len(indices))))
+            self._sides = Sides(*(EncodedSide(join_texts(texts)) for texts in zip(*parts, strict=True)))
+            rows = np.arange(len(self._sides.src_side.lengths))
+        plan = plan_batches(
+            self._sides.src_side.lengths[rows],
+            self._sides.tgt_side.lengths[rows],
+            self._config.batch_tokens,
+            seed=self._config.seed,
+            epoch=self.epoch,
+            window=window,
+            bucket=self._config.bucket,
+        )
+        self._plan = [rows[batch] for batch in plan]
+
+    def _sample(self, pairs: EncodedPairs, indices: Indices) -> tuple[EncodedTexts, EncodedTexts]:
+        """The pairs at ``indices`` with the tokens of this epoch."""
+        if self._bpe_dropout is None:
+            return pairs.src_side.take(indices), pairs.tgt_side.take(indices)
+        return self._bpe_dropout.sample(pairs, indices, self.epoch)
+
+    def _draw(self, others: int, own: int) -> Indices:
+        """Which of ``others`` join ``own`` pairs in this window, in ascending order."""
+        share = self._config.mix or _DEFAULT_SHARE
+        count = min(others, round(own * share / (1 - share)))
+        random = np.random.Generator(
+            np.random.PCG64(np.random.SeedSequence([self._config.seed, self.epoch, self._window], spawn_key=(2,)))
+        )
+        return np.sort(random.permutation(others)[:count])

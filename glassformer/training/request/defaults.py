@@ -1,0 +1,86 @@
+"""What a training of somebody's own text takes where nothing is set, and why: said in one line when it starts.
+
+The values are defaults of the configuration, except the sizes of the model and of the vocabulary, which follow from
+the number of pairs. The reasons are what has been measured; docs/results.md has all of it.
+"""
+
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoint import read_json
+from glassformer.errors import CheckpointError, TextError
+from glassformer.run_directory import RunDirectory
+from glassformer.settings import RunConfig, TrainConfig, default_vocab_size, named_model
+from glassformer.training.request.data import FileSource, TrainingText
+
+FEW_PAIRS = 20_000  # benchmarks/small_data.py has compared settings on no more than these
+_DEFAULT_MODELS = ("micro", "tiny")
+
+# Why a default is what it is. The figures are from docs/results.md, Few pairs: those of Tatoeba and of Multi30k.
+_REASONS = {
+    "layers": "4 + 4 cost 0.9 and 1.4 BLEU on 2,000 pairs, 0.6 and 0.8 on 20,000",
+    "dropout": "against learning few pairs by heart",
+    "vocabulary": "one for each pair, from 512 to 8,000: a quarter of that cost 2.0 and 4.4 BLEU on 2,000 pairs",
+    "batches": "1,024 cost 0.4 and 0.6 BLEU on 2,000 pairs",
+    "BPE-dropout": "0.1 cost 1.1 and 3.6 BLEU on 2,000 pairs",
+}
+
+
+def default_model(source: TrainingText, run: Path) -> str:
+    """The named model for a training that names none: ``micro`` for up to 20,000 pairs of text, otherwise ``tiny``.
+
+    A run that has begun to learn keeps the one it began with, although pairs may have been added.
+    """
+    if not isinstance(source, FileSource):
+        return "tiny"
+    place = RunDirectory(run)
+    if place.has_checkpoints:
+        with suppress(CheckpointError, KeyError, TypeError, AttributeError):  # a damaged run: train() says so
+            return _nearest_default(read_json(place.config_file)["config"]["model"])
+    with suppress(TextError):  # a missing or damaged file: train() says so
+        return "tiny" if any(islice(source.pairs(), FEW_PAIRS, None)) else "micro"
+    return "micro"
+
+
+def _nearest_default(model: dict[str, Any]) -> str:
+    """The one of the two from which fewer settings of this model differ."""
+    return min(
+        _DEFAULT_MODELS, key=lambda name: sum(model.get(key) != value for key, value in named_model(name).items())
+    )
+
+
+def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> str:
+    """The settings that matter most for few pairs, each with its reason if it is the default.
+
+    ``init``: the training starts from a model, which fixes some of them, and has defaults of its own.
+    """
+    model, text, train = config.model, config.text, config.train
+    default = named_model(_nearest_default(model.to_mapping()))
+    is_default = {
+        "layers": default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2,
+        "dropout": model.dropout == default["dropout"],
+        "vocabulary": text.tokenizer == "bpe"
+        and not text.vocab_size
+        and model.tgt_vocab >= default_vocab_size(pairs),
+        "batches": train.batch_tokens == TrainConfig().batch_tokens,
+        "BPE-dropout": not text.bpe_dropout,
+    }
+    sides = "one vocabulary for both sides" if text.joint else "a vocabulary for each side"
+    settings = {
+        "layers": f"{model.n_encoder_layers} + {model.n_decoder_layers} layers of width {model.d_model}",
+        "dropout": f"dropout {model.dropout:g}",
+        "vocabulary": f"{sides}, {model.tgt_vocab:,} entries",
+        "batches": f"batches of {train.batch_tokens:,} tokens",
+        "BPE-dropout": f"BPE-dropout {text.bpe_dropout:g}" if text.tokenizer == "bpe" else "",
+        "smoothing": f"label smoothing {train.label_smoothing:g}",
+    }
+    if init:
+        return (
+            f"Settings: {'; '.join(filter(None, settings.values()))}. Layers and vocabulary are of the first model."
+        )
+    parts = [
+        value + (f" ({_REASONS[name]})" if is_default.get(name) else "") for name, value in settings.items() if value
+    ]
+    return f"Chosen for {pairs:,} pairs: {'; '.join(parts)}. Set any of them with --set."

@@ -1,0 +1,101 @@
+"""Fine-tuning: a training that starts from the weights and the tokenizers of a model that exists.
+
+What those fix (the model's shape, the vocabulary) cannot be set; the learning rate is low by default, so that little
+of what the model knows is lost. Parts of it can be frozen.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from glassformer.bundled import BUNDLED
+from glassformer.checkpoint import tensors_sha256
+from glassformer.errors import ConfigError
+from glassformer.files import real_path
+from glassformer.model.transformer import Transformer
+from glassformer.run_directory import WEIGHTS, LoadedRun, RunDirectory, load_run
+from glassformer.settings import RunConfig
+from glassformer.text.tokenizer.tokenizer import Tokenizer, one_if_equal
+
+# The rate of a training from nothing would undo in its first updates what the model knows.
+FINE_TUNING_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
+_FREE = {"dropout"}  # the one setting of a model that its weights do not depend on
+_TEXT = ("tokenizer", "vocab_size", "joint", "lowercase")  # how the tokenizers were made
+
+
+@dataclass(frozen=True)
+class InitialModel:
+    """The model that a training starts from; ``recorded`` is what config.json of a run says of it."""
+
+    run: LoadedRun
+    recorded: dict[str, str] | None = None
+    loss_is_comparable: ClassVar[bool] = True
+    """Whether the loss on validation text tells how good a translator is."""
+
+    @classmethod
+    def load(cls, name: str | Path) -> Self:
+        """A run directory, a checkpoint in one, or ``bundled``; raises what ``load_run`` raises."""
+        return cls(load_run(_place(name), "cpu"))
+
+    @classmethod
+    def load_for(cls, run: Path, name: str | Path) -> Self:
+        """The model ``name`` for a training in ``run``. Raises what ``load_run`` raises.
+
+        A training that has begun needs it no more: where it is gone, or has been trained further, the model of
+        ``run`` stands in for it.
+        """
+        begun = RunDirectory(run)
+        if not (begun.exists and begun.has_checkpoints):
+            return cls.load(name)
+        recorded = begun.read_config()[1].get("init")
+        if not isinstance(recorded, dict) or {"checkpoint", "sha256"} - recorded.keys():
+            return cls.load(name)
+        place = _place(name)
+        if place.exists():
+            found = cls.load(name)
+            is_same_run = real_path(place) == Path(recorded["checkpoint"]).parent.parent
+            if not is_same_run or found.to_mapping()["sha256"] == recorded["sha256"]:
+                return found
+        return cls(load_run(run, "cpu"), recorded)
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Settings that follow from the model, and a low learning rate."""
+        config = self.run.config
+        model = config.model.to_mapping()
+        text = {name: value for name, value in config.text.to_mapping().items() if name in _TEXT}
+        return {"model": model, "text": text, "train": dict(FINE_TUNING_RATE)}
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Of the source and of the target; one object twice if they are the same.
+
+        A joint vocabulary of an import may have two: each cuts with pieces of its own side, and the ids are the same.
+        """
+        return one_if_equal(self.run.src_tokenizer, self.run.tgt_tokenizer)
+
+    def to_mapping(self) -> dict[str, str]:
+        """Which checkpoint it is, and the sum of its weights, for config.json."""
+        if self.recorded is not None:
+            return self.recorded
+        checkpoint = self.run.checkpoint
+        return {"checkpoint": str(real_path(checkpoint)), "sha256": tensors_sha256(checkpoint, WEIGHTS)}
+
+    def initialise(self, model: Transformer) -> None:
+        """Give ``model`` the first weights."""
+        model.load_state_dict(self.run.model.state_dict())
+
+    def check(self, config: RunConfig) -> None:
+        """Raise ``ConfigError`` if a setting contradicts the model."""
+        for section, settings in self.settings.items():
+            chosen = config.to_mapping()[section]
+            for name, value in settings.items():
+                if section != "train" and name not in _FREE and chosen[name] != value:
+                    raise ConfigError(
+                        f"{section}.{name}: found {chosen[name]!r}, expected {value!r}, which the model of --init "
+                        "has. Leave it out, or train without --init."
+                    )
+
+
+def _place(name: str | Path) -> Path:
+    return BUNDLED if str(name) == "bundled" else Path(name)

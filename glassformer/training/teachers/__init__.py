@@ -1,0 +1,1 @@
+"""Students and translations that a model writes for another to learn."""

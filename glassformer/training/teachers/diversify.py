@@ -1,0 +1,179 @@
+"""Makes more pairs from the same text: teachers translate each side of it, and a model learns from all the pairs.
+
+"Data Diversification" of Nguyen et al. 2020, arXiv 1911.01986, with one teacher in each direction and one round. With
+only a forward teacher it is sequence-level distillation (Kim and Rush 2016, arXiv 1606.07947) plus the text itself;
+with only a backward one, back-translation (Sennrich et al. 2016, arXiv 1511.06709) of the text's own targets. For
+students that are smaller than their teacher there is ``distill.py``.
+
+    DIR/forward/          the run of the teacher from source to target, with its translations of all sources
+    DIR/backward/         the same from target to source
+    DIR/pairs/train.src   the pairs to learn from: the original ones, and those with a teacher's translation
+    DIR/pairs/train.tgt   on one side; train.jsonl instead if the text is one file of pairs
+    DIR/pairs/valid.*     and own.*: validation pairs and all other pairs, if the text comes without validation files
+    DIR/pairs/made.json   the text, and how many validation pairs were set apart
+
+The text is held in memory.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import ConfigError, RunError
+from glassformer.files import is_unfinished, remove_unfinished
+from glassformer.run_directory import RunDirectory
+from glassformer.settings import RunConfig, TextConfig
+from glassformer.text.corpus.corpus import Pair, is_validation, to_line, write_pairs, write_texts
+from glassformer.text.corpus.filtering import CorpusStats, count_chunk
+from glassformer.text.corpus.prepare import chunks
+from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.data import FileSource, TrainingText
+from glassformer.training.teachers.teacher import Teacher
+from glassformer.training.train import Outcome, train
+
+SOURCE_SIDE = {"forward": 0, "backward": 1}  # the side of a pair that a teacher reads; it writes the other one
+
+
+@dataclass(frozen=True)
+class DiversifyResult:
+    """What to train on, its number of ``pairs``, ``original`` of them from the text, and the teachers' outcomes."""
+
+    source: FileSource
+    original: int
+    pairs: int
+    teachers: dict[str, Outcome]
+
+
+@dataclass(frozen=True)
+class ReversedSource:
+    """The same pairs, from target to source."""
+
+    source: TrainingText
+
+    def pairs(self) -> Iterator[Pair]:
+        """A new stream of all training pairs."""
+        return map(_reverse, self.source.pairs())
+
+    def valid(self) -> Iterator[Pair] | None:
+        """A new stream of the validation pairs, or None to split some off."""
+        valid = self.source.valid()
+        return None if valid is None else map(_reverse, valid)
+
+    def fingerprint(self) -> str:
+        """The source's fingerprint, marked."""
+        return f"turned {self.source.fingerprint()}"
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Where the pairs come from, and that they are reversed."""
+        return {**self.source.to_mapping(), "turned": True}
+
+    def describe(self) -> str | None:
+        """What was detected in the source's text."""
+        return self.source.describe()
+
+
+def diversify(
+    place: Path, source: FileSource, teachers: Mapping[str, RunConfig], display: Display
+) -> DiversifyResult | Outcome:
+    """Train ``teachers``, forward or backward or both, and write the pairs to learn from into ``place``.
+
+    Called again, it resumes: finished trainings and translations are not repeated. If a signal stopped the training
+    of a teacher, returns the outcome of that training. Raises what ``train`` raises, ``RunError`` if ``place`` holds
+    teachers of other text, and ``StorageError``.
+    """
+    if not teachers or (unknown := sorted(teachers.keys() - SOURCE_SIDE.keys())):
+        raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
+    directory = RunDirectory(place)
+    directory.refuse_links()
+    for name in ("pairs", *SOURCE_SIDE):
+        if (place / name).is_symlink():
+            raise RunError(
+                f"{place / name}: is a symbolic link, expected a directory of the run. Name another --run."
+            )
+    directory.create()
+    with directory.lock():
+        remove_unfinished(place / "pairs")
+        text = _split_validation(source, next(iter(teachers.values())).text, place)
+        original, translated, outcomes = list(text.pairs()), [], {}
+        for direction, config in teachers.items():
+            display.log(f"The {direction} teacher, in {place / direction}.")
+            teacher_text = text if SOURCE_SIDE[direction] == 0 else ReversedSource(text)
+            outcome = outcomes[direction] = train(place / direction, teacher_text, config, display)
+            if outcome.final is None:
+                return outcome
+            translated += _translate(outcome.run, original, SOURCE_SIDE[direction], config, display)
+        if text.tgt is not None:
+            translated = [Pair(*map(to_line, pair)) for pair in translated]
+        pairs = [*original, *_filter_new(translated, original, text)]
+        files = _write_pairs(place / "pairs", "train", pairs, text)
+    return DiversifyResult(FileSource(*files, text.valid_src, text.valid_tgt), len(original), len(pairs), outcomes)
+
+
+def _split_validation(source: FileSource, config: TextConfig, place: Path) -> FileSource:
+    """The same text with validation pairs, chosen as a training chooses them: no teacher may learn from them."""
+    split = source.valid_src is None
+    _claim_directory(place, {"source": source.fingerprint(), "valid_pairs": config.valid_pairs if split else None})
+    if not split:
+        return source
+    place = place / "pairs"
+    own, valid = split_pairs(list(source.pairs()), config)
+    files = _write_pairs(place, "own", own, source)
+    return FileSource(*files, *_write_pairs(place, "valid", valid, source))
+
+
+def split_pairs(pairs: Sequence[Pair], config: TextConfig) -> tuple[list[Pair], list[Pair]]:
+    """The pairs to train on and those to validate with, each once, as a training of all of them divides them."""
+    stats = CorpusStats.from_chunks(map(count_chunk, chunks(pairs)), config, split=True)
+    sides: dict[bool, list[Pair]] = {False: [], True: []}
+    for pair in pairs:
+        sides[is_validation(pair, stats.valid_share)].append(pair)
+    return sides[False], list(dict.fromkeys(sides[True]))
+
+
+def _claim_directory(place: Path, made: dict[str, Any]) -> None:
+    """Write made.json; refuse to overwrite foreign files, or to mix the pairs of two texts."""
+    pairs = place / "pairs"
+    try:
+        before = json.loads((pairs / "made.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = None
+    names = {path.name for path in pairs.iterdir()} if pairs.is_dir() else set()
+    if before is None and any(name != "made.json" and not is_unfinished(name) for name in names):
+        raise RunError(f"{pairs}: found files that `glassformer diversify` did not write. Name another --run.")
+    if before != made and any(RunDirectory(place / direction).exists for direction in SOURCE_SIDE):
+        raise RunError(
+            f"{place}: holds teachers of other text, or with another text.valid_pairs. Repeat their command to "
+            "resume them, or name another --run."
+        )
+    write_texts(pairs / "made.json", [json.dumps(made)])
+
+
+def _write_pairs(place: Path, name: str, pairs: Sequence[Pair], like: FileSource) -> tuple[Path, Path | None]:
+    """Write ``pairs`` to two files or to one, as ``like`` has them; returns their paths."""
+    src, tgt = (f"{name}.jsonl", None) if like.tgt is None else (f"{name}.src", place / f"{name}.tgt")
+    write_pairs(place / src, tgt, pairs)
+    return place / src, tgt
+
+
+def _translate(run: Path, pairs: Sequence[Pair], side: int, config: RunConfig, display: Display) -> list[Pair]:
+    """Each pair with its ``side`` and the teacher's translation of it; what the run has translated is reused."""
+    teacher = Teacher(run, config.decode, config.train.device)
+    texts = list(dict.fromkeys(pair[side] for pair in pairs))
+    done = teacher.translate(texts, run / f"translations-{teacher.key()}.jsonl", display)
+    translations = dict(zip(texts, done, strict=True))
+    if side == 0:
+        return [Pair(pair.src, translations[pair.src]) for pair in pairs]
+    return [Pair(translations[pair.tgt], pair.tgt) for pair in pairs]
+
+
+def _filter_new(translated: Sequence[Pair], original: Sequence[Pair], text: FileSource) -> Iterator[Pair]:
+    """Each translated pair once, but no original pair, no validation source, and none with an empty side."""
+    known, sources = set(original), {pair.src for pair in original}
+    excluded = {pair.src for pair in text.valid() or ()} - sources
+    return (pair for pair in dict.fromkeys(translated) if not (pair.blank or pair in known or pair.src in excluded))
+
+
+def _reverse(pair: Pair) -> Pair:
+    return Pair(pair.tgt, pair.src)

@@ -1,0 +1,133 @@
+"""A teacher: a trained run that translates a text for another model to learn from, resumably.
+
+Its translations are kept in a file, one a line, in the order of the texts, each with a sum of its text and itself.
+What an interrupted process wrote is reused, in whole chunks, so that the batches, and with them the outputs, are
+those of one that was never interrupted. From a line that is damaged, or is of another text, all is translated again.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoint import tensors_sha256
+from glassformer.decoding.translation import Translation
+from glassformer.decoding.translator import Translator
+from glassformer.errors import RunError, StorageError
+from glassformer.files import json_sha256, lock_file, open_to_append
+from glassformer.run_directory import WEIGHTS, RunDirectory
+from glassformer.settings import DecodeConfig
+from glassformer.text.corpus.prepare import SECONDS_BETWEEN_LINES, PrepareProgress
+from glassformer.training.reporting.run_log import Display
+
+_TEXTS_PER_CHUNK = 1000
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A trained run, and how it translates: the search, the device, the engine and its precision."""
+
+    run: Path
+    options: DecodeConfig
+    device: str = "auto"
+    engine: str = "torch"
+    precision: str | None = None
+
+    def key(self, *texts: str) -> str:
+        """Changes with all that ``to_mapping`` has, on which the translations depend, and with ``texts``."""
+        made_by = self.to_mapping()
+        other = [] if (self.engine, self.precision) == ("torch", None) else [self.engine, self.precision]
+        return json_sha256([made_by["weights"], made_by["search"], *other, *texts])[:12]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The sum of the weights, the search, the engine and its precision."""
+        weights = tensors_sha256(RunDirectory(self.run).usable_checkpoint(_ignore_warning), WEIGHTS)
+        return {
+            "weights": weights, "search": self.options.to_mapping(), "engine": self.engine,
+            "precision": self.precision,
+        }  # fmt: skip
+
+    def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:
+        """A translation of each text, kept in ``file``; empty where source or output were truncated.
+
+        What ``file`` holds already is not translated again. Raises ``RunError`` if another process writes it, and
+        ``StorageError``.
+        """
+        done = _read_translations(file, texts, display)
+        if len(done) == len(texts):
+            return done
+        done = done[: len(done) // _TEXTS_PER_CHUNK * _TEXTS_PER_CHUNK]
+        left = texts[len(done) :]
+        display.log(f"{self.run} translates {len(left):,} texts into {file}.")
+        with Translator.load(
+            self.run, device=self.device, engine=self.engine, precision=self.precision
+        ) as translator:
+            stream = translator.translate_stream(left, self.options, chunk=_TEXTS_PER_CHUNK, start=len(done))
+            more = map(_complete_text, _report_progress(stream, len(left), display))
+            kept = sum(len(_to_line(*both)) for both in zip(texts, done, strict=False))
+            _append(file, kept, map(_to_line, left, more))
+        return _read_translations(file, texts, display)
+
+
+def _ignore_warning(line: str) -> None:
+    """Loading the model says it too."""
+
+
+def _report_progress(translations: Iterator[Translation], total: int, display: Display) -> Iterator[Translation]:
+    """Pass the translations on, and show the progress after each chunk, in which they arrive together."""
+    began = shown = time.monotonic()
+    for done, translation in enumerate(translations, 1):
+        if done % _TEXTS_PER_CHUNK == 0:
+            now = time.monotonic()
+            due = now - shown >= SECONDS_BETWEEN_LINES
+            display.on_prepare(PrepareProgress("translated", done, total, now - began), due=due)
+            shown = now if due else shown
+        yield translation
+
+
+def _to_line(text: str, translation: str) -> str:
+    """The line of the file: the sum of both, and the translation."""
+    return json.dumps([json_sha256([text, translation])[:16], translation]) + "\n"
+
+
+def _read_translations(path: Path, texts: Sequence[str], display: Display) -> list[str]:
+    """Those of the first texts, up to the first that is missing or damaged."""
+    try:
+        lines = path.read_text(encoding="ascii").split("\n")[:-1]
+    except (OSError, ValueError):
+        return []
+    found: list[str] = []
+    for text, line in zip(texts, lines, strict=False):
+        try:
+            translation = json.loads(line)[1]
+        except (ValueError, RecursionError, LookupError, TypeError):
+            translation = None
+        if not isinstance(translation, str) or _to_line(text, translation) != f"{line}\n":
+            display.warn(f"{path}:{len(found) + 1}: is damaged; this text and those after it are translated again.")
+            break
+        found.append(translation)
+    return found
+
+
+def _append(path: Path, kept: int, lines: Iterator[str]) -> None:
+    """Write ``lines`` behind the first ``kept`` bytes; what follows them was cut short or damaged and is dropped."""
+    try:
+        with open_to_append(path) as stream:
+            try:
+                lock_file(stream)
+            except OSError as error:
+                raise RunError(f"{path}: is being written by another process. Wait for it, or stop it.") from error
+            stream.truncate(kept)
+            stream.writelines(lines)
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot be written: {error.strerror or error}. Free some space; the same command resumes."
+        ) from error
+
+
+def _complete_text(translation: Translation) -> str:
+    """Its text; empty if the source or the output was truncated, or if the output is not text."""
+    truncated = translation.source_truncated or translation.hypotheses[0].truncated
+    return "" if truncated or "\0" in translation.text else translation.text

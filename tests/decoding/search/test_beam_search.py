@@ -1,0 +1,202 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_search import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
+
+from glassformer.decoding import Output
+from glassformer.errors import DivergedError
+from glassformer.model import Transformer
+from glassformer.settings import DecodeConfig, ModelConfig
+
+POSITIONS = ModelConfig.choices("positions")
+
+
+def ranked(ended, cut, options: DecodeConfig) -> list[Output]:
+    made = [
+        Output(list(ids), log_prob, log_prob / options.penalty(len(ids)), truncated)
+        for hypotheses, truncated in ((ended, False), (cut, True))
+        for ids, log_prob in hypotheses
+    ]
+    return sorted(made, key=lambda one: (one.truncated, -one.score))[: options.n_best]
+
+
+def plain_beam_search(model: Transformer, src: list[int], limit: int, options: DecodeConfig) -> list[Output]:
+    """What ``beam_search`` promises, sentence by sentence, without cache and without an early end."""
+    living, ended = [((), 0.0)], []
+    for _ in range(limit):
+        every = [
+            ((*ids, token), log_prob + more)
+            for (ids, log_prob), row in zip(
+                living, next_log_probs(model, src, [ids for ids, _ in living]), strict=True
+            )
+            for token, more in enumerate(row)
+            if more > -math.inf
+        ]
+        best = sorted(every, key=lambda one: -one[1])[: 2 * options.beam]
+        ended += [one for one in best[: options.beam] if one[0][-1] == EOS]
+        living = [one for one in best if one[0][-1] != EOS][: options.beam]
+        if len(ended) >= options.beam:
+            return ranked(ended, [], options)
+    return ranked(ended, living, options)
+
+
+def count_steps(model: Transformer, monkeypatch) -> list[int]:
+    """The rows of each call of ``decode``, filled as the search goes on."""
+    rows, decode = [], model.decode
+
+    def counted(ids, *rest):
+        rows.append(len(ids))
+        return decode(ids, *rest)
+
+    monkeypatch.setattr(model, "decode", counted)
+    return rows
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("eos_bias", [-1.0, 1.0])
+def test_a_beam_as_wide_as_the_space_finds_the_best_there_is(make_model, alpha, eos_bias):
+    model = make_model(vocab=6, bias={EOS: eos_bias})
+    for src in ([4, 5, EOS], [3, 3, 5, 4, EOS]):
+        ended, cut = everything(model, src, 4)
+        assert (len(ended), len(cut)) == (40, 81)
+        for n_best in (1, 3, 45):
+            options = DecodeConfig(beam=100, n_best=n_best, length_penalty=alpha)
+            found = beam_search(model, padded([src]), [4], options)[0]
+            assert_same(found, ranked(ended, cut, options))
+
+
+def test_equals_a_plain_loop_without_cache_or_early_end(make_model, positions):
+    limits = [9, 1, 6, 11, 4]
+    for seed, (beam, n_best, alpha) in enumerate([(2, 2, 0.0), (4, 1, 0.6), (3, 3, 1.5)]):
+        model = make_model(seed=seed, positions=positions, bias={EOS: 0.7})
+        options = DecodeConfig(beam=beam, n_best=n_best, length_penalty=alpha)
+        found = beam_search(model, padded(SENTENCES), limits, options)
+        for src, limit, candidates in zip(SENTENCES, limits, found, strict=True):
+            assert_same(candidates, plain_beam_search(model, src, limit, options))
+
+
+def test_beam_1_takes_the_best_token_at_each_step(make_model):
+    # Were an end not final, beam 1 would go on past it whenever a longer output could still score higher.
+    lengths = set()
+    for seed in range(5):
+        model = make_model(seed=seed, positions=POSITIONS[seed % 4], bias={EOS: 0.7})
+        found = beam_search(model, padded(SENTENCES), [11] * len(SENTENCES), DecodeConfig(beam=1, length_penalty=3.0))
+        for src, (candidate,) in zip(SENTENCES, found, strict=True):
+            ids: tuple[int, ...] = ()
+            while len(ids) < 11 and EOS not in ids:
+                (log_probs,) = next_log_probs(model, src, [ids])
+                ids = (*ids, log_probs.index(max(log_probs)))
+            assert candidate.ids == list(ids)
+            lengths.add(len(ids))
+    assert len(lengths) > 2
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    sentences=st.lists(st.lists(st.integers(3, 10), min_size=1, max_size=7), min_size=1, max_size=6),
+    beam=st.integers(1, 5),
+    more=st.integers(0, 3),
+    data=st.data(),
+)
+def test_neighbours_order_and_padding_change_nothing(make_model, sentences, beam, more, data):
+    model = make_model(bias={EOS: 0.7})
+    sentences = [[*ids, EOS] for ids in sentences]
+    limits = [data.draw(st.integers(1, 12)) for _ in sentences]
+    options = DecodeConfig(beam=beam, n_best=data.draw(st.integers(1, beam)))
+    order = data.draw(st.permutations(range(len(sentences))))
+    together = beam_search(
+        model, padded([sentences[place] for place in order], more), [limits[place] for place in order], options
+    )
+    for place, found in zip(order, together, strict=True):
+        alone = beam_search(model, padded([sentences[place]]), [limits[place]], options)[0]
+        assert_same(found, alone)
+
+
+def test_the_best_does_not_depend_on_how_many_are_asked_for(make_model):
+    for seed in range(5):
+        model = make_model(seed=seed, bias={EOS: 0.7})
+        four, one = (
+            beam_search(model, padded(SENTENCES), [9] * len(SENTENCES), DecodeConfig(beam=4, n_best=n_best))
+            for n_best in (4, 1)
+        )
+        for many, (best,) in zip(four, one, strict=True):
+            assert_same(many[:1], [best])
+
+
+def test_n_best_is_sorted_distinct_and_complete_ones_come_first(make_model):
+    model = make_model(bias={EOS: 0.7})
+    kinds = set()
+    for limit in (1, 2, 3, 8):
+        options = DecodeConfig(beam=5, n_best=5)
+        for found in beam_search(model, padded(SENTENCES), [limit] * len(SENTENCES), options):
+            ranks = [(one.truncated, -one.score) for one in found]
+            assert ranks == sorted(ranks)
+            assert len({tuple(one.ids) for one in found}) == len(found) == 5
+            assert all((one.ids[-1] == EOS) != one.truncated and EOS not in one.ids[:-1] for one in found)
+            kinds.add(tuple(one.truncated for one in found))
+    assert len(kinds) > 2
+
+
+def test_a_model_that_never_ends_is_cut_at_the_limit(make_model):
+    model = make_model(bias={EOS: -30.0})
+    limits = [3, 17, 1, 8, 23]
+    for beam in (1, 3):
+        found = beam_search(model, padded(SENTENCES), limits, DecodeConfig(beam=beam, n_best=beam))
+        for limit, candidates in zip(limits, found, strict=True):
+            assert [(len(one.ids), one.truncated) for one in candidates] == [(limit, True)] * beam
+
+
+def test_padding_and_bos_are_never_generated(make_model):
+    model = make_model(bias={PAD: 9.0, BOS: 9.0})
+    for candidates in beam_search(model, padded(SENTENCES), [9] * len(SENTENCES), DecodeConfig(beam=3, n_best=3)):
+        assert all(not {PAD, BOS} & set(one.ids) for one in candidates)
+
+
+def test_a_vocabulary_smaller_than_the_beam(make_model):
+    # 4 entries: eos and one word. There are not 50 outputs of at most 3 ids, but 3 that end and 1 that is cut.
+    model = make_model(vocab=4)
+    found = beam_search(model, torch.tensor([[3, EOS]]), [3], DecodeConfig(beam=50, n_best=50))[0]
+    assert [one.ids for one in found if one.truncated] == [[3, 3, 3]]
+    assert sorted(one.ids for one in found if not one.truncated) == [[2], [3, 2], [3, 3, 2]]
+
+
+def test_ends_early_when_nothing_better_can_come(make_model, monkeypatch):
+    model = make_model(bias={EOS: 12.0})
+    rows = count_steps(model, monkeypatch)
+    beam_search(model, padded(SENTENCES), [20] * len(SENTENCES), DecodeConfig(beam=4))
+    assert rows == [len(SENTENCES)]
+
+
+def test_sentences_that_are_done_leave_the_batch(make_model, monkeypatch):
+    model = make_model(bias={EOS: -30.0})
+    rows = count_steps(model, monkeypatch)
+    beam_search(model, padded(SENTENCES), [1, 2, 3, 4, 5], DecodeConfig(beam=4))
+    assert rows == [5, 16, 12, 8, 4]
+
+
+def test_equal_candidates_give_the_same_result_each_time(make_model):
+    model = make_model()
+    model.output_projection.linear.weight.zero_()
+    options = DecodeConfig(beam=3, n_best=3)
+    together = beam_search(model, padded(SENTENCES), [4] * len(SENTENCES), options)
+    for src, found in zip(SENTENCES, together, strict=True):
+        assert_same(found, beam_search(model, padded([src]), [4], options)[0])
+
+
+def test_logits_that_are_no_numbers_are_told(make_model):
+    model = make_model()
+    model.output_projection.linear.weight.fill_(math.nan)
+    with pytest.raises(DivergedError, match="not finite"):
+        beam_search(model, padded(SENTENCES), [4] * len(SENTENCES), DecodeConfig())
+
+
+def test_length_penalty_by_hand():
+    # ((5 + 7) / 6)^0.6 = 2^0.6; one id is not penalised; alpha 0 penalises nothing.
+    assert DecodeConfig(length_penalty=0.6).penalty(7) == pytest.approx(1.5157165665)
+    assert DecodeConfig(length_penalty=0.6).penalty(1) == 1.0
+    assert DecodeConfig(length_penalty=0.0).penalty(99) == 1.0
+    assert DecodeConfig(length_penalty=0.5, length_norm="power").penalty(9) == 3.0
+    torch.testing.assert_close(DecodeConfig().penalty(torch.tensor([1.0, 7.0])), torch.tensor([1.0, 1.5157165665]))

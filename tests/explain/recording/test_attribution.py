@@ -1,0 +1,124 @@
+"""Parts of a logit, the lens, hidden tokens, patches and integrated gradients state what is so."""
+
+import pytest
+import torch
+
+from glassformer.errors import TraceError
+from glassformer.explain.recording.attribution import (
+    direct_logit_attribution,
+    integrated_gradients,
+    logit_lens,
+    occlusion,
+    patch_sweep,
+)
+from glassformer.explain.recording.recording import record_pass
+from glassformer.model.norm import LayerNorm
+from glassformer.trace import tracing
+
+SRC_IDS, TGT_IDS, POSITION, TOKEN = torch.tensor([[5, 6, 7, 8, 2]]), torch.tensor([[1, 9, 4, 5, 8]]), 3, 11
+ENCODER_STREAM = [f"encoder.layers.{layer}.output" for layer in range(2)]
+
+
+def test_the_lens_ends_in_the_models_own_logits(small_model, options) -> None:
+    for choices in options:
+        model = small_model(**choices)
+        trace = record_pass(model, SRC_IDS, TGT_IDS)
+        (*_, last) = logit_lens(model, trace).values()
+        torch.testing.assert_close(last, trace["output_projection.logits"], rtol=1e-5, atol=1e-5)
+
+
+def test_a_hidden_source_token_is_one_that_the_mask_hides(small_model) -> None:
+    model = small_model()
+    falls = occlusion(model, SRC_IDS, TGT_IDS, TOKEN)
+    with torch.no_grad():
+        plain = model(SRC_IDS, TGT_IDS)[0, -1].log_softmax(-1)
+        with tracing(model, {"src_mask": lambda mask: mask & (torch.arange(5) != 2)}, only=""):
+            hidden = model(SRC_IDS, TGT_IDS)[0, -1].log_softmax(-1)
+    assert float(falls[2]) == pytest.approx(float((plain - hidden)[TOKEN]), abs=1e-5)
+    assert falls.shape == (5,)
+
+
+def test_the_parts_of_a_logit_add_up_to_it_in_every_configuration(small_model, every_option) -> None:
+    for choices in every_option:
+        model = small_model(**choices)
+        trace = record_pass(model, SRC_IDS, TGT_IDS)
+        parts = direct_logit_attribution(model, trace, POSITION, TOKEN)
+        logit = float(trace["output_projection.logits"][0, POSITION, TOKEN])
+        assert sum(part.value for part in parts) == pytest.approx(logit, abs=1e-4), choices
+        assert len({(part.address, part.head) for part in parts}) == len(parts)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_heads_part_is_what_the_logit_loses_without_it_where_all_else_is_held(
+    small_model, monkeypatch, norm
+) -> None:
+    model = small_model(norm=norm, attention_bias=True, output_bias=True)
+    trace = record_pass(model, SRC_IDS, TGT_IDS)
+
+    def forward(self: LayerNorm, x: torch.Tensor) -> torch.Tensor:
+        path = next(name for name, module in model.named_modules() if module is self)
+        deviation = (trace[f"{path}.variance"] + self.eps).sqrt()[..., None]
+        return self.gain * (x - x.mean(-1, keepdim=True)) / deviation + self.bias
+
+    chosen = "decoder.layers.0.cross_attention"
+    held = {
+        step.address: lambda _, value=step.value: value.clone()
+        for step in trace.select("decoder.layers.*.output")
+        if step.address.endswith(("_attention.output", "feed_forward.output")) and not step.address.startswith(chosen)
+    }
+
+    def silence(heads: torch.Tensor) -> torch.Tensor:
+        heads[:, 1] = 0.0
+        return heads
+
+    monkeypatch.setattr(LayerNorm, "forward", forward)
+    without = record_pass(model, SRC_IDS, TGT_IDS, edits={**held, f"{chosen}.heads": silence})
+    lost = (trace["output_projection.logits"] - without["output_projection.logits"])[0, POSITION, TOKEN]
+    parts = direct_logit_attribution(model, trace, POSITION, TOKEN)
+    (part,) = [one for one in parts if (one.address, one.head) == (chosen, 1)]
+    assert part.value == pytest.approx(float(lost), abs=1e-5)
+    assert abs(part.value) > 1e-3
+
+
+def test_patching_all_of_a_layer_position_by_position(small_model) -> None:
+    model, other = small_model(), torch.tensor([[9, 4, 12, 8, 2]])
+    source = record_pass(model, other, TGT_IDS)
+
+    def metric(logits: torch.Tensor) -> torch.Tensor:
+        return logits[:, -1, TOKEN]
+
+    found = patch_sweep(model, source, SRC_IDS, TGT_IDS, metric, ENCODER_STREAM)
+    assert found.shape == (2, 5)
+
+    def patch(value: torch.Tensor) -> torch.Tensor:
+        value[:, 3] = source["encoder.layers.1.output"][:, 3]
+        return value
+
+    with torch.no_grad(), tracing(model, {"encoder.layers.1.output": patch}, only=""):
+        expected = metric(model(SRC_IDS, TGT_IDS))
+    assert float(found[1, 3]) == pytest.approx(float(expected), abs=1e-5)
+    with torch.no_grad():
+        plain = metric(model(SRC_IDS, TGT_IDS))
+    unchanged = patch_sweep(model, record_pass(model, SRC_IDS, TGT_IDS), SRC_IDS, TGT_IDS, metric, ENCODER_STREAM)
+    torch.testing.assert_close(unchanged, plain.expand(2, 5), rtol=0, atol=1e-5)
+
+
+def test_patching_refuses_another_length_and_an_address_that_is_not_there(small_model) -> None:
+    model = small_model()
+    source = record_pass(model, torch.tensor([[9, 4, 2]]), TGT_IDS)
+    with pytest.raises(TraceError, match="two sentences with as many tokens"):
+        patch_sweep(model, source, SRC_IDS, TGT_IDS, lambda logits: logits[:, -1, 0], ENCODER_STREAM)
+    with pytest.raises(TraceError, match="no such step"):
+        patch_sweep(model, source, SRC_IDS, TGT_IDS, lambda logits: logits[:, -1, 0], ["encoder.layers.7.output"])
+
+
+def test_integrated_gradients_add_up_to_the_difference_of_both_ends(small_model) -> None:
+    model = small_model()
+    found = integrated_gradients(model, SRC_IDS, TGT_IDS, TOKEN, steps=400)
+    with torch.no_grad():
+        whole = model(SRC_IDS, TGT_IDS)[0, -1].log_softmax(-1)[TOKEN]
+        with tracing(model, {"src_embedding.embedded": torch.zeros_like}, only=""):
+            empty = model(SRC_IDS, TGT_IDS)[0, -1].log_softmax(-1)[TOKEN]
+    assert found.shape == (5,)
+    assert float(found.sum()) == pytest.approx(float(whole - empty), abs=2e-3)
+    assert all(parameter.grad is None for parameter in model.parameters())

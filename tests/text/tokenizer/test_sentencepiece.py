@@ -1,0 +1,87 @@
+"""The tokenizer of an .spm file: its JSON is held to what an import writes, whatever rules of normalisation it brings."""
+
+import base64
+import json
+import random
+import struct
+
+import pytest
+
+from glassformer.errors import TokenizerError
+from glassformer.text.tokenizer.sentencepiece import UNREACHABLE, SentencePieceModel
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
+
+PIECES = {"▁a": -1.0, "b": -2.0, "▁": -3.0, "ab": -2.5, "<": -4.0, "s": -4.0, ">": -4.0}
+ENTRIES = [*CONTROL_TOKENS, *PIECES, "▁elsewhere", ">>deu<<"]
+
+
+def made(charsmap: bytes = b"", *, collapses_spaces: bool = True) -> Tokenizer:
+    return Tokenizer(SentencePieceModel(PIECES, charsmap, collapses_spaces).tokenizer_json(ENTRIES))
+
+
+def labels(tokenizer: Tokenizer, text: str) -> list[str]:
+    return tokenizer.to_tokens(tokenizer.to_ids(text))
+
+
+def test_text_is_cut_by_the_pieces_and_ids_are_places_in_the_vocabulary():
+    tokenizer = made()
+    assert tokenizer.kind == "unigram"
+    assert labels(tokenizer, "  ab   a ") == ["▁a", "b", "▁a"]
+    assert tokenizer.to_ids("a") == [ENTRIES.index("▁a")]
+    assert tokenizer.to_text(tokenizer.to_ids("ab a")) == "ab a"
+    assert tokenizer.derive("ab a").ids == tokenizer.to_ids("ab a")
+
+
+def test_an_entry_of_the_other_side_has_an_id_and_a_text_but_is_never_found():
+    tokenizer, number = made(), ENTRIES.index("▁elsewhere")
+    assert number not in tokenizer.to_ids("elsewhere a elsewhere")
+    assert tokenizer.to_text([number, ENTRIES.index("▁a")]) == "elsewhere a"
+    assert tokenizer.to_tokens([number]) == ["▁elsewhere"]
+    assert tokenizer.entry(number).startswith(UNREACHABLE)
+
+
+def test_a_typed_control_token_is_text_and_a_language_is_an_entry():
+    tokenizer = made()
+    assert not {0, 1, 2} & set(tokenizer.to_ids("a <s> </s> <pad>"))
+    language = ENTRIES.index(">>deu<<")
+    assert tokenizer.to_ids(">>deu<< a") == [language, ENTRIES.index("▁a")]
+    assert tokenizer.to_ids(">>deu<<a") == [language, ENTRIES.index("▁a")]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_damaged_rules_are_refused_before_the_library_follows_them(seed):
+    """The library follows the numbers of a charsmap unchecked: one that leads out of the table makes it panic."""
+    chance = random.Random(seed)
+    if seed % 2:
+        data = bytes(chance.randrange(256) for _ in range(chance.choice([1, 3, 4, 9, 64, 500])))
+    else:  # a table of the right size, with some units that lead anywhere
+        units = [chance.getrandbits(32) & 0x7FFFFFFF if chance.random() < 0.1 else 0 for _ in range(512)]
+        data = struct.pack("<I512I", 2048, *units) + b"abc\0"
+    with pytest.raises(TokenizerError, match="damaged rules"):
+        made(data)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("normalizer", "normalizers"), [{"type": "Prepend", "prepend": "aaaa"}]),
+        (("pre_tokenizer", "pretokenizers"), [{"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False},
+                                              {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}]),
+        (("decoder", "decoders"), [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}]),
+        (("model", "byte_fallback"), 3),
+    ],
+)  # fmt: skip
+def test_other_steps_than_those_of_an_import_are_refused(place, value):
+    parts = json.loads(made().json)
+    parts[place[0]][place[1]] = value
+    with pytest.raises(TokenizerError, match="expected"):
+        Tokenizer(json.dumps(parts))
+
+
+def test_a_charsmap_is_bounded():
+    parts = json.loads(made().json)
+    parts["normalizer"]["normalizers"].insert(
+        0, {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(bytes(2 * 2**20)).decode()}
+    )
+    with pytest.raises(TokenizerError, match="found no charsmap of at most"):
+        Tokenizer(json.dumps(parts))

@@ -1,0 +1,68 @@
+"""The progress of preparing text, in a terminal and elsewhere."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from glassformer.run_directory import RunDirectory
+from glassformer.text.corpus.prepare import PrepareProgress
+from glassformer.training.evaluation.evaluation import score
+from glassformer.training.evaluation.results import Validation
+from glassformer.training.reporting.display import PlainDisplay, open_display
+from glassformer.training.reporting.run_log import RunLog, prepare_line
+
+HALF = PrepareProgress("encoding", 50_000, 200_000, 10.0)
+LINE = "encoding  50,000 of 200,000 pairs  5,000 pairs/s  elapsed 0:10  left 0:30"
+
+
+def test_a_line_shows_what_is_known() -> None:
+    assert prepare_line(HALF) == LINE
+    assert (
+        prepare_line(PrepareProgress("pairs read", 2_000, None, 4.0))
+        == "pairs read  2,000 pairs  500 pairs/s  elapsed 0:04"
+    )
+
+
+def test_without_a_terminal_lines_are_printed_when_due() -> None:
+    out = io.StringIO()
+    display = PlainDisplay(Console(file=out, width=120))
+    display.on_prepare(HALF, due=False)
+    assert not out.getvalue()
+    display.on_prepare(HALF, due=True)
+    assert out.getvalue() == LINE + "\n"
+
+
+@pytest.mark.parametrize("total", [200_000, None])
+def test_a_terminal_shows_a_bar(total: int | None) -> None:
+    out = io.StringIO()
+    with open_display(Console(file=out, width=120, force_terminal=True)) as display:
+        display.on_prepare(PrepareProgress("encoding", 50_000, total, 10.0), due=False)
+    assert "50,000" in out.getvalue()
+    assert out.getvalue().count("━") > 20
+
+
+def test_the_log_of_the_run_holds_the_lines_that_are_due(tmp_path) -> None:
+    run = RunDirectory(tmp_path)
+    out = io.StringIO()
+    with RunLog(run, PlainDisplay(Console(file=out, width=120)), tensorboard=False) as log:
+        log.on_prepare(HALF, due=False)
+        log.on_prepare(HALF, due=True)
+    assert run.log_file.read_text().count(LINE) == out.getvalue().count(LINE) == 1
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_validation_shows_the_same_samples_right_and_wrong(terminal: bool) -> None:
+    long = "a long sentence " * 5
+    samples = (
+        ("3 March 2031", "2031-03-03", "2031-03-03"),
+        ("1 May 1999", "1991-05-01", "1999-05-01"),
+        (long, long, "x"),
+    )
+    out = io.StringIO()
+    with open_display(Console(file=out, width=80, force_terminal=terminal, color_system=None)) as display:
+        display.on_validation(Validation(7, 0.5, score(["a"], ["a"]), samples, 0.0), best=True)
+    shown = out.getvalue()
+    assert "✓ 3 March 2031 -> 2031-03-03" in shown
+    assert "✗ 1 May 1999 -> 1991-05-01   (1999-05-01)" in shown
+    assert "reference  x" in shown

@@ -1,0 +1,399 @@
+"""Resuming a run that has damaged or later checkpoints, leftovers, lost text or a full disk."""
+
+import errno
+import hashlib
+import json
+import os
+import resource
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from recorded import Lines
+
+from glassformer import Translator
+from glassformer.checkpoint import checkpoints, read_json, verify_checkpoint
+from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
+from glassformer.run_directory import RunDirectory
+from glassformer.settings import RunConfig, TextConfig
+from glassformer.training.loop.averaging import average_run
+from glassformer.training.reporting.run_log import RunLog, TrainProgress
+from glassformer.training.request.data import FileSource
+from glassformer.training.train import train
+
+MakeConfig = Callable[..., RunConfig]
+Corpus = tuple[Path, Path]
+
+
+def damage(checkpoint: Path) -> None:
+    """Turn one bit of the weights."""
+    file = checkpoint / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+
+
+def updates(series: Path) -> list[int]:
+    return sorted(int(checkpoint.name.removeprefix("update-")) for checkpoint in series.glob("update-*"))
+
+
+def validation_loss(run: Path, update: int) -> float:
+    """What was logged of a validation."""
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return next(one["valid_loss"] for one in records if one["update"] == update and "valid_loss" in one)
+
+
+class StopsAt(Lines):
+    """A person who presses Ctrl-C after an update."""
+
+    def __init__(self, update: int) -> None:
+        super().__init__()
+        self._update = update
+
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        super().on_update(progress, due=due)
+        if progress.update == self._update:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_saved_after_skipping_a_damaged_later_one_is_the_newest(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run, source = trained, FileSource(*corpus)
+    damage(checkpoints(run / "latest")[-1])
+    assert train(run, source, small_config(), StopsAt(15)).final is None
+    assert updates(run / "latest") == [10, 15]
+    again = Lines()
+    assert train(run, source, small_config(), again).updates == 20
+    assert again.updates[0].update == 16
+
+
+def test_checkpoints_later_than_the_resumed_one_do_not_count(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run, source = trained, FileSource(*corpus)
+    shutil.rmtree(checkpoints(run / "latest")[-1])
+    train(run, source, small_config(max_updates=15), Lines())
+    for series, expected in {"latest": [10, 15], "history": [10, 15], "best": [15], "final": [15]}.items():
+        assert updates(run / series) == expected, series
+
+
+def test_a_best_checkpoint_later_than_the_resumed_one_is_not_the_final_model(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run, source = trained, FileSource(*corpus)
+    assert updates(run / "best") == [20]
+    shutil.rmtree(checkpoints(run / "latest")[-1])
+    outcome = train(run, source, small_config(max_updates=10, average_last=1), Lines())
+    assert outcome.final is not None
+    assert outcome.final.loss == pytest.approx(validation_loss(run, 10))
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run, source = trained, FileSource(*corpus)
+    damage(checkpoints(run / "history")[0])
+    lines = Lines()
+    train(run, source, small_config(max_updates=30), lines)
+    assert any("is damaged" in line and "skipped" in line for line in lines.lines)
+    assert any(line.startswith("  average of the last 2 checkpoints") for line in lines.lines)
+
+
+def test_without_a_valid_checkpoint_to_average_the_last_update_is_validated(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run, source = trained, FileSource(*corpus)
+    for series in ("history", "best", "best-loss"):
+        for checkpoint in checkpoints(run / series):
+            damage(checkpoint)
+    lines = Lines()
+    outcome = train(run, source, small_config(), lines)
+    assert any(line.startswith("The last update is kept: validation loss") for line in lines.lines)
+    assert outcome.final is not None
+    with pytest.raises(CheckpointError, match="history: none of its checkpoints is valid"):
+        average_run(run, None, lambda _: None)
+
+
+@pytest.mark.slow
+def test_a_final_model_is_used_until_resumed_training_finds_a_better_one(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run, source = trained, FileSource(*corpus)
+
+    def usable() -> Path:
+        return RunDirectory(run).usable_checkpoint(lambda _: None)
+
+    assert usable() == run / "final" / "update-00000020"
+    train(run, source, small_config(max_updates=40), StopsAt(25))
+    assert usable() == run / "final" / "update-00000020"
+    train(run, source, small_config(max_updates=40), StopsAt(35))
+    assert usable() == run / "best" / "update-00000030"
+    average_run(run, None, lambda _: None)
+    assert usable() == run / "final" / "update-00000030"
+    assert read_json(usable() / "state.json")["averaged"] == 3
+    train(run, source, small_config(max_updates=40), Lines())
+    assert usable() == run / "final" / "update-00000040"
+    damage(usable())
+    assert usable().parent == run / "best"
+
+
+def test_leftovers_of_a_killed_process_do_not_prevent_a_save(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run = trained
+    leftovers = [
+        run / "latest" / f".update-00000030.{pid}.{kind}" for pid in (os.getpid(), 1) for kind in ("tmp", "old")
+    ]
+    for leftover in leftovers:
+        leftover.mkdir(parents=True)
+        (leftover / "model.safetensors").write_bytes(b"half")
+    train(run, FileSource(*corpus), small_config(max_updates=30), Lines())
+    assert not any(leftover.exists() for leftover in leftovers)
+
+
+def test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run, lines = trained, Lines()
+    for series in ("latest", "final"):
+        newest = checkpoints(run / series)[-1]
+        newest.rename(newest.with_name(f".{newest.name}.0123456789abcdef.tmp"))
+    assert Translator.load(run).translate(["abc"])  # reads it where it is, and changes nothing
+    assert updates(run / "final") == []
+    train(run, FileSource(*corpus), small_config(max_updates=30), lines)
+    assert any(line.startswith("Resuming after update 20") for line in lines.lines)
+
+
+def test_a_model_that_stands_in_for_a_lost_final_one_is_told(trained: Path, caplog: pytest.LogCaptureFixture) -> None:
+    shutil.rmtree(trained / "final")
+    Translator.load(trained)
+    (said,) = caplog.messages
+    assert said.startswith(f"{trained}/final: holds no model that can be used")
+    assert said.endswith(f"The newest of {trained}/best stands in for it.")
+
+
+@pytest.mark.parametrize(
+    "manifest", ['{"format": 1, "files": {"state.json": {}}}', '{"format": 1}', '{"format": 1, "files": ["a"]}']
+)
+@pytest.mark.slow
+def test_a_manifest_of_another_shape_is_damage(
+    corpus: Corpus, small_config: MakeConfig, trained: Path, manifest: str
+) -> None:
+    run = trained
+    newest = checkpoints(run / "latest")[-1]
+    (newest / "manifest.json").write_text(manifest)
+    with pytest.raises(CheckpointError, match=r"manifest.json: is damaged"):
+        verify_checkpoint(newest)
+    lines = Lines()
+    train(run, FileSource(*corpus), small_config(), lines)
+    assert any(line.startswith("Resuming after update 10") for line in lines.lines)
+
+
+def test_a_file_that_cannot_be_read_is_damage(
+    corpus: Corpus, small_config: MakeConfig, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trained
+    bad, digest = checkpoints(run / "latest")[-1], hashlib.file_digest
+
+    def file_digest(file: BinaryIO, name: str) -> object:
+        if Path(file.name).parent == bad:
+            raise OSError(errno.EIO, "Input/output error")
+        return digest(file, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", file_digest)
+    lines = Lines()
+    train(run, FileSource(*corpus), small_config(max_updates=10), lines)
+    assert any("is missing or damaged: Input/output error" in line for line in lines.lines)
+    assert any(line.startswith("Resuming after update 10") for line in lines.lines)
+
+
+def test_a_run_without_a_valid_checkpoint_to_resume_from_is_not_changed(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    run = trained
+    for checkpoint in checkpoints(run / "latest"):
+        damage(checkpoint)
+    before = {series: updates(run / series) for series in ("latest", "history", "best", "final")}
+    with pytest.raises(CheckpointError, match="latest: none of its checkpoints is valid"):
+        train(run, FileSource(*corpus), small_config(max_updates=30), Lines())
+    assert {series: updates(run / series) for series in before} == before
+    assert Translator.load(run).translate(["abc"])
+
+
+def test_a_model_without_the_state_of_its_training_is_not_replaced(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    shutil.rmtree(trained / "latest")
+    before = {series: updates(trained / series) for series in ("history", "best", "final")}
+    with pytest.raises(
+        RunError, match=r"no state to continue its training from\. To train on .*: --init \S+/run and"
+    ):
+        train(trained, FileSource(*corpus), small_config(max_updates=30), Lines())
+    assert {series: updates(trained / series) for series in before} == before
+
+
+def test_a_command_that_was_refused_can_be_corrected(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"train\.freeze"):
+        train(tmp_path / "run", FileSource(*corpus), small_config(freeze="encodr"), Lines())
+    outcome = train(tmp_path / "run", FileSource(*corpus), small_config(max_updates=2, warmup=7), Lines())
+    assert outcome.updates == 2
+
+
+def test_text_that_is_prepared_again_is_encoded_with_the_tokenizers_of_the_run(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    text = TextConfig(tokenizer="unigram", vocab_size=60)  # which is another each time that it is trained
+
+    def config(max_updates: int) -> RunConfig:
+        return replace(small_config(max_updates=max_updates, cooldown=0), text=text)
+
+    train(run, source, config(10), Lines())
+    before = [tokenizer.json for tokenizer in RunDirectory(run).read_tokenizers()]
+    ids = (run / "text" / "train" / "src.ids").read_bytes()
+    shutil.rmtree(run / "text")
+    train(run, source, config(20), Lines())
+    assert (run / "text" / "train" / "src.ids").read_bytes() == ids
+    assert [(run / "text" / f"{side}.tokenizer.json").read_text() for side in ("src", "tgt")] == before
+    assert len(Translator.load(run).translate(["abc"])) == 1
+
+
+def last_weights(run: Path) -> bytes:
+    return (checkpoints(run / "latest")[-1] / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "train/src.ids",
+        pytest.param("mix/train/tgt.offsets", marks=pytest.mark.slow),
+        pytest.param("valid/tgt.lengths", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.slow
+def test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, name: str
+) -> None:
+    source, text = FileSource(*corpus), TextConfig(tokenizer="unigram", vocab_size=60)
+
+    def train_until(max_updates: int, run: Path) -> Lines:
+        config = replace(small_config(max_updates=max_updates, cooldown=0, mix=0.2), text=text)
+        lines = Lines()
+        train(run, source, config, lines, mix=source)
+        return lines
+
+    whole, damaged = tmp_path / "whole", tmp_path / "damaged"
+    train_until(10, whole)
+    shutil.copytree(whole, damaged)
+    file = damaged / "text" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    lines = train_until(20, damaged).lines
+    train_until(20, whole)
+    assert any(f"{file}: does not match its SHA-256 sum" in line for line in lines)
+    assert last_weights(damaged) == last_weights(whole)
+
+
+def test_a_run_with_another_tokenizer_does_not_resume(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    train(run, source, small_config(max_updates=10, cooldown=0), Lines())
+    shutil.rmtree(run / "text")
+    file = run / "tokenizer.src.json"
+    file.write_text(file.read_text().replace('"a"', '"z"'))
+    with pytest.raises(TokenizerError, match=r"tokenizer.src.json: is not the tokenizer that .* Put the original"):
+        train(run, source, small_config(max_updates=20, cooldown=0), Lines())
+
+
+def test_a_log_that_cannot_grow_is_reported_in_one_line(tmp_path: Path) -> None:
+    run, before = RunDirectory(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    with RunLog(run, Lines(), tensorboard=False) as log:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        try:
+            with pytest.raises(
+                StorageError, match=r"its log cannot be written: File too large.*the same command again"
+            ):
+                log.log("x" * 200)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "another"])
+def test_a_damaged_tokenizer_is_noticed_at_the_start_and_its_copy_is_named(
+    corpus: Corpus, small_config: MakeConfig, trained: Path, damage: str
+) -> None:
+    file = trained / "tokenizer.tgt.json"
+    content = file.read_text()
+    file.unlink()
+    if damage != "missing":
+        file.write_text(content[:100] if damage == "cut" else content.replace('"a"', '"z"'))
+    lines = Lines()
+    copy = trained / "text/tgt.tokenizer.json"
+    for use in (lambda: train(trained, FileSource(*corpus), small_config(), lines), lambda: Translator.load(trained)):
+        with pytest.raises(TokenizerError, match=rf"tokenizer.tgt.json: .* An intact copy remains: cp {copy} {file}"):
+            use()
+    assert not lines.lines
+    shutil.copy(copy, file)
+    train(trained, FileSource(*corpus), small_config(max_updates=30), Lines())
+
+
+def test_another_model_in_config_is_refused_and_other_options_of_decoding_are_not(
+    corpus: Corpus, small_config: MakeConfig, trained: Path
+) -> None:
+    file = trained / "config.json"
+    before = json.loads(file.read_text())
+    before["config"]["decode"]["beam"] = 3
+    file.write_text(json.dumps(before))
+    assert Translator.load(trained).config.beam == 3
+    before["config"]["model"] |= {"activation": "gelu", "norm": "post"}
+    file.write_text(json.dumps(before))
+    config = RunDirectory(trained).read_config()[0]
+    changed = r"model.activation: 'gelu', expected 'relu'"
+    for use in (lambda: train(trained, FileSource(*corpus), config, Lines()), lambda: Translator.load(trained)):
+        with pytest.raises(CheckpointError, match=changed):
+            use()
+
+
+@pytest.mark.slow
+def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(
+    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
+) -> None:
+    run, source = tmp_path / "run", FileSource(*corpus)
+    train(run / "loss", source, small_config(max_updates=2), Lines())
+    train(run / "loss", source, small_config(max_updates=2, valid_translations=3), Lines())
+    train(run / "chrf", source, small_config(max_updates=2, metric="chrf"), Lines())
+    with pytest.raises(RunError, match="valid_translations: 200, now 3"):
+        train(run / "chrf", source, small_config(max_updates=2, metric="chrf", valid_translations=3), Lines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [None, b"", b'{"config": {'])
+def test_what_a_start_leaves_that_did_not_come_far_is_begun_anew(
+    corpus: Corpus, small_config: MakeConfig, trained: Path, config: bytes | None
+) -> None:
+    run, weights, lines = trained, last_weights(trained), Lines()
+    for series in ("latest", "history", "best", "best-loss", "final"):
+        shutil.rmtree(run / series)
+    for later in ("config.json", "report.html"):
+        (run / later).unlink()
+    if config is not None:  # cut short by an earlier version that did not sync it
+        (run / "config.json").write_bytes(config)
+    (run / "text" / "prepared.json").unlink()
+    (run / "tokenizer.src.json").write_bytes(b"")
+    leftovers = [run / ".0123456789abcdef.writing", run / "text" / ".0123456789abcdef.writing"]
+    for leftover in leftovers:
+        leftover.write_bytes(b"half")
+    train(run, FileSource(*corpus), small_config(), lines)
+    assert last_weights(run) == weights
+    assert not any(leftover.exists() for leftover in leftovers)
+    assert any("the training starts from scratch" in line for line in lines.lines) == (config is not None)
