@@ -28,7 +28,11 @@ demo: $(BIN)/.installed  ## set up, translate, look inside, train on dates: thre
 test: $(BIN)/.ready  ## set up and run the tests
 	$(BIN)/pytest -m "not slow and not browser" --numprocesses auto --dist loadfile
 
-slow: $(BIN)/.ready  ## the tests that train, start processes or repeat a large grid
+$(BIN)/.bench: $(BIN)/.ready
+	$(BIN)/pip install --quiet --editable '.[dev,bench]'
+	@touch $@
+
+slow: $(BIN)/.bench  ## the tests that train, start processes or repeat a large grid
 	$(BIN)/pytest -m "slow and not browser" --numprocesses auto
 
 types:  ## the types of the page's JavaScript, by TypeScript, its mistakes, by ESLint, and its format, by Prettier, from npm

@@ -38,6 +38,7 @@ from decoding_models import banned_of, is_forced, model_of, multiply_adds, outpu
 from decoding_reports import bleu, profile
 from decoding_systems import NEEDS, Runner, Search, Setting, installed, translator_options
 from machine import machine, ratio, spread
+from smoke import parse_options
 
 from glassformer.interop.ctranslate2 import convert
 from glassformer.settings import ModelConfig
@@ -217,7 +218,9 @@ def main() -> None:
     parser.add_argument("--bleu", action="store_true", help="also BLEU of each arm of small (cased, 13a)")
     parser.add_argument("--profile", action="store_true", help="also where glassformer's time goes, by operator")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(
+        parser, "--sentences 4 --single-sentences 2 --tuning-sentences 0 --rounds 2 --cells small-greedy"
+    )
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
     if options.bleu and not (options.run and options.data):

@@ -27,6 +27,7 @@ import torch
 from decoding_models import FORCED, SHAPES, forced_model
 from decoding_systems import close, glassformer_translator
 from machine import machine, spread
+from smoke import parse_options
 
 from glassformer.settings import DecodeConfig, ModelConfig
 
@@ -196,7 +197,9 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=100_000, help="of the long input; 0 leaves it out")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="such as growth.png")
-    options = parser.parse_args()
+    options = parse_options(
+        parser, "--model small --texts 2 --rounds 2 --axes source --sentences 1000 --plot {scratch}/growth.png"
+    )
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
     title = f"{options.model}, {options.precision}, {options.workers} worker(s)"

@@ -27,6 +27,7 @@ from decoding import CELLS, SEARCHES, versions
 from decoding_models import banned_of, model_of, output_limit, sentences_of
 from decoding_systems import CTranslate2, Glassformer, Search, Setting
 from machine import machine, ratio, spread
+from smoke import parse_options
 from torch import nn
 
 from glassformer.decoding.engines.torch_engine import TorchEngine
@@ -177,7 +178,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=128)
     parser.add_argument("--single-sentences", type=int, default=10)
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "--cells small-greedy --turns 2 --sentences 4", modules=["ctranslate2"])
     if options.turns < 2:
         parser.error(f"--turns: found {options.turns}, expected at least 2, for a spread.")
     torch.set_num_threads(1)

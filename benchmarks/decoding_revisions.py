@@ -24,6 +24,7 @@ from pathlib import Path
 
 from decoding import CELLS
 from machine import machine, ratio
+from smoke import parse_options
 from turns import KINDS
 
 WARM_UP = 2  # turns
@@ -104,7 +105,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=0, help="of training and of translating with the bundled model")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of work that takes turns")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "HEAD --rounds 1 --cells small-greedy --sentences 4 --turns 2 --kinds greedy")
     random.seed(1)
     commits = {"today": git("rev-parse", "HEAD"), "earlier": git("rev-parse", options.earlier)}
     seconds: dict[str, dict[str, list[float]]] = {"today": {}, "earlier": {}}

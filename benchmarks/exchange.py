@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from machine import machine
+from smoke import parse_options
 
 from glassformer.checkpoint import checkpoints, read_json
 from glassformer.decoding import Translator
@@ -37,7 +38,7 @@ SIZES = {
     "decoder_attention_heads": 4, "encoder_ffn_dim": 512, "decoder_ffn_dim": 512, "max_position_embeddings": 128,
     "activation_function": "swish", "scale_embedding": True, "dropout": 0.1,
 }  # fmt: skip
-PIECES, BEAM, LIMIT = 3000, 4, 60
+BEAM, LIMIT = 4, 60
 
 
 def read_lines(path: Path) -> list[str]:
@@ -46,7 +47,7 @@ def read_lines(path: Path) -> list[str]:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
 
 
-def make_marian(pairs: Path, directory: Path) -> None:
+def make_marian(pairs: Path, directory: Path, pieces: int) -> None:
     """A MarianMT directory with random weights and an .spm for each side."""
     import sentencepiece
     from transformers import MarianConfig, MarianMTModel
@@ -57,7 +58,7 @@ def make_marian(pairs: Path, directory: Path) -> None:
     for name, texts in zip(("source", "target"), sides, strict=True):
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts), model_writer=model, vocab_size=PIECES, minloglevel=2
+            sentence_iterator=iter(texts), model_writer=model, vocab_size=pieces, minloglevel=2
         )
         (directory / f"{name}.spm").write_bytes(model.getvalue())
         made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
@@ -124,6 +125,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="where models are made")
     parser.add_argument("--train", type=Path, help="pairs, separated by a tab, to train a model on")
     parser.add_argument("--run", type=Path, help="or a model that is there")
+    parser.add_argument("--pieces", type=int, default=3000, help="of each tokenizer")
     parser.add_argument("--minutes", type=float, default=8.0, help="of training")
     parser.add_argument("--test", type=Path, help="a test set; sentences of --train otherwise")
     parser.add_argument("--tune", type=Path, nargs=2, help="texts and translations to fine-tune on")
@@ -131,12 +133,17 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=150, help="of fine-tuning")
     parser.add_argument("--sentences", type=int, default=1000, help="to compare with generate")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(
+        parser,
+        "--work {scratch} --train {data}/tatoeba/en-de.tsv.gz --pieces 500 --minutes 0.05 --sentences 4",
+        modules=["transformers", "sentencepiece"],
+        files=["tatoeba/en-de.tsv.gz"],
+    )
     work = options.work
     print(machine())
     run = options.run or work / "run"
     if options.run is None and not (work / "start").exists():
-        make_marian(options.train, work / "marian")
+        make_marian(options.train, work / "marian", options.pieces)
         read_model(str(work / "marian"), print).write(work / "start")
     if options.run is None and not RunDirectory(run).final.exists():
         limit = [f"train.max_minutes={options.minutes}", "train.peak_rate=1e-3", "train.warmup=200"]

@@ -22,7 +22,8 @@ from threading import Lock
 from typing import Any
 
 from machine import machine
-from small_data import ROOT, corpus_of, glassformer
+from small_data import FILES, ROOT, corpus_of, glassformer
+from smoke import parse_options
 
 WAYS: dict[str, list[str]] = {
     "from nothing": [],
@@ -65,7 +66,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="those to compare (default all)")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time (default 1)")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "--data {data} --minutes 0.03 --pairs 200 --ways 'from nothing'", files=FILES)
     lock = Lock()
     results: list[dict[str, Any]] = []
 

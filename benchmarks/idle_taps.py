@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from machine import machine, spread
+from smoke import parse_options
 from torch import Tensor
 
 from glassformer.model import Transformer
@@ -167,7 +168,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200, help="measurements of each arm (default 200)")
     parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0 leaves its own choice")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "--rounds 3")
     torch.manual_seed(1)
     random.seed(1)
     if options.threads:

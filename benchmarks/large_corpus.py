@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 from machine import machine
 from rich.console import Console
+from smoke import parse_options
 
+from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig
 from glassformer.text.corpus.prepare import PrepareProgress, prepare
 from glassformer.text.corpus.workers import available_cores
@@ -85,16 +87,18 @@ def work(directory: Path, updates: int) -> None:
         begin(progress.stage)
 
     begin("fingerprint")
-    source, run = FileSource(directory / "corpus.src", directory / "corpus.tgt"), directory / "run"
+    source, run = FileSource(directory / "corpus.src", directory / "corpus.tgt"), RunDirectory(directory / "run")
     config = RunConfig.from_mapping({**SETTINGS, "train": {**SETTINGS["train"], "max_updates": updates}})
     mark = source.fingerprint()
     begin("pairs read")
-    text = prepare(source.pairs, None, config.text, run / "text", source=mark, report=tell, on_progress=on_prepare)
+    run.create()
+    with run.lock():  # as a training begins
+        text = prepare(source.pairs, None, config.text, run.text, source=mark, report=tell, on_progress=on_prepare)
     for epoch in (1, 2):
         begin(f"order of epoch {epoch}")
         BatchStream(text.train, config.train, epoch, BEYOND_THE_END)
     begin("training")
-    train(run, source, config, PlainDisplay(Console(stderr=True)))
+    train(run.path, source, config, PlainDisplay(Console(stderr=True)))
     begin("end")
 
 
@@ -235,7 +239,7 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--write", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parse_options(parser, "--pairs 5000 --updates 2 --scratch {scratch}")
     if options.write:
         write_corpus(options.directory, options.write)
         return

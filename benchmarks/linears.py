@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 from machine import machine, spread
+from smoke import parse_options
 from torch import nn
 
 from glassformer.model.linears import LINEARS, Precision
@@ -41,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    given = parse_options(parser, "--rounds 2")
     torch.set_num_threads(1)
     results = {}
     print(f"{'weights':>14} {'rows':>5}  nn.Linear    float32       int8   (median microseconds)")

@@ -48,8 +48,8 @@ def _cpu_lines() -> list[str]:
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    """Median and quartiles."""
-    low, median, high = statistics.quantiles(values, n=4)
+    """Median and quartiles; all the same of a single value."""
+    low, median, high = statistics.quantiles(values * 2 if len(values) == 1 else values, n=4)
     return {"median": median, "lower_quartile": low, "upper_quartile": high}
 
 

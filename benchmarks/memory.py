@@ -22,6 +22,7 @@ from typing import Any
 
 from decoding_growth import resident_mib, slope
 from machine import machine
+from smoke import parse_options
 
 from glassformer import Translator
 from glassformer.settings import DecodeConfig
@@ -99,7 +100,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30, help="of the training; 0 leaves it out")
     parser.add_argument("--sentences", type=int, default=100_000, help="at least 2,000; 0 leaves them out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where results are added")
-    options = parser.parse_args()
+    options = parse_options(parser, "--minutes 0.1 --sentences 2000")
     found: dict[str, Any] = {}
     if options.json and options.json.exists():
         found = json.loads(options.json.read_text(encoding="utf-8"))

@@ -22,6 +22,7 @@ from threading import Lock
 from typing import Any
 
 from machine import machine, spread
+from smoke import parse_options
 
 # There are far fewer epochs than the published recipe's 85, so dropout is lower than its 0.3.
 COMMON = ["model.dropout=0.15", "text.vocab_size=4833"]
@@ -42,6 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "cooldown, small updates, BPE-dropout": {**SMALL, "text.bpe_dropout": 0.1},
     "cooldown, small updates, R-Drop": {**SMALL, "train.r_drop": 5},
 }
+FILES = [f"multi30k/{part}.{side}.gz" for part in ("train", "val", "test_2016_flickr") for side in ("en", "de")]
 DEFAULT_JSON = Path(__file__).parent / "results" / "multi30k.json"
 
 
@@ -58,7 +60,7 @@ def measure(way: str, seed: int, options: argparse.Namespace, run: Path) -> dict
     files = {"--src": "train.en.gz", "--tgt": "train.de.gz", "--valid-src": "val.en.gz", "--valid-tgt": "val.de.gz"}
     paths = [part for option, name in files.items() for part in (option, options.data / name)]
     chosen = [f"{name}={value}" for name, value in SETTINGS[way].items()]
-    changes = [*COMMON, *chosen, f"train.seed={seed}"]
+    changes = [*COMMON, *chosen, *options.set, f"train.seed={seed}"]
     settings = ["--model", "tiny", "--max-minutes", str(options.minutes)]
     settings += [part for change in changes for part in ("--set", change)]
     printed = glassformer(threads, "train", *paths, "--run", run, *settings)
@@ -100,8 +102,14 @@ def main() -> None:
     parser.add_argument("--only", default="*", metavar="GLOB", help="only the settings whose names match")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time (default 1)")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="a setting of all")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(
+        parser,
+        "--data {data}/multi30k --minutes 0.05 --only plain --set train.log_every=1 "
+        "--set decode.max_length_a=0 --set decode.max_length_b=4",
+        files=FILES,
+    )
     lock = Lock()
 
     def run(way: str, seed: int) -> None:

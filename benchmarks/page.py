@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from machine import machine, spread
 from playwright.sync_api import Browser, Page, sync_playwright
+from smoke import parse_options
 
 from glassformer.decoding import Translator
 from glassformer.explain import walk
@@ -84,9 +85,9 @@ def measure_bundled(browser: Browser, path: Path, rounds: int) -> dict[str, Any]
     return {name: spread(values) for name, values in found.items()}
 
 
-def measure_scrolling(browser: Browser, path: Path, rounds: int) -> dict[str, Any]:
+def measure_scrolling(browser: Browser, path: Path, rounds: int, places: int) -> dict[str, Any]:
     longest, counts = [], []
-    for place in SCROLLED:
+    for place in SCROLLED[:places]:
         for _ in range(rounds):
             page = open_page(browser, path, place)
             page.wait_for_timeout(2_000)  # the model wakes up
@@ -146,15 +147,18 @@ def write_large(path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--places", type=int, default=len(SCROLLED), help="of the page, that are scrolled from")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "--rounds 2 --places 1", modules=["playwright"], files=["/usr/bin/chromium"])
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as started:
         browser = started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
         bundled, large = Path(scratch, "bundled.html"), Path(scratch, "large.html")
         walk(Translator.load(), [SENTENCE]).to_page(bundled)
         write_large(large)
         results = measure_bundled(browser, bundled, options.rounds)
-        scrolled = [measure_scrolling(browser, path, min(3, options.rounds)) for path in (bundled, large)]
+        scrolled = [
+            measure_scrolling(browser, path, min(3, options.rounds), options.places) for path in (bundled, large)
+        ]
         paints = []
         for _ in range(options.rounds):
             page = open_page(browser, large)

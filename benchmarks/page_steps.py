@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from machine import machine, spread
+from smoke import parse_options
 
 import glassformer.explain
 from glassformer.checkpoint import weights_of
@@ -133,15 +134,11 @@ def times_of(translator: Translator, rounds: int, browser: str | None) -> dict[s
 
 
 def report(engine: str, times: dict[str, list[float]]) -> dict[str, Any]:
-    rows = {what: {"least": min(found), **_spread(found)} for what, found in times.items()}
+    rows = {what: {"least": min(found), **spread(found)} for what, found in times.items()}
     for what, row in rows.items():
-        quartiles = f"   {row['lower_quartile']:.2f} to {row['upper_quartile']:.2f}" if len(row) > 2 else ""
-        print(f"  {engine:9} {what:38} least {row['least']:8.2f}  median {row['median']:8.2f} ms{quartiles}")
+        quartiles = f"{row['lower_quartile']:.2f} to {row['upper_quartile']:.2f}"
+        print(f"  {engine:9} {what:38} least {row['least']:8.2f}  median {row['median']:8.2f} ms   {quartiles}")
     return rows
-
-
-def _spread(found: list[float]) -> dict[str, float]:
-    return spread(found) if len(found) > 1 else {"median": found[0]}
 
 
 def errors_of(translator: Translator) -> dict[str, Any]:
@@ -225,7 +222,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50, help="measurements of each time (default 50)")
     parser.add_argument("--chromium", metavar="FILE", help="also measure in this browser")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "--rounds 2")
     torch.manual_seed(1)
     node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
     results: dict[str, Any] = {"machine": {**machine(), "node": node}, "rounds": options.rounds}

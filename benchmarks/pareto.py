@@ -30,6 +30,7 @@ from typing import Any
 import torch
 from machine import machine, spread
 from sacrebleu.metrics.chrf import CHRF
+from smoke import parse_options
 
 from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import checkpoints, read_json
@@ -240,14 +241,19 @@ def verdict(rows: list[dict[str, Any]], beam: str) -> str:
 
     good = [row for row in rows if row["bleu"] >= reference["bleu"] - MARGIN]
     students = [row for row in rows if row["model"] != TEACHER]
-    fastest, best = max(good, key=lambda row: row["speed"]["median"]), max(students, key=lambda row: row["bleu"])
-    quickest = max(students, key=lambda row: row["speed"]["median"])
+    fastest = max(good, key=lambda row: row["speed"]["median"])
     plain = max((row for row in rows if row["model"] == TEACHER), key=lambda row: row["speed"]["median"])
+    if students:
+        best, quickest = (
+            max(students, key=of) for of in (lambda row: row["bleu"], lambda row: row["speed"]["median"])
+        )
+        theirs = f" The students' best: {compare(best)}; their fastest: {compare(quickest)}."
+    else:
+        theirs = ""
     own = f"{reference['speed']['median']:.0f} sentences a second, BLEU {reference['bleu']:.1f}"
     return (
         f"Compared with the teacher by {REFERENCE}, with its own search ({own}): the fastest point at most {MARGIN} "
-        f"BLEU lower: {compare(fastest)}. The teacher's fastest: {compare(plain)}. The students' best: "
-        f"{compare(best)}; their fastest: {compare(quickest)}."
+        f"BLEU lower: {compare(fastest)}. The teacher's fastest: {compare(plain)}.{theirs}"
     )
 
 
@@ -294,7 +300,13 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1000, help="of the test")
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / "pareto.json")
     parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "pareto.png")
-    options = parser.parse_args()
+    options = parse_options(
+        parser,
+        "--work {scratch} --tatoeba {data}/tatoeba/en-de-large.tsv.gz --students --sentences 8 "
+        "--picture {scratch}/picture.png",
+        modules=["transformers", "ctranslate2", "matplotlib"],
+        files=["tatoeba/en-de-large.tsv.gz"],
+    )
     torch.set_num_threads(1)
     work = options.work
     work.mkdir(parents=True, exist_ok=True)

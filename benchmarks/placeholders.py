@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from machine import machine
+from smoke import parse_options
 
 from glassformer import Translator
 from glassformer.documents import FileTranslator
@@ -66,7 +67,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="a run directory; by default the bundled model")
     parser.add_argument("--show", action="store_true", help="print every translation")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "")
     results = {}
     with (
         tempfile.TemporaryDirectory() as scratch,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import machine
+from smoke import parse_options
 
 from glassformer.tasks.scan import commands
 from glassformer.tasks.task import divide, source
@@ -46,9 +47,9 @@ def length(pair: Pair) -> int:
     return len(pair.tgt.split())
 
 
-def write_data(directory: Path, longest: int) -> list[Pair]:
+def write_data(directory: Path, longest: int, every: int) -> list[Pair]:
     """Write training and validation pairs, test sources and references; returns the test pairs."""
-    pairs = [Pair(command, " ".join(actions)) for command, actions in commands()]
+    pairs = [Pair(command, " ".join(actions)) for command, actions in commands()][::every]
     train, valid, _ = divide((pair for pair in pairs if length(pair) <= longest), source, valid=VALID_SHARE, test=0.0)
     for name, part in (("train.tsv", train), ("valid.tsv", valid)):
         (directory / name).write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in part))
@@ -95,9 +96,9 @@ def evaluate(data: Path, run: Path, test: list[Pair]) -> dict[str, Any]:
 
 def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """Train and test one model after the other."""
-    test = write_data(scratch, options.longest)
+    test = write_data(scratch, options.longest, options.every)
     models = {}
-    for positions in POSITIONS:
+    for positions in options.positions:
         run = scratch / positions
         models[positions] = {**train(scratch, run, positions, options), **evaluate(scratch, run, test)}
         print(f"{positions:10} {json.dumps(models[positions])}", flush=True)
@@ -121,9 +122,11 @@ def main() -> None:
     parser.add_argument(
         "--relative-clip", type=int, default=16, help="distance from which relative positions share one embedding"
     )
+    parser.add_argument("--positions", nargs="+", choices=POSITIONS, default=POSITIONS)
+    parser.add_argument("--every", type=int, default=1, help="take one command in so many (default 1)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "--minutes 0.03 --max-updates 2 --every 100 --positions relative")
     with tempfile.TemporaryDirectory() as scratch:
         result = measure(options, Path(scratch))
     options.json.write_text(json.dumps(result, indent=1) + "\n")

@@ -33,6 +33,7 @@ from typing import Any
 
 import torch
 from machine import machine
+from smoke import parse_options
 
 from glassformer.checkpoint import checkpoints, load_weights, weights_of
 from glassformer.decoding import Translator
@@ -46,6 +47,9 @@ from glassformer.training.loop.model_selection import list_candidates
 
 MINUTES = {2_000: 4, 5_000: 10, 20_000: 25}
 TEST_PAIRS = 1_000
+FILES = ["tatoeba/en-de-large.tsv.gz"] + [
+    f"multi30k/{part}.{side}.gz" for part in ("train", "test_2016_flickr") for side in ("en", "de")
+]
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT_JSON = ROOT / "benchmarks" / "results" / "small_data.json"
 
@@ -215,7 +219,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time (default 1)")
     parser.add_argument("--runs", type=Path, default=ROOT / "build" / "small_data")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(
+        parser,
+        "--data {data} --pairs 2000 --seeds 1 --corpora multi30k --minutes-times 0.01 --runs {scratch}",
+        files=FILES,
+    )
     lock = Lock()
     results: list[dict[str, Any]] = json.loads(options.json.read_text())["results"] if options.json.exists() else []
     done = {Cell(one["corpus"], one["pairs"], one["seed"], one["settings"]) for one in results}

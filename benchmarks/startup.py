@@ -15,11 +15,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from machine import machine, ratio, spread
+from smoke import parse_options
 
 from glassformer.bundled import BUNDLED
 from glassformer.interop.ctranslate2 import export_ctranslate2
@@ -98,15 +100,24 @@ def measure(command: list[str]) -> tuple[dict[str, float], str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path, default=BUNDLED)
-    parser.add_argument("--rounds", type=int, default=11, help="at least 3")
+    parser.add_argument("--rounds", type=int, default=11, help="default 11")
+    parser.add_argument("--only", nargs="+", default=["*"], metavar="GLOB", help="the processes, by their names")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(
+        parser,
+        "--rounds 1 --only '*torch' '*ctranslate2' CTranslate2 'Hugging*'",
+        modules=["transformers", "ctranslate2"],
+    )
     with tempfile.TemporaryDirectory() as scratch:
         beam = load_run(options.run, "cpu").config.decode.beam
-        commands = commands_of(options.run, Path(scratch), beam)
+        commands = {
+            name: command
+            for name, command in commands_of(options.run, Path(scratch), beam).items()
+            if any(fnmatchcase(name, pattern) for pattern in options.only)
+        }
         rounds: dict[str, dict[str, list[float]]] = {name: {each: [] for each in MEASURES} for name in commands}
         outputs = {name: measure(command)[1] for name, command in commands.items()}  # exports, and warms the disk
-        for _ in range(max(3, options.rounds)):
+        for _ in range(options.rounds):
             for name, command in commands.items():
                 for each, value in measure(command)[0].items():
                     rounds[name][each].append(value)
@@ -127,6 +138,7 @@ def summary(rounds: dict[str, dict[str, list[float]]], outputs: dict[str, str], 
             each: ratio(rounds[TORCH][each], rounds[ENGINE + kind][each]) for each in MEASURES
         }
         for kind in ("", ", int8")
+        if {TORCH, ENGINE + kind} <= rounds.keys()
     }
     for name, row in ratios.items():
         print(f"{name}: " + ", ".join(f"{each} {value['median']:.2f}" for each, value in row.items()))

@@ -19,6 +19,7 @@ from typing import Any
 
 from machine import machine
 from positions_scan import POSITIONS, glassformer
+from smoke import parse_options
 
 from glassformer.tasks import load_task
 from glassformer.text.corpus.corpus import Pair
@@ -117,7 +118,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--only", default="*", metavar="GLOB", help="only the tasks whose names match")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "--minutes 0.03 --max-updates 2 --only dates --seeds 1")
     for seed in options.seeds:
         for task, positions in jobs(options.only):
             result = measure(task, positions, seed, options)

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from idle_taps import idle, measure, ratio, without_taps
 from machine import machine, spread
+from smoke import parse_options
 
 from glassformer.decoding.search.beam_search import beam_search
 from glassformer.decoding.search.job import SearchJob
@@ -83,7 +84,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30, help="measurements of each variant (default 30)")
     parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0: its default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "--rounds 3")
     torch.manual_seed(1)
     random.seed(1)
     if options.threads:

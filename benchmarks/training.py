@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 from machine import machine, ratio, spread
+from smoke import parse_options
 from training_systems import SYSTEMS, batches_of, config_of, missing, versions
 
 from glassformer.settings import ModelConfig
@@ -148,7 +149,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
     parser.add_argument("--steps", type=int, default=6, help="steps of each system in each round")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results; other columns in the file stay")
-    options = parser.parse_args()
+    options = parse_options(parser, "--sizes tiny --precisions float32 --dropouts 0 --rounds 2 --steps 1")
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
     for system in set(options.systems) & set(missing()):

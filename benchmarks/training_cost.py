@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from smoke import parse_options
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.model import Transformer
@@ -58,7 +59,7 @@ def main() -> None:
     parser.add_argument("--utilisation", type=float, default=0.3, help="share of the peak, from 0 to 1")
     parser.add_argument("--price", type=float, default=2.5, help="USD per GPU-hour")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "")
     results: dict[str, Any] = {"utilisation": options.utilisation, "price_usd": options.price, "models": {}}
     for size, updates in UPDATES.items():
         model = model_of(size)

@@ -33,6 +33,7 @@ from typing import Any
 
 import torch
 from machine import machine
+from smoke import parse_options
 from training_systems import joeynmt_sizes, marian
 from training_text import add_files, data_of, text_of
 
@@ -292,7 +293,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--curve", nargs=2, metavar=("SYSTEM", "RUN"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parse_options(parser, "--size tiny --minutes 0.02 --every 2")
     if options.curve:
         system, run = options.curve
         arms = {"glassformer": glassformer_curve, "hf": hf_curve, "joeynmt": joeynmt_curve}

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import machine, ratio
+from smoke import parse_options
 from training_text import add_files, data_of, text_of
 
 from glassformer.errors import GlassformerError
@@ -90,7 +91,9 @@ class Meter(Display):
 
 def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
     """Measure some epochs of a training."""
-    request = TrainRequest.make(run=run, data=data_of(options), model=options.size, overrides=["train.patience=0"])
+    request = TrainRequest.make(
+        run=run, data=data_of(options), model=options.size, overrides=["train.patience=0", *options.set]
+    )
     # A training of one update tells how long an epoch is; a second training runs whole epochs.
     train(run / "first", request.source, _until(request.config, 1), Meter(RunDirectory(run / "first"), 0))
     config, _ = RunDirectory(run / "first").read_config()
@@ -126,8 +129,15 @@ def main() -> None:
     add_files(parser)
     parser.add_argument("--size", choices=["tiny", "small", "base"], default="tiny")
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of the training")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    options = parse_options(
+        parser,
+        "--src {data}/multi30k/train.en.gz --tgt {data}/multi30k/train.de.gz --valid-src {data}/multi30k/val.en.gz "
+        "--valid-tgt {data}/multi30k/val.de.gz --set decode.max_length_a=0 --set decode.max_length_b=4 "
+        "--set text.vocab_size=1000 --set model.n_encoder_layers=1 --set model.n_decoder_layers=1",
+        files=[f"multi30k/{part}.{side}.gz" for part in ("train", "val") for side in ("en", "de")],
+    )
     with tempfile.TemporaryDirectory() as place:
         results = measure(options, Path(place))
     print(

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from machine import machine, spread
+from smoke import parse_options
 from torch import nn
 
 from glassformer.model import Transformer
@@ -73,7 +74,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parse_options(parser, "--rounds 1")
     if options.arm:
         print(json.dumps(steps_of(options.arm)))
         return

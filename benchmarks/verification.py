@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from machine import machine
+from smoke import parse_options
 
 from glassformer.decoding import Translator
 from glassformer.explain.entries import Check
@@ -106,10 +107,10 @@ def grid_models(tokenizer: Tokenizer) -> Iterator[Translator]:
         yield Translator(model, tokenizer, tokenizer, DecodeConfig())
 
 
-def verify_grid() -> Sum:
+def verify_grid(kinds: Sequence[str]) -> Sum:
     total = Sum()
-    for kind, size in KINDS.items():
-        for translator in grid_models(Tokenizer.train(kind, [*SOURCES, *TARGETS], size)):
+    for kind in kinds:
+        for translator in grid_models(Tokenizer.train(kind, [*SOURCES, *TARGETS], KINDS[kind])):
             add_forced(total, translator, SOURCES, TARGETS)
             for options in SEARCHES:
                 total.add(verify_walk(walk_generation(translator, SOURCES, options), translator.model))
@@ -137,15 +138,16 @@ def main() -> None:
     parser.add_argument(
         "--run", type=Path, metavar="DIR", help="also ten sentences through this trained English model"
     )
+    parser.add_argument("--tokenizers", nargs="+", choices=KINDS, default=list(KINDS), help="of the grid")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
-    options = parser.parse_args()
+    options = parse_options(parser, "--tokenizers characters")
     torch.manual_seed(1)
     results: dict[str, Any] = {"machine": machine()}
     if options.run:
         for name, total in verify_run(options.run).items():
             print(f"{name}: {total}", flush=True)
             results[name] = vars(total)
-    total = verify_grid()
+    total = verify_grid(options.tokenizers)
     print(f"grid: {total}")
     results["grid"] = vars(total)
     if options.json:
