@@ -47,10 +47,11 @@ browser: $(BIN)/.ready  ## the tests of the page in a headless Chromium
 torture: $(BIN)/.ready  ## kill, damage, starve and mislead it; MINUTES=20, and a table at the end
 	$(BIN)/python tests/torture --minutes $(MINUTES)
 
-check: $(BIN)/.ready  ## format, lint and types
+check: $(BIN)/.ready  ## format, lint, types, and the budget of lines
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python tests/budget.py
 
 fix: $(BIN)/.ready  ## format, and correct what can be corrected; the page's JavaScript and CSS where npx is there
 	$(BIN)/ruff check --fix .

@@ -140,6 +140,20 @@ def test_every_make_target_is_in_the_makefile():
     assert {target for target in targets if f"`make {target}`" in contributing} == targets
 
 
+MAP = re.findall(r"^\| (.+) \| `(\w+)` \| \[[^\]]+\]\(([^)]+)\) \|$", text_of(BY_NAME["CONTRIBUTING.md"]), re.M)
+
+
+@pytest.mark.parametrize(("what", "name", "path"), MAP, ids=[what for what, _, _ in MAP])
+def test_the_map_names_a_definition_that_lives_where_it_says(what, name, path):
+    definition = rf"^(export )?(def|class|function|async function|const) {name}\b|^{name}\b.* = "
+    assert re.search(definition, text_of(ROOT / path), re.M), f"{what}: {path} defines no {name}"
+
+
+def test_each_row_of_the_map_is_tested():
+    table = text_of(BY_NAME["CONTRIBUTING.md"]).partition("| to change |")[2].partition("\n\n")[0]
+    assert len(MAP) == table.count("\n") - 1 > 50
+
+
 @pytest.mark.parametrize(
     "path", sorted(set(re.findall(r"\b(?:benchmarks|docs|examples)/\w+\.py", " ".join(map(text_of, PAGES)))))
 )
