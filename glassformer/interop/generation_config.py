@@ -30,13 +30,16 @@ _WITHOUT_EQUAL = {
     "dola_layers": None, "stop_strings": None, "max_time": None, "watermarking_config": None, "token_healing": False,
     "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "top_h": None,
 }  # fmt: skip
-_WRITTEN = {"beam", "early_stopping", "n_best", "min_length", "no_repeat_ngram", "max_length_b", "cache"}
-# Our settings of a search that have no equal there, with the value that changes nothing.
+_WRITTEN = {
+    "beam", "early_stopping", "n_best", "min_length", "no_repeat_ngram", "max_length_b", "cache", "sample", "seed",
+    *_FILTERS,
+}  # fmt: skip
+# Our settings that have no equal there, with the value that changes nothing.
 _NOT_WRITTEN = {
     knob.name: knob.default
     for knob in fields(DecodeConfig)
-    if knob.metadata["acts_in"] == "search" and knob.name not in _WRITTEN
-} | {"max_length_a": 0.0, "mbr": 0, "split_sentences": False}
+    if knob.metadata["acts_in"] in {"search", "sampling"} and knob.name not in _WRITTEN
+} | {"max_length_a": 0.0, "split_sentences": False}
 
 
 def read_generation(place: Path) -> dict[str, Any]:
@@ -169,11 +172,14 @@ def search_settings(options: DecodeConfig, config: ModelConfig, padding: int) ->
 
 def search_notes(options: DecodeConfig) -> list[str]:
     """What of the run's search Hugging Face does not have, by name."""
+    idle = (
+        set() if options.sample else {knob.name for knob in fields(options) if knob.metadata["acts_in"] == "sampling"}
+    )
     written = {"repetition_penalty"} if _penalizes_repetition_alike(options) else set()
     names = [
         f"decode.{name} = {getattr(options, name)!r}"
         for name, value in _NOT_WRITTEN.items()
-        if name not in written and getattr(options, name) != value
+        if name not in idle | written and getattr(options, name) != value
     ]
     return [f"Not written, because Hugging Face does not have it: {', '.join(names)}."] if names else []
 

@@ -161,7 +161,7 @@ def model_settings(config: ModelConfig) -> dict[str, Any]:
 
 def _notes(run: LoadedRun) -> list[str]:
     notes = []
-    if run.config.decode.length_norm == "gnmt" and run.config.decode.length_penalty:
+    if run.config.decode.length_norm != "power" and run.config.decode.length_penalty:
         notes.append(
             "Hugging Face divides scores by length^α and has no other way. For the same outputs set "
             "decode.length_norm = power here."

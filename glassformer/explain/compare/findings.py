@@ -266,7 +266,7 @@ def engine_differences(options: DecodeConfig, *, is_cut: bool) -> str:
     if options.sample or options.beam == 1:
         return ""
     ways = [(name, reason) for name, _, reason in lacking_options(options) if name == "early_stopping"]
-    if options.length_penalty and options.length_norm == "gnmt":
+    if options.length_penalty and options.length_norm != "power":
         ways.append(("length_norm", "divides by length^α while it searches"))
     filters = [name for name in ("min_length", "no_repeat_ngram") if getattr(options, name)]
     ways += [(name, "makes the probabilities of what it leaves sum to 1 again") for name in filters]

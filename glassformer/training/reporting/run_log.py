@@ -58,11 +58,21 @@ class TrainProgress:
         )
 
 
-_METRICS_TOLD = ", ".join(f"{each.title} ({each.meaning})" for each in METRICS.values() if each.higher_is_better)
+def _metrics_text(*first: str, higher_is_better: bool) -> str:
+    """The metrics of one direction with their meanings."""
+    fitting = (each for each in METRICS.values() if each.higher_is_better == higher_is_better)
+    return ", ".join([*first, *(f"{each.title} ({each.meaning})" for each in fitting)])
+
+
 LEGEND = (
     "How to read the lines: an update changes the weights once; an epoch is all pairs once. Lower is better: "
-    "loss (how surprised the model is by the right words), ppl (among how many words it hesitates). Higher is "
-    f"better: {_METRICS_TOLD}, all in percent. rate is how far an update moves the weights."
+    + _metrics_text(
+        "loss (how surprised the model is by the right words)",
+        "ppl (among how many words it hesitates)",
+        higher_is_better=False,
+    )
+    + f". Higher is better: {_metrics_text(higher_is_better=True)}, all in percent. rate is how far an update moves the "
+    "weights."
 )
 
 
