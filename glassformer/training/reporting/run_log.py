@@ -71,8 +71,8 @@ LEGEND = (
         "ppl (among how many words it hesitates)",
         higher_is_better=False,
     )
-    + f". Higher is better: {_metrics_text(higher_is_better=True)}, all in percent. rate is how far an update moves the "
-    "weights."
+    + f". Higher is better: {_metrics_text(higher_is_better=True)}, all in percent. "
+    "rate is how far an update moves the weights."
 )
 
 
