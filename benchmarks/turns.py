@@ -58,7 +58,7 @@ def train_by_turns() -> None:
     limits = ["train.max_updates=1000000", "train.validate_every=1000000", "train.save_minutes=1000"]
     with tempfile.TemporaryDirectory() as scratch:
         request = arguments.TrainRequest.make(run=Path(scratch, "run"), data={"task": "dates"}, overrides=limits)
-        train(request.run, request.source, request.config, Turns())
+        train(request, Turns())
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from glassformer.settings import ModelConfig, RunConfig
 from glassformer.settings.section import apply_overrides
 from glassformer.text.corpus.corpus import Pair
 from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText
 from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.training.teachers.diversify import ReversedSource, split_pairs
@@ -249,4 +250,4 @@ def distill(
         f"The student's layers start from the teacher's: in the encoder from {layers['encoder']}, in the decoder "
         f"from {layers['decoder']}, counted from 0."
     )
-    return train(run, source, config, display, world, init=student, force=force)
+    return train(TrainRequest(run, source, config, init=student, force=force), display, world)

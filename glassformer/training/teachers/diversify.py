@@ -29,6 +29,7 @@ from glassformer.text.corpus.corpus import Pair, is_validation, to_line, write_p
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk
 from glassformer.text.corpus.prepare import chunks
 from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource, TrainingText
 from glassformer.training.teachers.teacher import Teacher
 from glassformer.training.train import Outcome, train
@@ -100,7 +101,7 @@ def diversify(
         for direction, config in teachers.items():
             display.log(f"The {direction} teacher, in {place / direction}.")
             teacher_text = text if SOURCE_SIDE[direction] == 0 else ReversedSource(text)
-            outcome = outcomes[direction] = train(place / direction, teacher_text, config, display)
+            outcome = outcomes[direction] = train(TrainRequest(place / direction, teacher_text, config), display)
             if outcome.final is None:
                 return outcome
             translated += _translate(outcome.run, original, SOURCE_SIDE[direction], config, display)
