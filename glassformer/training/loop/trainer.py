@@ -123,10 +123,6 @@ class Trainer:
             self.init.initialise(model)
         return model
 
-    def _initialise(self) -> None:
-        """Put the first weights back."""
-        self.strategy.load(weights_of(self._new_model()), self.run.path)
-
     def _open_stream(self) -> BatchStream:
         """The batches from the position of the state on."""
         return BatchStream(
@@ -173,7 +169,7 @@ class Trainer:
         self.display.warn(f"{error} train.on_divergence = restart: restart {restarts} of at most {MAX_RESTARTS}.")
         self.optimizer = new_optimizer(self.model, self.config.train)
         if self._saved_update == 0:
-            self._initialise()
+            self.strategy.load(weights_of(self._new_model()), self.run.path)
         self.state = replace(self.checkpoints.resume(self.optimizer), restarts=restarts)
         self._cancel_stale_cooldown()
         self.stream = self._open_stream()

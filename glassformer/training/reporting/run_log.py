@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from glassformer.errors import ConfigError, StorageError
@@ -138,9 +137,7 @@ class RunLog(Display):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in (self._metrics, self._lines, self._events):
             if file is not None:
                 with suppress(OSError):  # a write that failed has raised its own error

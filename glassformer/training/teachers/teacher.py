@@ -43,10 +43,10 @@ class Teacher:
 
     def to_mapping(self) -> dict[str, Any]:
         """The sum of the weights, the search, the engine and its precision."""
-        weights = tensors_sha256(RunDirectory(self.run).usable_checkpoint(_ignore_warning), WEIGHTS)
+        checkpoint = RunDirectory(self.run).usable_checkpoint(lambda _: None)  # loading the model says it too
         return {
-            "weights": weights, "search": self.options.to_mapping(), "engine": self.engine,
-            "precision": self.precision,
+            "weights": tensors_sha256(checkpoint, WEIGHTS), "search": self.options.to_mapping(),
+            "engine": self.engine, "precision": self.precision,
         }  # fmt: skip
 
     def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:
@@ -69,10 +69,6 @@ class Teacher:
             kept = sum(len(_to_line(*both)) for both in zip(texts, done, strict=False))
             _append(file, kept, map(_to_line, left, more))
         return _read_translations(file, texts, display)
-
-
-def _ignore_warning(line: str) -> None:
-    """Loading the model says it too."""
 
 
 def _report_progress(translations: Iterator[Translation], total: int, display: Display) -> Iterator[Translation]:

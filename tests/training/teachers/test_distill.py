@@ -33,7 +33,6 @@ from glassformer.training.teachers.distill import (
     recorded_source,
     teacher_layers,
 )
-from glassformer.training.teachers.diversify import ReversedSource
 from glassformer.training.teachers.teacher import Teacher
 from glassformer.training.train import Outcome, train
 
@@ -207,7 +206,7 @@ def test_recorded_texts_are_found_again_or_the_error_says_what_to_name(
 ) -> None:
     run = RunDirectory(trained)
     config, data = run.read_config()
-    for source in (FileSource(*corpus), FileSource(*corpus, *corpus), ReversedSource(FileSource(*corpus))):
+    for source in (FileSource(*corpus), FileSource(*corpus, *corpus), FileSource(*corpus, turned=True)):
         run.write_config(config, {**source.to_mapping(), "fingerprint": source.fingerprint()})
         assert recorded_source(trained) == source
     run.write_config(config, {"task": "dates"})
