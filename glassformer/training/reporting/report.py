@@ -9,9 +9,8 @@ from contextlib import suppress
 from html import escape
 from typing import Any
 
-from glassformer.errors import StorageError
-from glassformer.files import write_durably
-from glassformer.run_directory import FREE_SPACE, RunDirectory
+from glassformer.files import storage_errors, write_durably
+from glassformer.run_directory import RunDirectory
 from glassformer.text.scripts import split_words
 from glassformer.training.evaluation.results import Example
 from glassformer.training.reporting.diagnosis import Shares, count_errors
@@ -55,11 +54,8 @@ def _is_number(value: object) -> bool:
 
 def write_report(run: RunDirectory, page: str) -> None:
     """Save the page; ``StorageError`` if it cannot be written."""
-    try:
-        with write_durably(run.report_file) as file:
-            file.write(page)
-    except OSError as error:
-        raise StorageError(f"{run.report_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
+    with storage_errors(run.report_file), write_durably(run.report_file) as file:
+        file.write(page)
 
 
 def make_report(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from glassformer.errors import ConfigError, StorageError
-from glassformer.files import open_to_append
-from glassformer.run_directory import FREE_SPACE, RunDirectory
+from glassformer.files import FREE_SPACE, open_to_append
+from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus.prepare import PrepareProgress
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.evaluation.results import Validation

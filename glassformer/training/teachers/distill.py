@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from glassformer.bundled import BUNDLED
-from glassformer.errors import ConfigError, RunError, StorageError
-from glassformer.files import make_directory, refuse_link
+from glassformer.errors import ConfigError, RunError
+from glassformer.files import make_directory, refuse_link, storage_errors
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import DISTILLED, RunDirectory
 from glassformer.settings import ModelConfig, RunConfig
@@ -180,13 +180,9 @@ class DistilledSource:
         run = self.teacher.run
         writable = os.access(run, os.W_OK) and run.resolve() != BUNDLED.resolve()
         place = (run if writable else self.student) / DISTILLED
-        try:
+        with storage_errors(place, "Name another --run."):
             refuse_link(place)
             make_directory(place)
-        except OSError as error:
-            raise StorageError(
-                f"{place}: cannot be written: {error.strerror or error}. Name another --run."
-            ) from error
         return place / f"translations-{self._key}.jsonl"
 
 
