@@ -12,6 +12,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -223,7 +224,7 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
 
     One that a training replaces while it is verified is not damaged: then all are listed again.
     """
-    told: set[str] = set()
+    warn = cache(warn)  # says each line once
     for _ in range(_TRIES):
         replaced = False
         listed = checkpoints(series) or checkpoints(series)  # a listing may miss what is renamed meanwhile
@@ -234,9 +235,7 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
             if replaced := _identity(found) != identity or identity is None:
                 break
             for line in said:
-                if line not in told:
-                    warn(line)
-                    told.add(line)
+                warn(line)
         if not replaced:
             break
     return None
@@ -403,13 +402,19 @@ def weights_of(model: "nn.Module") -> "dict[str, Tensor]":
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def load_weights(model: "nn.Module", weights: Tensors, where: Path) -> None:
+def load_weights(
+    model: "nn.Module",
+    weights: Tensors,
+    where: Path,
+    place: "Callable[[Tensor, Tensor], Tensor]" = lambda weight, parameter: weight,
+) -> None:
     """Copy weights into a model of the same configuration; names and shapes must match exactly.
 
     The model keeps its own precision, whatever precision the weights are stored in, such as float16.
+    ``place`` puts a weight where the parameter, its second argument, is.
     """
     parameters = dict(model.named_parameters())
     found, expected = ({name: tuple(one.shape) for name, one in some.items()} for some in (weights, parameters))
     _check_fit(where, found, expected)
     for name, parameter in parameters.items():
-        parameter.data.copy_(weights[name])
+        parameter.data.copy_(place(weights[name], parameter))

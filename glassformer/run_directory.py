@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -302,7 +302,7 @@ class RunDirectory:
         config, _ = self.read_config()
         if checkpoint is not None:
             return self._load(config, device, checkpoint)
-        said = _once(warn or logger.warning)
+        said = cache(warn or logger.warning)  # says each line once
         return read_chosen(partial(self.usable_checkpoint, said), partial(self._load, config, device))
 
     def _load(self, config: RunConfig, device: str, checkpoint: Path) -> LoadedRun:
@@ -408,15 +408,3 @@ def _finished_names(directory: Path) -> set[str]:
     """The entries of a directory, without the files that a writer was killed over, of this version or an earlier."""
     earlier = {f"{name}{WRITING}" for name in ("config.json", "prepared.json")}
     return {path.name for path in directory.iterdir() if not is_unfinished(path.name)} - earlier
-
-
-def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
-    """``warn``, without what it has been told already."""
-    told: set[str] = set()
-
-    def tell(message: str) -> None:
-        if message not in told:
-            told.add(message)
-            warn(message)
-
-    return tell
