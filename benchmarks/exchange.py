@@ -82,7 +82,7 @@ def make_marian(pairs: Path, directory: Path, pieces: int) -> None:
 def fit(run: Path, data: dict[str, Any], init: Path, *settings: str) -> None:
     """``glassformer train --init``."""
     request = TrainRequest.make(run=run, data=data, init=str(init), overrides=list(settings))
-    train(run, request.source, request.config, Display(), init=request.init)
+    train(TrainRequest(run, request.source, request.config, init=request.init), Display())
 
 
 def compare(run: Path, exported: Path, texts: list[str]) -> dict[str, Any]:

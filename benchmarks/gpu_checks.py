@@ -27,6 +27,7 @@ from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_o
 from glassformer.training.loop.update import accumulate_gradients
 from glassformer.training.objective.objective import autocast
 from glassformer.training.reporting.run_log import Display, TrainProgress
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -137,7 +138,7 @@ def resume(bench: Bench) -> dict[str, Any]:
     def weights(name: str, *displays: Display) -> Tensor:
         run = bench.scratch / name
         for display in displays:
-            train(run, FileSource(*files), config, display)
+            train(TrainRequest(run, FileSource(*files), config), display)
         saved = read_tensors(checkpoints(run / "latest")[-1], "model")
         return torch.cat([saved[key].flatten().double() for key in sorted(saved)])
 

@@ -30,6 +30,7 @@ from glassformer.settings import RunConfig
 from glassformer.text.corpus.prepare import PrepareProgress, prepare
 from glassformer.text.corpus.workers import available_cores
 from glassformer.training.reporting.display import PlainDisplay
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import BatchStream, FileSource
 from glassformer.training.train import train
 
@@ -98,7 +99,7 @@ def work(directory: Path, updates: int) -> None:
         begin(f"order of epoch {epoch}")
         BatchStream(text.train, config.train, epoch, BEYOND_THE_END)
     begin("training")
-    train(run.path, source, config, PlainDisplay(Console(stderr=True)))
+    train(TrainRequest(run.path, source, config), PlainDisplay(Console(stderr=True)))
     begin("end")
 
 

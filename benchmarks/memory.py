@@ -60,7 +60,7 @@ def while_training(minutes: float) -> dict[str, Any]:
             "train.stop_at=0",
         ]
         request = TrainRequest.make(run=Path(scratch, "run"), data={"task": "dates"}, overrides=overrides)
-        outcome = train(request.run, request.source, request.config, sampler)
+        outcome = train(request, sampler)
     summary = summarise(sampler.samples, "mib_per_hour", 60)
     return {"minutes": minutes, "updates": outcome.updates, "most_open_files": sampler.most_files, **summary}
 

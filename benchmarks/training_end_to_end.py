@@ -69,7 +69,7 @@ def glassformer_curve(options: argparse.Namespace, run: Path) -> Curve:
         ],
     )  # fmt: skip
     with open_display(Console(stderr=True, quiet=True)) as display:
-        train(request.run, request.source, request.config, display)
+        train(request, display)
     found: Curve = []
     elapsed = 0.0
     for line in (run / "metrics.jsonl").read_text("utf-8").splitlines():

@@ -95,7 +95,9 @@ def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
         run=run, data=data_of(options), model=options.size, overrides=["train.patience=0", *options.set]
     )
     # A training of one update tells how long an epoch is; a second training runs whole epochs.
-    train(run / "first", request.source, _until(request.config, 1), Meter(RunDirectory(run / "first"), 0))
+    train(
+        TrainRequest(run / "first", request.source, _until(request.config, 1)), Meter(RunDirectory(run / "first"), 0)
+    )
     config, _ = RunDirectory(run / "first").read_config()
     text = read_prepared(run / "first" / "text", config.text)
     assert text is not None
@@ -105,7 +107,7 @@ def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
     updates = epoch * options.epochs
     meter = Meter(RunDirectory(run / "second"), updates)
     settings = replace(request.config.train, validate_every=epoch, max_updates=updates + 2 * STRETCH)
-    train(run / "second", request.source, replace(request.config, train=settings), meter)
+    train(TrainRequest(run / "second", request.source, replace(request.config, train=settings)), meter)
     return {
         "machine": machine(), "size": options.size, "text": text_of(options),
         "updates": updates, "validations": options.epochs, "loop_s": sum(meter.loop), "steps_s": sum(meter.steps),

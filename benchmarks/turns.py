@@ -9,19 +9,21 @@ in the package, so that it runs with an earlier one.
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from glassformer import DecodeConfig, Translator
 from glassformer.training.train import train
 
-try:
-    arguments, log = (import_module(f"glassformer.training.{name}") for name in ("arguments", "run_log"))
-    Display: Any = log.Display
-except ImportError:  # commits in which these had other names
-    arguments, log = (import_module(f"glassformer.training.{name}") for name in ("request", "progress"))
-    Display = log.Silence
+# Their names, and in earlier commits.
+for names in (("request.arguments", "reporting.run_log"), ("arguments", "run_log"), ("request", "progress")):
+    with suppress(ImportError):
+        arguments, log = (import_module(f"glassformer.training.{name}") for name in names)
+        break
+Display: Any = getattr(log, "Display", None) or log.Silence
 
 KINDS = ("training", "greedy", "beam 4")
 UPDATES, TEXTS_TIMES = 4, 4  # updates of a turn, repetitions of its eight texts
@@ -58,7 +60,8 @@ def train_by_turns() -> None:
     limits = ["train.max_updates=1000000", "train.validate_every=1000000", "train.save_minutes=1000"]
     with tempfile.TemporaryDirectory() as scratch:
         request = arguments.TrainRequest.make(run=Path(scratch, "run"), data={"task": "dates"}, overrides=limits)
-        train(request.run, request.source, request.config, Turns())
+        takes_request = "request" in signature(train).parameters  # earlier commits take its parts
+        train(*([request] if takes_request else [request.run, request.source, request.config]), Turns())
 
 
 if __name__ == "__main__":

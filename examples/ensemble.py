@@ -22,7 +22,7 @@ def main(directory: Path) -> None:
         print(f"training {run} ...", flush=True)
         settings = [f"train.seed={seed}", "train.max_updates=300", "text.valid_pairs=100"]
         request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=settings)
-        train(request.run, request.source, request.config, Display())
+        train(request, Display())
     test = load_task("dates").test[:200]
     for name, places in (("seed 1", runs[:1]), ("seed 2", runs[1:]), ("together", runs)):
         scores, _ = translate_and_score(Translator.load(places), test, DecodeConfig(beam=1))

@@ -28,7 +28,7 @@ def main(run: Path) -> None:
     settings = ["train.max_updates=40", "text.valid_pairs=4", "train.metric=loss"]
     request = TrainRequest.make(run=run, data={"pairs": str(MEMORY)}, init="bundled", overrides=settings)
     with open_display(Console()) as display:
-        train(request.run, request.source, request.config, display, init=request.init)
+        train(request, display)
     before, after = Translator.load().translate(SENTENCES), Translator.load(run).translate(SENTENCES)
     for old, new in zip(before, after, strict=True):
         print(f"\n{old.source}\n  before  {old.text}\n  after   {new.text}")

@@ -12,6 +12,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,6 +45,7 @@ _UNFINISHED, _OUTDATED = ".tmp", ".old"  # what the hidden names of checkpoints 
 _TRIES = 20  # to read a checkpoint of a run that trains
 
 Tensors = Mapping[str, "Tensor"]
+Shape = tuple[int, ...]
 Result = TypeVar("Result")
 
 
@@ -159,7 +161,11 @@ def tensors_sha256(checkpoint: Path, name: str) -> str:
 def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
     """The size and the SHA-256 sum of each file, by the manifest."""
     manifest = read_json(checkpoint / MANIFEST)
-    _check_format(checkpoint, manifest)
+    if manifest.get("format") not in (FORMAT, INT8_FORMAT):
+        raise CheckpointError(
+            f"{checkpoint}: found format {manifest.get('format')!r}, but this version reads {FORMAT} and "
+            f"{INT8_FORMAT}. Use the version of glassformer that wrote it."
+        )
     try:
         sums = {name: (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
     except (KeyError, TypeError, AttributeError) as error:
@@ -167,14 +173,6 @@ def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
     if STATE not in sums or not any(name.endswith(_TENSORS) for name in sums):
         raise CheckpointError(f"{checkpoint / MANIFEST}: is damaged: it does not name {STATE} and a file of weights.")
     return sums
-
-
-def _check_format(checkpoint: Path, manifest: Mapping[str, Any]) -> None:
-    if manifest.get("format") not in (FORMAT, INT8_FORMAT):
-        raise CheckpointError(
-            f"{checkpoint}: found format {manifest.get('format')!r}, but this version reads {FORMAT} and "
-            f"{INT8_FORMAT}. Use the version of glassformer that wrote it."
-        )
 
 
 def _verify_file(path: Path, size: int, expected: str) -> None:
@@ -226,7 +224,7 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
 
     One that a training replaces while it is verified is not damaged: then all are listed again.
     """
-    told: set[str] = set()
+    warn = cache(warn)  # says each line once
     for _ in range(_TRIES):
         replaced = False
         listed = checkpoints(series) or checkpoints(series)  # a listing may miss what is renamed meanwhile
@@ -237,9 +235,7 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
             if replaced := _identity(found) != identity or identity is None:
                 break
             for line in said:
-                if line not in told:
-                    warn(line)
-                    told.add(line)
+                warn(line)
         if not replaced:
             break
     return None
@@ -345,7 +341,7 @@ def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]"
     return found
 
 
-def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
+def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> None:
     """Raise ``CheckpointError`` unless ``<name>.safetensors`` has numbers of these names and shapes, and no others.
 
     Matrices may be int8 rows with their scales. Only the header of the file is read, so that nothing is allocated for
@@ -362,16 +358,8 @@ def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, tuple[int, ..
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
     scales = {key: forms.pop(key) for key in list(forms) if key.startswith(_SCALE)}
-    if odd := sorted(shapes.keys() ^ forms.keys()):
-        raise CheckpointError(
-            f"{path}: does not fit the configuration: {len(odd)} weights differ, the first is {odd[0]}. "
-            "Load it with its own config.json."
-        )
+    _check_fit(path, {key: shape for key, (shape, _) in forms.items()}, shapes)
     for key, (shape, kind) in forms.items():
-        if shape != shapes[key]:
-            raise CheckpointError(
-                f"{path}: {key} is {shape}, the configuration says {shapes[key]}. Load it with its own config.json."
-            )
         scale = scales.pop(f"{_SCALE}{key}", None)
         if scale is None and kind not in _NUMBERS:
             raise CheckpointError(f"{path}: {key} holds {kind}, expected one of {', '.join(_NUMBERS)}.")
@@ -384,6 +372,20 @@ def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, tuple[int, ..
         raise CheckpointError(f"{path}: {min(scales)} is the scale of no weight, expected only those of int8 rows.")
     if any(kind == "I8" for _, kind in forms.values()):
         _check_int8_format(checkpoint)
+
+
+def _check_fit(where: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
+    """Raise ``CheckpointError`` for weights with other names or shapes than the configuration's."""
+    if odd := sorted(expected.keys() ^ found.keys()):
+        raise CheckpointError(
+            f"{where}: does not fit the configuration: {len(odd)} weights differ, the first is {odd[0]}. "
+            "Load it with its own config.json."
+        )
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise CheckpointError(
+                f"{where}: {name} is {found[name]}, the configuration says {shape}. Load it with its own config.json."
+            )
 
 
 def _check_int8_format(checkpoint: Path) -> None:
@@ -400,23 +402,19 @@ def weights_of(model: "nn.Module") -> "dict[str, Tensor]":
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def load_weights(model: "nn.Module", weights: Tensors, where: Path) -> None:
+def load_weights(
+    model: "nn.Module",
+    weights: Tensors,
+    where: Path,
+    place: "Callable[[Tensor, Tensor], Tensor]" = lambda weight, parameter: weight,
+) -> None:
     """Copy weights into a model of the same configuration; names and shapes must match exactly.
 
-
     The model keeps its own precision, whatever precision the weights are stored in, such as float16.
+    ``place`` puts a weight where the parameter, its second argument, is.
     """
     parameters = dict(model.named_parameters())
-    if parameters.keys() != weights.keys():
-        odd = sorted(parameters.keys() ^ weights.keys())
-        raise CheckpointError(
-            f"{where}: does not fit the configuration: {len(odd)} weights differ, the first is {odd[0]}. "
-            "Load it with its own config.json."
-        )
+    found, expected = ({name: tuple(one.shape) for name, one in some.items()} for some in (weights, parameters))
+    _check_fit(where, found, expected)
     for name, parameter in parameters.items():
-        if parameter.shape != weights[name].shape:
-            raise CheckpointError(
-                f"{where}: {name} is {tuple(weights[name].shape)}, the configuration says {tuple(parameter.shape)}. "
-                "Load it with its own config.json."
-            )
-        parameter.data.copy_(weights[name])
+        parameter.data.copy_(place(weights[name], parameter))

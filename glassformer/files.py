@@ -20,6 +20,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, TextIO
 
+from glassformer.errors import StorageError
+
+FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 WRITING = ".writing"  # what the name of a file that is being written ends with
 # Not every system has these flags.
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
@@ -109,6 +112,15 @@ def lock_file(file: TextIO) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def storage_errors(place: Path, advice: str = FREE_SPACE) -> Iterator[None]:
+    """Raise ``StorageError`` for an ``OSError`` in the block: ``place`` cannot be written, why, and ``advice``."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{place}: cannot be written: {error.strerror or error}. {advice}") from error
 
 
 @contextmanager

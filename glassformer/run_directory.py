@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,7 @@ from glassformer.files import (
     real_path,
     remove_unfinished,
     sha256,
+    storage_errors,
     write_durably,
 )
 from glassformer.settings import ModelConfig, RunConfig
@@ -72,7 +73,6 @@ _WRITTEN_AT_START = {
     ".lock", PROBE, DISTILLED, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json",
     "tokenizer.tgt.json",
 }  # fmt: skip
-FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 
 
 def pick_device(name: str) -> "torch.device":
@@ -179,14 +179,12 @@ class RunDirectory:
     def create(self) -> None:
         """Create the directory; ``StorageError`` if files cannot be written to it and read again."""
         self.check_name()
-        try:
+        with storage_errors(self.path, "Name another --run."):
             make_directory(self.path)
             probe = self.path / PROBE
             with write_durably(probe):
                 pass
             probe.unlink()
-        except OSError as error:
-            raise StorageError(f"{self.path}: cannot be written: {error.strerror}. Name another --run.") from error
 
     def check_name(self) -> None:
         """Raise ``StorageError`` for a name that is not UTF-8."""
@@ -200,11 +198,8 @@ class RunDirectory:
     def write_config(self, config: RunConfig, data: dict[str, Any]) -> None:
         """Save every effective setting, and what the run was trained on."""
         document = {"glassformer": __version__, "config": config.to_mapping(), "data": data}
-        try:
-            with write_durably(self.config_file) as file:
-                json.dump(document, file, indent=1)
-        except OSError as error:
-            raise StorageError(f"{self.config_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
+        with storage_errors(self.config_file), write_durably(self.config_file) as file:
+            json.dump(document, file, indent=1)
 
     def read_config(self) -> tuple[RunConfig, dict[str, Any]]:
         """The settings and the data of the run; ``RunError`` if there is none here."""
@@ -223,8 +218,8 @@ class RunDirectory:
 
     def write_tokenizers(self, src: Tokenizer, tgt: Tokenizer) -> None:
         """Save the two sides' tokenizers; a joint one is saved for each side."""
-        src.save(self.path / "tokenizer.src.json")
-        tgt.save(self.path / "tokenizer.tgt.json")
+        src.save(self._tokenizer_file("src"))
+        tgt.save(self._tokenizer_file("tgt"))
 
     def read_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         """The source's and the target's tokenizer."""
@@ -295,12 +290,10 @@ class RunDirectory:
 
     def recover_interrupted(self) -> None:
         """Clear up after a process that was killed while it wrote; only for the process that has locked the run."""
-        try:
+        with storage_errors(self.path):
             remove_unfinished(self.path)
             for series in self.series:
                 recover_interrupted(series)
-        except OSError as error:
-            raise StorageError(f"{self.path}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
 
     def load(
         self, device: str = "auto", warn: Callable[[str], None] | None = None, checkpoint: Path | None = None
@@ -309,7 +302,7 @@ class RunDirectory:
         config, _ = self.read_config()
         if checkpoint is not None:
             return self._load(config, device, checkpoint)
-        said = _once(warn or logger.warning)
+        said = cache(warn or logger.warning)  # says each line once
         return read_chosen(partial(self.usable_checkpoint, said), partial(self._load, config, device))
 
     def _load(self, config: RunConfig, device: str, checkpoint: Path) -> LoadedRun:
@@ -331,18 +324,17 @@ class RunDirectory:
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
         """The checkpoint that ``load`` takes its weights from; ``warn`` is called if it replaces a final model."""
-        preferred, *others = self._series_by_preference()
-        found = newest_valid(preferred, warn)
-        if found is not None:
-            return found
-        for series in others:
+        preferred, *_ = order = self._series_by_preference()
+        for series in order:
             found = newest_valid(series, warn)
-            if found is not None:
+            if found is None:
+                continue
+            if series != preferred:
                 warn(
                     f"{preferred}: holds no model that can be used: the training has not ended, or it was lost. "
                     f"The newest of {series} stands in for it."
                 )
-                return found
+            return found
         if self.has_checkpoints:
             raise CheckpointError(
                 f"{self.path}: has no valid checkpoint to use: those that it has are damaged. Put back a copy of the "
@@ -363,10 +355,8 @@ class RunDirectory:
     def lock(self) -> Iterator[None]:
         """Lock the directory for one training at a time; the lock ends with the process, however it ends."""
         path = self.path / ".lock"
-        try:
+        with storage_errors(path):
             opened = open_to_append(path)
-        except OSError as error:
-            raise StorageError(f"{path}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
         with opened as file:
             try:
                 lock_file(file)
@@ -418,15 +408,3 @@ def _finished_names(directory: Path) -> set[str]:
     """The entries of a directory, without the files that a writer was killed over, of this version or an earlier."""
     earlier = {f"{name}{WRITING}" for name in ("config.json", "prepared.json")}
     return {path.name for path in directory.iterdir() if not is_unfinished(path.name)} - earlier
-
-
-def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
-    """``warn``, without what it has been told already."""
-    told: set[str] = set()
-
-    def tell(message: str) -> None:
-        if message not in told:
-            told.add(message)
-            warn(message)
-
-    return tell

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 import torch
@@ -71,9 +70,7 @@ class World:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         return None
 
 
@@ -148,9 +145,7 @@ class TorchrunWorld(World):
         self._slow_group = dist.new_group(backend="gloo", timeout=_LONGEST_WAIT)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
             try:
                 self.all_gather(0.0)  # every process gets here before any connection closes

@@ -23,6 +23,7 @@ from glassformer.text.corpus.batches import Batch
 from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
 from glassformer.training.loop.update import accumulate_gradients
 from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -150,7 +151,7 @@ def test_a_training_with_validation_saving_and_resuming(tmp_path: Path) -> None:
             settings = {"max_updates": updates, "validate_every": 3, "device": device, "batch_tokens": 128}
             sections = {"model": {**model, "dropout": 0.0}, "text": {"tokenizer": "characters"}, "train": settings}
             with other_device():
-                outcome = train(tmp_path / device, source, RunConfig.from_mapping(sections), Display())
+                outcome = train(TrainRequest(tmp_path / device, source, RunConfig.from_mapping(sections)), Display())
             assert outcome.updates == updates
         weights[device] = read_tensors(checkpoints(tmp_path / device / "latest")[-1], "model")
     assert_close(weights[DEVICE.type], weights["cpu"], rtol=1e-4, atol=1e-5)

@@ -19,6 +19,7 @@ from glassformer.text.corpus.batches import Batch
 from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
 from glassformer.training.loop.update import accumulate_gradients
 from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -86,7 +87,9 @@ def test_a_training_goes_on(tmp_path) -> None:
     for updates in (3, 6):
         settings = {"max_updates": updates, "validate_every": 3, "device": "cuda", "batch_tokens": 128}
         config = RunConfig.from_mapping({"model": model, "text": {"tokenizer": "characters"}, "train": settings})
-        outcome = train(tmp_path / "run", FileSource(tmp_path / "src", tmp_path / "tgt"), config, Display())
+        outcome = train(
+            TrainRequest(tmp_path / "run", FileSource(tmp_path / "src", tmp_path / "tgt"), config), Display()
+        )
         assert outcome.updates == updates
     weights = read_tensors(checkpoints(tmp_path / "run" / "latest")[-1], "model")
     assert all(bool(weight.isfinite().all()) for weight in weights.values())

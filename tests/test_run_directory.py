@@ -13,6 +13,7 @@ from glassformer.errors import CheckpointError, ConfigError, RunError, StorageEr
 from glassformer.run_directory import RunDirectory, pick_device
 from glassformer.settings import ModelConfig, RunConfig
 from glassformer.training.reporting.run_log import Display, RunLog
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TaskSource
 from glassformer.training.train import train
 
@@ -113,7 +114,7 @@ def test_a_directory_that_no_training_wrote_is_refused_before_a_byte_is_written(
         (tmp_path / name).write_text("dear to me")
     before = contents(tmp_path)
     with pytest.raises(RunError, match=said):
-        train(tmp_path, dates(), RunConfig(model=ModelConfig.tiny()), Display())
+        train(TrainRequest(tmp_path, dates(), RunConfig(model=ModelConfig.tiny())), Display())
     assert contents(tmp_path) == before
 
 
@@ -129,7 +130,7 @@ def test_a_link_in_a_run_is_refused_before_a_byte_is_written(tmp_path: Path, nam
     (run / name).symlink_to(outside if "." not in name else outside / "mine")
     before = contents(tmp_path)
     with pytest.raises(RunError, match=f"run/{name}: is a symbolic link, expected a part of the run itself"):
-        train(run, dates(), RunConfig(model=ModelConfig.tiny()), Display())
+        train(TrainRequest(run, dates(), RunConfig(model=ModelConfig.tiny())), Display())
     assert contents(tmp_path) == before
 
 

@@ -66,7 +66,7 @@ def reproduce(request: ReproduceRequest, display: Display) -> ReproduceResult | 
     for seed, own in trainings.items():
         training = replace(own, source=diversification.source) if diversification else own
         display.log(f"Seed {seed}, in {training.run}.")
-        outcome = train(training.run, training.source, training.config, display)
+        outcome = train(training, display)
         if outcome.final is None:
             return outcome
         results[seed] = _seed_result(request, training, outcome, display)

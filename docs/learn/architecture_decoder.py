@@ -30,6 +30,7 @@ from glassformer.settings.section import apply_overrides
 from glassformer.tasks import Task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Pair
 from glassformer.training.reporting.display import PlainDisplay
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TaskSource
 from glassformer.training.train import train
 
@@ -61,7 +62,7 @@ def train_on(pairs, *changes):
     source = TaskSource(Task("lesson", "", pairs[:-20], pairs[-20:], [], "loss", {}, []))
     with tempfile.TemporaryDirectory() as place:
         run, silent = Path(place) / "run", PlainDisplay(Console(quiet=True))
-        outcome = train(run, source, RunConfig.from_mapping(values), silent)
+        outcome = train(TrainRequest(run, source, RunConfig.from_mapping(values)), silent)
         return Translator.load(run, device="cpu"), outcome.final.loss
 
 

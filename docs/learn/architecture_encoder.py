@@ -30,6 +30,7 @@ from glassformer.tasks import Task, load_task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from glassformer.training.objective.loss import smoothed_loss
 from glassformer.training.reporting.display import PlainDisplay
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TaskSource
 from glassformer.training.train import train
 
@@ -342,7 +343,7 @@ def losses(order, warmup):
         },
     })  # fmt: skip
     with tempfile.TemporaryDirectory() as place, torch.enable_grad():
-        train(Path(place) / "run", TaskSource(task), config, PlainDisplay(Console(quiet=True)))
+        train(TrainRequest(Path(place) / "run", TaskSource(task), config), PlainDisplay(Console(quiet=True)))
         lines = (Path(place) / "run" / "metrics.jsonl").read_text().splitlines()
     return [line["loss"] for line in map(json.loads, lines) if "loss" in line]
 

@@ -52,7 +52,7 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     advice = recommend_threads(request.config.model.d_model, request.config.model.d_ff)
     threads = advice.threads if advice else torch.get_num_threads()
     with use_threads(threads):
-        outcome = train(request.run, request.source, request.config, Rounds(console))
+        outcome = train(request, Rounds(console))
     if outcome.final is None:
         return outcome
     _show_dates(console, Translator.load(run), task)

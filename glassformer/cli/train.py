@@ -101,13 +101,10 @@ def train(
     with join_world() as world:
         request = TrainRequest.make(
             run=run, data={"task": task, "mix": mix, **text.names()}, config_file=config, model=model, init=init,
-            overrides=settings.overrides(),
+            overrides=settings.overrides(), force=force,
         )  # fmt: skip
         with open_display(Console(quiet=not world.is_first)) as display:
-            outcome = train_run(
-                request.run, request.source, request.config, display, world, init=request.init, mix=request.mix,
-                force=force,
-            )  # fmt: skip
+            outcome = train_run(request, display, world)
     if world.is_first:
         _print_outcome(outcome)
     if outcome.final is None:

@@ -27,9 +27,9 @@ from glassformer.training.loop.trainer import Trainer
 from glassformer.training.reporting.diagnosis import describe
 from glassformer.training.reporting.report import make_report, read_metrics, write_report
 from glassformer.training.reporting.run_log import LEGEND, Display, RunLog
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TrainingText
 from glassformer.training.request.defaults import describe_settings
-from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.world import ALONE, World
 
 # Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
@@ -39,8 +39,7 @@ MAY_CHANGE = {
     "train.on_divergence", "text.workers",
 }  # fmt: skip
 
-# What --force cannot change: the weights belong to this model, and to ids that these tokenizers make.
-FIXED_SECTIONS = ("model.",)
+# What --force cannot change, with all of the model: the weights belong to it and to ids that these tokenizers make.
 FIXED = {"text.tokenizer", "text.vocab_size", "text.joint", "text.lowercase", "text.tokenizer_pairs"}
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
@@ -61,33 +60,22 @@ class Outcome:
     final: Validation | None
 
 
-def train(
-    run_path: Path,
-    source: TrainingText,
-    config: RunConfig,
-    display: Display,
-    world: World = ALONE,
-    *,
-    init: InitialModel | None = None,
-    mix: TrainingText | None = None,
-    force: bool = False,
-) -> Outcome:
-    """Train in ``run_path`` on ``source`` until a limit of ``config.train`` or a signal stops it.
+def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outcome:
+    """Train in ``request.run`` until a limit of its ``config.train`` or a signal stops it; a stopped run is resumed.
 
-    A stopped run is resumed. ``init`` is a model to start from, ``mix`` other pairs, of which ``train.mix`` says how
-    many join each epoch. All processes of ``world`` call this together, with one ``run_path`` that all of them can
-    read. Raises ``RunError`` if the directory holds a run with other settings or other text, unless ``force`` is True
-    and its weights can be trained on with them; the log records what changed.
+    All processes of ``world`` call this together, with one directory that all of them can read. Raises ``RunError``
+    if it holds a run with other settings or other text, unless ``request.force`` is True and its weights can be
+    trained on with them; the log records what changed.
     """
-    run = RunDirectory(run_path)
+    run, config, init = RunDirectory(request.run), request.config, request.init
     with _open_log(run, config, display, world) as log:
         with world.first_process_first():
             if world.is_first:
-                text, other = _prepare_run(run, source, config, log, world, init=init, mix=mix, force=force)
+                text, other = _prepare_run(run, request, log, world)
             else:
                 text = _read_text(run.text, config)
-                other = None if mix is None else _read_text(run.text / MIX, config)
-        config = _with_vocabularies(config, text)
+                other = None if request.mix is None else _read_text(run.text / MIX, config)
+        config = _with_vocabularies(config, text.src_tokenizer.size, text.tgt_tokenizer.size)
         _check_enough_pairs(len(text.train), config.train, log, init=init is not None)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
@@ -95,10 +83,9 @@ def train(
         log.log(f"Training ended: {reason}.")
         final = None if reason.startswith("stopped") else trainer.finish()
         if final is not None and world.is_first:
-            loss_is_comparable = init is None or init.loss_is_comparable
-            _report(run, text, final, log, seen=_valid_seen(text, other), loss_is_comparable=loss_is_comparable)
+            _report(trainer, final)
         state = trainer.state
-        return Outcome(run_path, reason, state.update, state.elapsed_s, state.target_tokens, final)
+        return Outcome(run.path, reason, state.update, state.elapsed_s, state.target_tokens, final)
 
 
 @contextmanager
@@ -115,25 +102,14 @@ def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: Wor
 
 
 def _prepare_run(
-    run: RunDirectory,
-    source: TrainingText,
-    config: RunConfig,
-    log: Display,
-    world: World,
-    *,
-    init: InitialModel | None,
-    mix: TrainingText | None,
-    force: bool,
+    run: RunDirectory, request: TrainRequest, log: Display, world: World
 ) -> tuple[PreparedText, PreparedText | None]:
     """Check that an existing run can be resumed, prepare the text and the other text, write the configuration."""
-    data: dict[str, Any] = {**source.to_mapping(), "fingerprint": source.fingerprint(), "processes": world.size}
-    if init is not None:
-        data["init"] = init.to_mapping()
-    if mix is not None:
-        data["mix"] = {**mix.to_mapping(), "fingerprint": mix.fingerprint()}
+    source, config, init, mix = request.source, request.config, request.init, request.mix
+    data = _describe_data(request, world)
     trained = run.has_checkpoints
     if trained:
-        _check_can_continue(run, config, data, log, force=force)
+        _check_can_continue(run, request, data, log)
         if init is not None and init.recorded is not None:
             log.log(
                 "The model of --init is gone or has been trained further since; this run, which has begun, goes on."
@@ -142,8 +118,10 @@ def _prepare_run(
         log.log(f"{run.path}: an earlier start has learned nothing yet: the training starts from scratch.")
     if (remark := source.describe()) is not None:
         log.log(remark)
-    tokenizers = partial(_read_tokenizers, run) if trained else None
-    if tokenizers is None and init is not None:
+    tokenizers: Callable[[], Tokenizers] | None = None
+    if trained:  # it keeps the tokenizers whose ids its weights were trained with
+        tokenizers = lambda: one_if_equal(*run.read_tokenizers())  # noqa: E731
+    elif init is not None:
         tokenizers = partial(getattr, init, "tokenizers")
     text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
     both = text.src_tokenizer, text.tgt_tokenizer
@@ -154,12 +132,24 @@ def _prepare_run(
             "How well the model translates these says little of text that it has not seen: leave them out of "
             "one of the two."
         )
-    config = _with_vocabularies(config, text)
+    config = _with_vocabularies(config, text.src_tokenizer.size, text.tgt_tokenizer.size)
     check_tokenizers(config.model, *both)
     if not trained:
         run.write_tokenizers(*both)
     run.write_config(config, data)
     return text, other
+
+
+def _describe_data(request: TrainRequest, world: World) -> dict[str, Any]:
+    """What config.json says of the data: with a sum of each, so that a change is noticed."""
+    source, init, mix = request.source, request.init, request.mix
+    return {
+        **source.to_mapping(),
+        "fingerprint": source.fingerprint(),
+        "processes": world.size,
+        **({} if init is None else {"init": init.to_mapping()}),
+        **({} if mix is None else {"mix": {**mix.to_mapping(), "fingerprint": mix.fingerprint()}}),
+    }
 
 
 def _prepare_mix(
@@ -219,35 +209,25 @@ def _prepare_text(
     )
 
 
-def _read_tokenizers(run: RunDirectory) -> Tokenizers:
-    """An existing run keeps its tokenizers, whose ids its weights were trained with."""
-    return one_if_equal(*run.read_tokenizers())
-
-
-def _with_vocabularies(config: RunConfig, text: PreparedText) -> RunConfig:
-    src_vocab, tgt_vocab = text.src_tokenizer.size, text.tgt_tokenizer.size
+def _with_vocabularies(config: RunConfig, src_vocab: int, tgt_vocab: int) -> RunConfig:
     return replace(config, model=replace(config.model, src_vocab=src_vocab, tgt_vocab=tgt_vocab))
 
 
-def _check_can_continue(
-    run: RunDirectory, config: RunConfig, data: dict[str, Any], log: Display, *, force: bool
-) -> None:
+def _check_can_continue(run: RunDirectory, request: TrainRequest, data: dict[str, Any], log: Display) -> None:
     """Refuse a run that these settings, this text or what it holds do not let continue; log what is forced."""
-    changed = _check_same_run(run, config, data, force=force)
+    changed = _check_same_run(run, request, data)
     run.check_resumable()
-    _check_not_ended(run, config.train, changed=bool(changed))
+    _check_not_ended(run, request.config.train, changed=bool(changed))
     for line in changed:
         log.log(f"--force: {line}")
 
 
-def _check_same_run(run: RunDirectory, config: RunConfig, data: dict[str, Any], *, force: bool) -> list[str]:
+def _check_same_run(run: RunDirectory, request: TrainRequest, data: dict[str, Any]) -> list[str]:
     """Refuse other settings and text, since one configuration must describe a run; if forced, return the changes."""
     saved, saved_data = run.read_config()
-    config = replace(
-        config, model=replace(config.model, src_vocab=saved.model.src_vocab, tgt_vocab=saved.model.tgt_vocab)
-    )
+    config = _with_vocabularies(request.config, saved.model.src_vocab, saved.model.tgt_vocab)
     fixed, others = _list_changes(saved, config, saved_data, data)
-    if fixed or (others and not force):
+    if fixed or (others and not request.force):
         advice = " Or continue with them: --force, which records them in the log." if not fixed else ""
         raise RunError(
             f"{run.path}: holds a run with other settings ({'; '.join([*fixed, *others])}). "
@@ -265,7 +245,7 @@ def _list_changes(
     fixed, others = list[str](), list[str]()
     for key in before:
         if before[key] != now[key] and key not in may_change and not key.startswith("decode."):
-            is_fixed = key.startswith(FIXED_SECTIONS) or key in FIXED
+            is_fixed = key.startswith("model.") or key in FIXED
             (fixed if is_fixed else others).append(f"{key}: {before[key]!r}, now {now[key]!r}")
     processes = saved_data.get("processes", 1)
     if saved.train.accumulate * processes != config.train.accumulate * data["processes"]:  # batches per update
@@ -337,18 +317,18 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init
         )
 
 
-def _report(
-    run: RunDirectory, text: PreparedText, final: Validation, log: Display, *, seen: int, loss_is_comparable: bool
-) -> None:
+def _report(trainer: Trainer, final: Validation) -> None:
     """Say in words what the training came to, and write report.html."""
-    records = read_metrics(run)
-    lines = describe(final.examples, records, len(text.train), seen=seen, loss_is_comparable=loss_is_comparable)
-    for line in lines:
-        log.log(line)
-    write_report(
-        run, make_report(f"The training of {run.path.absolute().name}", lines, final.examples, records, text.counts)
+    run, text = trainer.run, trainer.text
+    records, seen = read_metrics(run), _valid_seen(text, trainer.mix)
+    lines = describe(
+        final.examples, records, len(text.train), seen=seen, loss_is_comparable=trainer.loss_is_comparable
     )
-    log.log(f"All this on one page, with curves and more translations: {run.report_file}")
+    for line in lines:
+        trainer.display.log(line)
+    title = f"The training of {run.path.absolute().name}"
+    write_report(run, make_report(title, lines, final.examples, records, text.counts))
+    trainer.display.log(f"All this on one page, with curves and more translations: {run.report_file}")
 
 
 def _flatten(config: RunConfig) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from recorded import Lines
 
 from glassformer.settings import RunConfig
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -60,7 +61,7 @@ def _trained(
     corpus: tuple[Path, Path], small_config: Callable[..., RunConfig], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     run = tmp_path_factory.mktemp("trained") / "run"
-    train(run, FileSource(*corpus), small_config(), Lines())
+    train(TrainRequest(run, FileSource(*corpus), small_config()), Lines())
     return run
 
 

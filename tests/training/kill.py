@@ -20,6 +20,7 @@ from recorded import Lines
 
 from glassformer.checkpoint import checkpoints
 from glassformer.settings import RunConfig
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -71,20 +72,22 @@ def main(place: Path, stride: int) -> dict[str, int]:
     """Kills, those among them before config.json was there, and those before there was a checkpoint."""
     source = FileSource(*write_corpus(place))
     config, run = RunConfig.from_mapping(SETTINGS), place / "run"
-    train(place / "whole", source, config, Lines())
+    train(TrainRequest(place / "whole", source, config), Lines())
     report = {"kills": 0, "before_config": 0, "before_checkpoint": 0}
     for event in itertools.count(1, stride):
 
         def train_and_die(event: int = event) -> None:
             kill_at(run, event)
-            train(run, source, config, Lines())
+            train(TrainRequest(run, source, config), Lines())
 
         if fork(train_and_die) != signal.SIGKILL:
             return report
         report["kills"] += 1
         report["before_config"] += not (run / "config.json").exists()
         report["before_checkpoint"] += not checkpoints(run / "latest")
-        assert fork(lambda: train(run, source, config, Lines())) == 0, f"event {event}: it does not go on"
+        assert fork(lambda: train(TrainRequest(run, source, config), Lines())) == 0, (
+            f"event {event}: it does not go on"
+        )
         for series in ("latest", "final"):
             whole, own = (checkpoints(path / series)[-1] / "model.safetensors" for path in (place / "whole", run))
             assert own.read_bytes() == whole.read_bytes(), f"event {event}: {series} is another"

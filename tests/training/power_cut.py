@@ -16,6 +16,7 @@ from recorded import Lines
 
 from glassformer.errors import GlassformerError
 from glassformer.settings import RunConfig
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -66,7 +67,7 @@ def _run(*command: str) -> None:
 
 def _train(run: Path, corpus: tuple[Path, Path], config: RunConfig, errors: Path) -> None:
     try:
-        train(run, FileSource(*corpus), config, Lines())
+        train(TrainRequest(run, FileSource(*corpus), config), Lines())
     except GlassformerError as error:
         errors.write_text(str(error))
         raise SystemExit(error.exit_code) from error

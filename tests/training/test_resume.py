@@ -22,6 +22,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig, TextConfig
 from glassformer.training.loop.averaging import average_run
 from glassformer.training.reporting.run_log import RunLog, TrainProgress
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -66,10 +67,10 @@ def test_a_checkpoint_saved_after_skipping_a_damaged_later_one_is_the_newest(
 ) -> None:
     run, source = trained, FileSource(*corpus)
     damage(checkpoints(run / "latest")[-1])
-    assert train(run, source, small_config(), StopsAt(15)).final is None
+    assert train(TrainRequest(run, source, small_config()), StopsAt(15)).final is None
     assert updates(run / "latest") == [10, 15]
     again = Lines()
-    assert train(run, source, small_config(), again).updates == 20
+    assert train(TrainRequest(run, source, small_config()), again).updates == 20
     assert again.updates[0].update == 16
 
 
@@ -78,7 +79,7 @@ def test_checkpoints_later_than_the_resumed_one_do_not_count(
 ) -> None:
     run, source = trained, FileSource(*corpus)
     shutil.rmtree(checkpoints(run / "latest")[-1])
-    train(run, source, small_config(max_updates=15), Lines())
+    train(TrainRequest(run, source, small_config(max_updates=15)), Lines())
     for series, expected in {"latest": [10, 15], "history": [10, 15], "best": [15], "final": [15]}.items():
         assert updates(run / series) == expected, series
 
@@ -89,7 +90,7 @@ def test_a_best_checkpoint_later_than_the_resumed_one_is_not_the_final_model(
     run, source = trained, FileSource(*corpus)
     assert updates(run / "best") == [20]
     shutil.rmtree(checkpoints(run / "latest")[-1])
-    outcome = train(run, source, small_config(max_updates=10, average_last=1), Lines())
+    outcome = train(TrainRequest(run, source, small_config(max_updates=10, average_last=1)), Lines())
     assert outcome.final is not None
     assert outcome.final.loss == pytest.approx(validation_loss(run, 10))
 
@@ -100,7 +101,7 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(
     run, source = trained, FileSource(*corpus)
     damage(checkpoints(run / "history")[0])
     lines = Lines()
-    train(run, source, small_config(max_updates=30), lines)
+    train(TrainRequest(run, source, small_config(max_updates=30)), lines)
     assert any("is damaged" in line and "skipped" in line for line in lines.lines)
     assert any(line.startswith("  average of the last 2 checkpoints") for line in lines.lines)
 
@@ -113,7 +114,7 @@ def test_without_a_valid_checkpoint_to_average_the_last_update_is_validated(
         for checkpoint in checkpoints(run / series):
             damage(checkpoint)
     lines = Lines()
-    outcome = train(run, source, small_config(), lines)
+    outcome = train(TrainRequest(run, source, small_config()), lines)
     assert any(line.startswith("The last update is kept: validation loss") for line in lines.lines)
     assert outcome.final is not None
     with pytest.raises(CheckpointError, match="history: none of its checkpoints is valid"):
@@ -130,14 +131,14 @@ def test_a_final_model_is_used_until_resumed_training_finds_a_better_one(
         return RunDirectory(run).usable_checkpoint(lambda _: None)
 
     assert usable() == run / "final" / "update-00000020"
-    train(run, source, small_config(max_updates=40), StopsAt(25))
+    train(TrainRequest(run, source, small_config(max_updates=40)), StopsAt(25))
     assert usable() == run / "final" / "update-00000020"
-    train(run, source, small_config(max_updates=40), StopsAt(35))
+    train(TrainRequest(run, source, small_config(max_updates=40)), StopsAt(35))
     assert usable() == run / "best" / "update-00000030"
     average_run(run, None, lambda _: None)
     assert usable() == run / "final" / "update-00000030"
     assert read_json(usable() / "state.json")["averaged"] == 3
-    train(run, source, small_config(max_updates=40), Lines())
+    train(TrainRequest(run, source, small_config(max_updates=40)), Lines())
     assert usable() == run / "final" / "update-00000040"
     damage(usable())
     assert usable().parent == run / "best"
@@ -153,7 +154,7 @@ def test_leftovers_of_a_killed_process_do_not_prevent_a_save(
     for leftover in leftovers:
         leftover.mkdir(parents=True)
         (leftover / "model.safetensors").write_bytes(b"half")
-    train(run, FileSource(*corpus), small_config(max_updates=30), Lines())
+    train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=30)), Lines())
     assert not any(leftover.exists() for leftover in leftovers)
 
 
@@ -166,7 +167,7 @@ def test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted(
         newest.rename(newest.with_name(f".{newest.name}.0123456789abcdef.tmp"))
     assert Translator.load(run).translate(["abc"])  # reads it where it is, and changes nothing
     assert updates(run / "final") == []
-    train(run, FileSource(*corpus), small_config(max_updates=30), lines)
+    train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=30)), lines)
     assert any(line.startswith("Resuming after update 20") for line in lines.lines)
 
 
@@ -191,7 +192,7 @@ def test_a_manifest_of_another_shape_is_damage(
     with pytest.raises(CheckpointError, match=r"manifest.json: is damaged"):
         verify_checkpoint(newest)
     lines = Lines()
-    train(run, FileSource(*corpus), small_config(), lines)
+    train(TrainRequest(run, FileSource(*corpus), small_config()), lines)
     assert any(line.startswith("Resuming after update 10") for line in lines.lines)
 
 
@@ -208,7 +209,7 @@ def test_a_file_that_cannot_be_read_is_damage(
 
     monkeypatch.setattr(hashlib, "file_digest", file_digest)
     lines = Lines()
-    train(run, FileSource(*corpus), small_config(max_updates=10), lines)
+    train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=10)), lines)
     assert any("is missing or damaged: Input/output error" in line for line in lines.lines)
     assert any(line.startswith("Resuming after update 10") for line in lines.lines)
 
@@ -221,7 +222,7 @@ def test_a_run_without_a_valid_checkpoint_to_resume_from_is_not_changed(
         damage(checkpoint)
     before = {series: updates(run / series) for series in ("latest", "history", "best", "final")}
     with pytest.raises(CheckpointError, match="latest: none of its checkpoints is valid"):
-        train(run, FileSource(*corpus), small_config(max_updates=30), Lines())
+        train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=30)), Lines())
     assert {series: updates(run / series) for series in before} == before
     assert Translator.load(run).translate(["abc"])
 
@@ -234,7 +235,7 @@ def test_a_model_without_the_state_of_its_training_is_not_replaced(
     with pytest.raises(
         RunError, match=r"no state to continue its training from\. To train on .*: --init \S+/run and"
     ):
-        train(trained, FileSource(*corpus), small_config(max_updates=30), Lines())
+        train(TrainRequest(trained, FileSource(*corpus), small_config(max_updates=30)), Lines())
     assert {series: updates(trained / series) for series in before} == before
 
 
@@ -242,8 +243,10 @@ def test_a_command_that_was_refused_can_be_corrected(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"train\.freeze"):
-        train(tmp_path / "run", FileSource(*corpus), small_config(freeze="encodr"), Lines())
-    outcome = train(tmp_path / "run", FileSource(*corpus), small_config(max_updates=2, warmup=7), Lines())
+        train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config(freeze="encodr")), Lines())
+    outcome = train(
+        TrainRequest(tmp_path / "run", FileSource(*corpus), small_config(max_updates=2, warmup=7)), Lines()
+    )
     assert outcome.updates == 2
 
 
@@ -256,11 +259,11 @@ def test_text_that_is_prepared_again_is_encoded_with_the_tokenizers_of_the_run(
     def config(max_updates: int) -> RunConfig:
         return replace(small_config(max_updates=max_updates, cooldown=0), text=text)
 
-    train(run, source, config(10), Lines())
+    train(TrainRequest(run, source, config(10)), Lines())
     before = [tokenizer.json for tokenizer in RunDirectory(run).read_tokenizers()]
     ids = (run / "text" / "train" / "src.ids").read_bytes()
     shutil.rmtree(run / "text")
-    train(run, source, config(20), Lines())
+    train(TrainRequest(run, source, config(20)), Lines())
     assert (run / "text" / "train" / "src.ids").read_bytes() == ids
     assert [(run / "text" / f"{side}.tokenizer.json").read_text() for side in ("src", "tgt")] == before
     assert len(Translator.load(run).translate(["abc"])) == 1
@@ -287,7 +290,7 @@ def test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same(
     def train_until(max_updates: int, run: Path) -> Lines:
         config = replace(small_config(max_updates=max_updates, cooldown=0, mix=0.2), text=text)
         lines = Lines()
-        train(run, source, config, lines, mix=source)
+        train(TrainRequest(run, source, config, mix=source), lines)
         return lines
 
     whole, damaged = tmp_path / "whole", tmp_path / "damaged"
@@ -307,12 +310,12 @@ def test_a_run_with_another_tokenizer_does_not_resume(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     run, source = tmp_path / "run", FileSource(*corpus)
-    train(run, source, small_config(max_updates=10, cooldown=0), Lines())
+    train(TrainRequest(run, source, small_config(max_updates=10, cooldown=0)), Lines())
     shutil.rmtree(run / "text")
     file = run / "tokenizer.src.json"
     file.write_text(file.read_text().replace('"a"', '"z"'))
     with pytest.raises(TokenizerError, match=r"tokenizer.src.json: is not the tokenizer that .* Put the original"):
-        train(run, source, small_config(max_updates=20, cooldown=0), Lines())
+        train(TrainRequest(run, source, small_config(max_updates=20, cooldown=0)), Lines())
 
 
 def test_a_log_that_cannot_grow_is_reported_in_one_line(tmp_path: Path) -> None:
@@ -339,12 +342,15 @@ def test_a_damaged_tokenizer_is_noticed_at_the_start_and_its_copy_is_named(
         file.write_text(content[:100] if damage == "cut" else content.replace('"a"', '"z"'))
     lines = Lines()
     copy = trained / "text/tgt.tokenizer.json"
-    for use in (lambda: train(trained, FileSource(*corpus), small_config(), lines), lambda: Translator.load(trained)):
+    for use in (
+        lambda: train(TrainRequest(trained, FileSource(*corpus), small_config()), lines),
+        lambda: Translator.load(trained),
+    ):
         with pytest.raises(TokenizerError, match=rf"tokenizer.tgt.json: .* An intact copy remains: cp {copy} {file}"):
             use()
     assert not lines.lines
     shutil.copy(copy, file)
-    train(trained, FileSource(*corpus), small_config(max_updates=30), Lines())
+    train(TrainRequest(trained, FileSource(*corpus), small_config(max_updates=30)), Lines())
 
 
 def test_another_model_in_config_is_refused_and_other_options_of_decoding_are_not(
@@ -359,7 +365,10 @@ def test_another_model_in_config_is_refused_and_other_options_of_decoding_are_no
     file.write_text(json.dumps(before))
     config = RunDirectory(trained).read_config()[0]
     changed = r"model.activation: 'gelu', expected 'relu'"
-    for use in (lambda: train(trained, FileSource(*corpus), config, Lines()), lambda: Translator.load(trained)):
+    for use in (
+        lambda: train(TrainRequest(trained, FileSource(*corpus), config), Lines()),
+        lambda: Translator.load(trained),
+    ):
         with pytest.raises(CheckpointError, match=changed):
             use()
 
@@ -369,11 +378,14 @@ def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
     run, source = tmp_path / "run", FileSource(*corpus)
-    train(run / "loss", source, small_config(max_updates=2), Lines())
-    train(run / "loss", source, small_config(max_updates=2, valid_translations=3), Lines())
-    train(run / "chrf", source, small_config(max_updates=2, metric="chrf"), Lines())
+    train(TrainRequest(run / "loss", source, small_config(max_updates=2)), Lines())
+    train(TrainRequest(run / "loss", source, small_config(max_updates=2, valid_translations=3)), Lines())
+    train(TrainRequest(run / "chrf", source, small_config(max_updates=2, metric="chrf")), Lines())
     with pytest.raises(RunError, match="valid_translations: 200, now 3"):
-        train(run / "chrf", source, small_config(max_updates=2, metric="chrf", valid_translations=3), Lines())
+        train(
+            TrainRequest(run / "chrf", source, small_config(max_updates=2, metric="chrf", valid_translations=3)),
+            Lines(),
+        )
 
 
 @pytest.mark.slow
@@ -393,7 +405,7 @@ def test_what_a_start_leaves_that_did_not_come_far_is_begun_anew(
     leftovers = [run / ".0123456789abcdef.writing", run / "text" / ".0123456789abcdef.writing"]
     for leftover in leftovers:
         leftover.write_bytes(b"half")
-    train(run, FileSource(*corpus), small_config(), lines)
+    train(TrainRequest(run, FileSource(*corpus), small_config()), lines)
     assert last_weights(run) == weights
     assert not any(leftover.exists() for leftover in leftovers)
     assert any("the training starts from scratch" in line for line in lines.lines) == (config is not None)

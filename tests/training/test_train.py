@@ -24,6 +24,7 @@ from glassformer.training.loop.schedule import learning_rate
 from glassformer.training.loop.trainer import Trainer
 from glassformer.training.objective.loss import smoothed_loss
 from glassformer.training.reporting.run_log import TrainProgress
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import BatchStream, FileSource
 from glassformer.training.train import train
 
@@ -46,7 +47,7 @@ def test_a_run_leaves_a_translator_metrics_and_no_pickle(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    outcome = train(run, FileSource(*corpus), small_config(), lines)
+    outcome = train(TrainRequest(run, FileSource(*corpus), small_config()), lines)
     assert outcome.updates == 20
     assert outcome.final is not None
     assert [validation.update for validation in lines.validations] == [10, 20]
@@ -63,9 +64,9 @@ def test_a_resumed_run_ends_with_the_same_weights(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     source = FileSource(*corpus)
-    train(tmp_path / "whole", source, small_config(max_updates=20, cooldown=0), lines)
-    train(tmp_path / "halves", source, small_config(max_updates=10, cooldown=0), lines)
-    train(tmp_path / "halves", source, small_config(max_updates=20, cooldown=0), lines)
+    train(TrainRequest(tmp_path / "whole", source, small_config(max_updates=20, cooldown=0)), lines)
+    train(TrainRequest(tmp_path / "halves", source, small_config(max_updates=10, cooldown=0)), lines)
+    train(TrainRequest(tmp_path / "halves", source, small_config(max_updates=20, cooldown=0)), lines)
     assert any(line.startswith("Resuming after update 10") for line in lines.lines)
     assert equal(weights(tmp_path / "whole", "latest"), weights(tmp_path / "halves", "latest"))
 
@@ -80,11 +81,11 @@ def test_sigterm_saves_and_the_same_command_resumes(
                 os.kill(os.getpid(), signal.SIGTERM)
 
     run, source = tmp_path / "stopped", FileSource(*corpus)
-    outcome = train(run, source, small_config(), Impatient())
+    outcome = train(TrainRequest(run, source, small_config()), Impatient())
     assert (outcome.updates, outcome.final) == (7, None)
     assert "SIGTERM" in outcome.reason
     lines = Lines()
-    assert train(run, source, small_config(), lines).updates == 20
+    assert train(TrainRequest(run, source, small_config()), lines).updates == 20
     assert lines.updates[0].update == 8
     assert equal(weights(run, "latest"), weights(trained, "latest"))
 
@@ -97,8 +98,8 @@ def test_a_run_stopped_before_its_first_validation_can_be_finished_there(
             os.kill(os.getpid(), signal.SIGINT)
 
     run, source = tmp_path / "run", FileSource(*corpus)
-    assert train(run, source, small_config(), Impatient()).updates == 1
-    outcome = train(run, source, small_config(max_updates=1), Lines())
+    assert train(TrainRequest(run, source, small_config()), Impatient()).updates == 1
+    outcome = train(TrainRequest(run, source, small_config(max_updates=1)), Lines())
     assert outcome.updates == 1
     assert outcome.final is not None
 
@@ -107,11 +108,11 @@ def test_another_setting_or_another_text_in_the_same_directory_is_refused(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run, (src, tgt) = tmp_path / "run", corpus
-    train(run, FileSource(src, tgt), small_config(max_updates=2), lines)
+    train(TrainRequest(run, FileSource(src, tgt), small_config(max_updates=2)), lines)
     with pytest.raises(RunError, match=r"train.clip_norm: 1.0, now 0.5"):
-        train(run, FileSource(src, tgt), small_config(max_updates=2, clip_norm=0.5), lines)
+        train(TrainRequest(run, FileSource(src, tgt), small_config(max_updates=2, clip_norm=0.5)), lines)
     with pytest.raises(RunError, match="the training text has changed"):
-        train(run, FileSource(tgt, src), small_config(max_updates=2), lines)
+        train(TrainRequest(run, FileSource(tgt, src), small_config(max_updates=2)), lines)
 
 
 @pytest.mark.slow
@@ -127,8 +128,8 @@ def test_other_settings_and_other_text_can_be_forced_and_are_kept_in_the_log(
         FileSource(tmp_path / "more.src", tmp_path / "more.tgt"),
     )
     with pytest.raises(RunError, match=r"train.peak_rate: 0.005, now 0.001.*; the training text has.*: --force"):
-        train(trained, text, other, lines)
-    assert train(trained, text, other, lines, force=True).updates == 24
+        train(TrainRequest(trained, text, other), lines)
+    assert train(TrainRequest(trained, text, other, force=True), lines).updates == 24
     noted = ["--force: train.peak_rate: 0.005, now 0.001", "--force: the training text has changed"]
     assert set(noted) < set(lines.lines)
     assert all(line in (trained / "train.log").read_text() for line in noted)
@@ -137,7 +138,7 @@ def test_other_settings_and_other_text_can_be_forced_and_are_kept_in_the_log(
     assert (trained / "tokenizer.src.json").read_bytes() == tokenizer
     again = Lines()
     train(
-        trained, text, replace(other, train=replace(other.train, max_updates=26)), again
+        TrainRequest(trained, text, replace(other, train=replace(other.train, max_updates=26))), again
     )  # it has these settings now
     assert not any("--force" in line for line in again.lines)
 
@@ -151,7 +152,7 @@ def test_what_weights_cannot_do_without_cannot_be_forced(
         (replace(config, text=replace(config.text, lowercase=True)), "text.lowercase: False, now True"),
     ):
         with pytest.raises(RunError, match=rf"{said}\). Repeat its command to resume it, or name another --run.$"):
-            train(trained, FileSource(*corpus), other, lines, force=True)
+            train(TrainRequest(trained, FileSource(*corpus), other, force=True), lines)
 
 
 def test_divergence_stops_before_the_update_and_leaves_the_checkpoint(
@@ -160,7 +161,7 @@ def test_divergence_stops_before_the_update_and_leaves_the_checkpoint(
     run = tmp_path / "run"
     config = small_config(**EXPLOSIVE)
     with pytest.raises(DivergedError, match="No update was made"):
-        train(run, FileSource(*corpus), config, lines)
+        train(TrainRequest(run, FileSource(*corpus), config), lines)
     assert not checkpoints(run / "latest")
 
 
@@ -170,7 +171,7 @@ def test_a_validation_that_is_not_finite_stops_before_anything_is_saved(
     run = tmp_path / "run"
     config = small_config(**EXPLOSIVE, validate_every=1)
     with pytest.raises(DivergedError, match="the validation loss is nan"):
-        train(run, FileSource(*corpus), config, lines)
+        train(TrainRequest(run, FileSource(*corpus), config), lines)
     assert not checkpoints(run / "latest") + checkpoints(run / "best")
 
 
@@ -179,7 +180,7 @@ def test_a_training_that_diverges_may_go_back_with_half_the_rate_three_times(
 ) -> None:
     explosive = {**EXPLOSIVE, "on_divergence": "restart", "validate_every": 100}
     with pytest.raises(DivergedError, match="No update was made"):
-        train(tmp_path / "run", FileSource(*corpus), small_config(**explosive), lines)
+        train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config(**explosive)), lines)
     said = [line for line in lines.lines if "restart" in line and "of at most 3" in line]
     assert [f"restart {number} of" in line for number, line in enumerate(said, 1)] == [True] * 3
     assert [line for line in lines.lines if line.startswith("Going on")][-1].endswith(
@@ -196,13 +197,13 @@ def test_after_a_restart_the_weights_are_those_that_were_saved(
 
     monkeypatch.setattr(Trainer, "_check_finite", diverge_once)
     lines, config = Lines(), small_config(max_updates=30, on_divergence="restart")
-    assert train(trained, FileSource(*corpus), config, lines).updates == 30
+    assert train(TrainRequest(trained, FileSource(*corpus), config), lines).updates == 30
     updates = [one.update for one in lines.updates]
     assert updates == [21, 22, 23, *range(21, 31)]
     rates = [one.learning_rate for one in lines.updates]
     assert rates[3:6] == pytest.approx([rate / 2 for rate in rates[:3]])
     again = Lines()
-    train(trained, FileSource(*corpus), small_config(max_updates=32, on_divergence="restart"), again)
+    train(TrainRequest(trained, FileSource(*corpus), small_config(max_updates=32, on_divergence="restart")), again)
     curve = learning_rate(31, config.train, config.model.d_model)
     assert again.updates[0].learning_rate <= curve / 2  # a later start remembers the restart
 
@@ -213,7 +214,7 @@ def test_patience_ends_a_run_that_no_longer_improves(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path, cooldown: float, updates: int
 ) -> None:
     config = small_config(**MOTIONLESS, validate_every=2, patience=3, max_updates=50, cooldown=cooldown)
-    outcome = train(tmp_path / "run", FileSource(*corpus), config, lines)
+    outcome = train(TrainRequest(tmp_path / "run", FileSource(*corpus), config), lines)
     assert outcome.updates == updates
     assert "train.patience" in outcome.reason
 
@@ -227,7 +228,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_is_used(
     damaged[-5] ^= 1
     newest.write_bytes(damaged)
     again = Lines()
-    train(run, FileSource(*corpus), small_config(), again)
+    train(TrainRequest(run, FileSource(*corpus), small_config()), again)
     assert any("is damaged" in line and "skipped" in line for line in again.lines)
     assert any(line.startswith("Resuming after update 10") for line in again.lines)
 
@@ -238,7 +239,7 @@ def test_an_update_of_accumulated_batches_is_that_of_their_mean_token_loss(
     run, source = tmp_path / "run", FileSource(*corpus)
     config = small_config(accumulate=3, max_updates=1)
     config = replace(config, model=replace(config.model, dropout=0.0))
-    train(run, source, config, lines)
+    train(TrainRequest(run, source, config), lines)
     trained = weights(run, "latest")
     config, _ = RunDirectory(run).read_config()
     text = prepare(source.pairs, None, config.text, run / "text", source=source.fingerprint(), report=lines.log)
@@ -261,7 +262,7 @@ def test_an_update_of_accumulated_batches_is_that_of_their_mean_token_loss(
 def test_bf16_trains_and_keeps_float32_weights(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
-    train(tmp_path / "run", FileSource(*corpus), small_config(precision="bf16"), lines)
+    train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config(precision="bf16")), lines)
     assert {tensor.dtype for tensor in weights(tmp_path / "run", "final").values()} == {torch.float32}
     assert lines.updates[-1].loss < lines.updates[0].loss
 
@@ -271,7 +272,7 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    train(run, FileSource(*corpus), small_config(validate_every=5), lines)
+    train(TrainRequest(run, FileSource(*corpus), small_config(validate_every=5)), lines)
     used = average_run(run, 2, lines.log)
     assert [path.name for path in used] == ["update-00000015", "update-00000020"]
     first, second = (read_tensors(path, "model") for path in used)
@@ -285,14 +286,14 @@ def test_two_trainings_in_one_directory_are_refused(
     run = RunDirectory(tmp_path / "run")
     run.create()
     with run.lock(), pytest.raises(RunError, match=f"is being trained by process {os.getpid()}"):
-        train(run.path, FileSource(*corpus), small_config(), lines)
+        train(TrainRequest(run.path, FileSource(*corpus), small_config()), lines)
 
 
 def test_a_tokenizer_of_another_run_is_refused(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    train(run, FileSource(*corpus), small_config(max_updates=2), lines)
+    train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=2)), lines)
     tokenizer = run / "tokenizer.tgt.json"
     tokenizer.write_text(tokenizer.read_text().replace('"a"', '"z"'))
     with pytest.raises(TokenizerError, match="is not the tokenizer"):
@@ -303,7 +304,7 @@ def test_weights_of_another_shape_are_refused(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    train(run, FileSource(*corpus), small_config(max_updates=2), lines)
+    train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=2)), lines)
     config = json.loads((run / "config.json").read_text())
     config["config"]["model"]["d_ff"] = 47
     (run / "config.json").write_text(json.dumps(config))
@@ -316,7 +317,7 @@ def test_tensorboard_events_are_written_on_request(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    train(run, FileSource(*corpus), small_config(tensorboard=True, max_updates=5), lines)
+    train(TrainRequest(run, FileSource(*corpus), small_config(tensorboard=True, max_updates=5)), lines)
     assert list((run / "tensorboard").glob("events*"))
 
 
@@ -329,7 +330,7 @@ def test_a_small_model_learns_to_reverse_words(small_config: MakeConfig, lines: 
     pairs.write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
     config = small_config(max_updates=1200, validate_every=200, metric="exact_match", label_smoothing=0.0)
     config = replace(config, model=replace(config.model, dropout=0.0))
-    outcome = train(tmp_path / "run", FileSource(pairs), config, lines)
+    outcome = train(TrainRequest(tmp_path / "run", FileSource(pairs), config), lines)
     assert outcome.final is not None
     assert outcome.final.scores["exact_match"] >= 90.0
     assert lines.validations[0].scores["exact_match"] < outcome.final.scores["exact_match"]

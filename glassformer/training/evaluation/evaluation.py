@@ -109,19 +109,12 @@ def translate_and_score(
 
     With several processes, each translates its share; all get the scores, and the first one gets the translations.
     """
-    outputs = _translate_together(translator, [pair.src for pair in pairs], options, world)
-    references = [pair.tgt for pair in pairs]
-    return world.broadcast(lambda: score(outputs, references)), outputs
-
-
-def _translate_together(
-    translator: Translator, texts: Sequence[str], options: DecodeConfig, world: World
-) -> list[str]:
-    """The translations of ``texts`` in the first process, of which each translates its share; in others none."""
-    share = max(1, math.ceil(len(texts) / world.size))
+    share = max(1, math.ceil(len(pairs) / world.size))
     start = world.rank * share
-    own = translator.translate_stream(texts[start : start + share], options, chunk=share, start=start)
-    return [text for shares in world.gather([one.text for one in own]) for text in shares]
+    sources, references = [pair.src for pair in pairs[start : start + share]], [pair.tgt for pair in pairs]
+    own = translator.translate_stream(sources, options, chunk=share, start=start)
+    outputs = [text for texts in world.gather([one.text for one in own]) for text in texts]
+    return world.broadcast(lambda: score(outputs, references)), outputs
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:

@@ -36,10 +36,8 @@ def last_checkpoints(
 
     Damaged ones are skipped and reported through ``warn``.
     """
-    candidates = checkpoints(run.history)
-    if update is not None:
-        candidates = [checkpoint for checkpoint in candidates if update_number(checkpoint) <= update]
-    return [checkpoint for checkpoint in candidates if is_valid(checkpoint, warn)][-last:]
+    past = (found for found in checkpoints(run.history) if update is None or update_number(found) <= update)
+    return [checkpoint for checkpoint in past if is_valid(checkpoint, warn)][-last:]
 
 
 def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> list[Path]:

@@ -53,13 +53,7 @@ class ParallelStrategy:
 
     def load(self, weights: Tensors, where: Path) -> None:
         """Copy full weights into the model; names and shapes must agree exactly."""
-        parameters = dict(self.model.named_parameters())
-        distributed = {}
-        for name, weight in weights.items():
-            parameter = parameters.get(name)
-            fits = parameter is not None and parameter.shape == weight.shape  # what does not fit is refused below
-            distributed[name] = self.distribute_like(weight, parameter) if fits and parameter is not None else weight
-        load_weights(self.model, distributed, where)
+        load_weights(self.model, weights, where, self.distribute_like)
 
     @contextmanager
     def full_model(self) -> Iterator[Transformer]:

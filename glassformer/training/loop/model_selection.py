@@ -58,22 +58,18 @@ def list_candidates(
     sizes = [size for size in dict.fromkeys((average_last, *_AVERAGES)) if 1 < size <= len(history)]
     if len(history) > 1 and not sizes:
         sizes = [len(history)]
-    found = [Contender(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[:1]]
+    averages = [Contender(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes]
     singles = {
         f"best {metric}": (run.best, state.best_update),
         "last checkpoint": (run.history, state.update),
         "best loss": (run.best_loss, state.best_loss_update),
     }
-    updates: set[int] = set()
+    found: dict[int, Contender] = {}
     for name, (series, update) in singles.items():
         checkpoint = checkpoint_path(series, update)
-        if update not in updates and checkpoint.exists() and is_valid(checkpoint, warn):
-            updates.add(update)
-            found.append(Contender(f"{name} (update {update:,})", (checkpoint,)))
-    return [
-        *found,
-        *(Contender(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes[1:]),
-    ]
+        if update not in found and checkpoint.exists() and is_valid(checkpoint, warn):
+            found[update] = Contender(f"{name} (update {update:,})", (checkpoint,))
+    return [*averages[:1], *found.values(), *averages[1:]]
 
 
 def judge(

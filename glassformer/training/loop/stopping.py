@@ -2,7 +2,7 @@
 
 import os
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from glassformer.settings import TrainConfig
@@ -68,10 +68,9 @@ class StopSignals:
                 return self
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._restore()
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
@@ -85,8 +84,3 @@ class StopSignals:
         else:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-
-    def _restore(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before.clear()

@@ -96,6 +96,7 @@ class Trainer:
     ) -> None:
         self.run, self.config, self.text, self.display, self.world = run, config, text, display, world
         self.init, self.mix = init, mix
+        self.loss_is_comparable = init is None or init.loss_is_comparable
         self.device = pick_device(world.device(config.train.device))
         if self.device.type == "cuda" and self.device.index is not None:
             torch.cuda.set_device(self.device)  # its generator is saved and restored
@@ -121,10 +122,6 @@ class Trainer:
         if self.init is not None:
             self.init.initialise(model)
         return model
-
-    def _initialise(self) -> None:
-        """Put the first weights back."""
-        self.strategy.load(weights_of(self._new_model()), self.run.path)
 
     def _open_stream(self) -> BatchStream:
         """The batches from the position of the state on."""
@@ -172,7 +169,7 @@ class Trainer:
         self.display.warn(f"{error} train.on_divergence = restart: restart {restarts} of at most {MAX_RESTARTS}.")
         self.optimizer = new_optimizer(self.model, self.config.train)
         if self._saved_update == 0:
-            self._initialise()
+            self.strategy.load(weights_of(self._new_model()), self.run.path)
         self.state = replace(self.checkpoints.resume(self.optimizer), restarts=restarts)
         self._cancel_stale_cooldown()
         self.stream = self._open_stream()
@@ -194,12 +191,11 @@ class Trainer:
         sentences = 0 if settings.metric == "loss" else min(SENTENCES, len(self.text.valid_text))
         budget_s = max(MIN_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
         verdicts = judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
-        loss_is_comparable = self.init is None or self.init.loss_is_comparable
-        chosen = best_verdict(verdicts, settings.metric, self.world, loss_is_comparable=loss_is_comparable)
-        not_judged = len(candidates) - len(verdicts)
+        chosen = best_verdict(verdicts, settings.metric, self.world, loss_is_comparable=self.loss_is_comparable)
         for line in verdict_lines(
-            verdicts, chosen, settings.metric, not_judged=not_judged, loss_is_comparable=loss_is_comparable
-        ):
+            verdicts, chosen, settings.metric,
+            not_judged=len(candidates) - len(verdicts), loss_is_comparable=self.loss_is_comparable,
+        ):  # fmt: skip
             self.display.log(line)
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)

@@ -9,9 +9,8 @@ from contextlib import suppress
 from html import escape
 from typing import Any
 
-from glassformer.errors import StorageError
-from glassformer.files import write_durably
-from glassformer.run_directory import FREE_SPACE, RunDirectory
+from glassformer.files import storage_errors, write_durably
+from glassformer.run_directory import RunDirectory
 from glassformer.text.scripts import split_words
 from glassformer.training.evaluation.results import Example
 from glassformer.training.reporting.diagnosis import Shares, count_errors
@@ -26,6 +25,12 @@ _LEFT_OUT = {
     "lopsided": "one side is many times longer than the other (text.max_ratio)",
     "repeats": "they repeat a held-out pair",
 }
+_CURVES = {  # of metrics.jsonl, each with its meaning and its color
+    "valid_loss": (
+        "Loss on held-out sentences", "how surprised the model is by the right words; lower is better", "one"
+    ),
+    "valid_chrf": ("chrF", "letters in common with the right translation, in percent; higher is better", "two"),
+}  # fmt: skip
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --one: #0969da; --two: #bf5700; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
@@ -55,11 +60,8 @@ def _is_number(value: object) -> bool:
 
 def write_report(run: RunDirectory, page: str) -> None:
     """Save the page; ``StorageError`` if it cannot be written."""
-    try:
-        with write_durably(run.report_file) as file:
-            file.write(page)
-    except OSError as error:
-        raise StorageError(f"{run.report_file}: cannot be written: {error.strerror}. {FREE_SPACE}") from error
+    with storage_errors(run.report_file), write_durably(run.report_file) as file:
+        file.write(page)
 
 
 def make_report(
@@ -94,18 +96,10 @@ def make_report(
 
 
 def _curves(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    found = [record for record in records if "valid_loss" in record]
-    kinds = {
-        "valid_loss": (
-            "Loss on held-out sentences",
-            "how surprised the model is by the right words; lower is better",
-        ),
-        "valid_chrf": ("chrF", "letters in common with the right translation, in percent; higher is better"),
-    }
-    for number, (key, (name, meaning)) in enumerate(kinds.items()):
-        points = [(float(record["update"]), float(record[key])) for record in found if key in record]
+    for key, (name, meaning, color) in _CURVES.items():
+        points = [(float(one["update"]), float(one[key])) for one in records if {"valid_loss", key} <= one.keys()]
         if len(points) > 1:
-            yield f"<p><b>{name}</b>: {meaning}.</p>{_curve(points, 'one' if number == 0 else 'two', name)}"
+            yield f"<p><b>{name}</b>: {meaning}.</p>{_curve(points, color, name)}"
 
 
 def _curve(points: Sequence[tuple[float, float]], color: str, name: str) -> str:

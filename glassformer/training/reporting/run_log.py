@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from glassformer.errors import ConfigError, StorageError
-from glassformer.files import open_to_append
-from glassformer.run_directory import FREE_SPACE, RunDirectory
+from glassformer.files import FREE_SPACE, open_to_append
+from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus.prepare import PrepareProgress
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.evaluation.results import Validation
@@ -148,9 +147,7 @@ class RunLog(Display):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in (self._metrics, self._lines, self._events):
             if file is not None:
                 with suppress(OSError):  # a write that failed has raised its own error

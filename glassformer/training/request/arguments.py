@@ -23,13 +23,18 @@ DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """Where to train, on what, and how; the model to start from, and other pairs to mix in, if any."""
+    """Where to train, on what, and how; the model to start from, if any.
+
+    ``mix`` has other pairs, of which ``train.mix`` says how many join each epoch. ``force``: train a run on with
+    other settings or other text.
+    """
 
     run: Path
     source: TrainingText
     config: RunConfig
     init: InitialModel | None = None
-    mix: FileSource | None = None
+    mix: TrainingText | None = None
+    force: bool = False
 
     @classmethod
     def make(
@@ -41,6 +46,7 @@ class TrainRequest:
         model: str | None = None,
         init: str | None = None,
         overrides: Sequence[str] = (),
+        force: bool = False,
     ) -> "TrainRequest":
         """Merge the settings; later ones win: the defaults, the task's, the TOML file's, the arguments.
 
@@ -88,7 +94,7 @@ class TrainRequest:
                 f"{', '.join(others)} or {last}: it is a percentage. Set train.metric too, or leave "
                 "train.stop_at out."
             )
-        return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)))
+        return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)), force)
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,12 +56,16 @@ class TrainingText(Protocol):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Two aligned files, or one file of pairs (``tgt`` is None); the same for validation, or no files."""
+    """Two aligned files, or one file of pairs (``tgt`` is None); the same for validation, or no files.
+
+    ``turned``: the pairs go from target to source.
+    """
 
     src: Path
     tgt: Path | None = None
     valid_src: Path | None = None
     valid_tgt: Path | None = None
+    turned: bool = False
 
     def __post_init__(self) -> None:
         if self.valid_src is None and self.valid_tgt is not None:
@@ -71,7 +75,7 @@ class FileSource:
 
     def pairs(self) -> Iterator[Pair]:
         """A new stream of all training pairs."""
-        return read_pairs(self.src, self.tgt)
+        return self._read(self.src, self.tgt)
 
     def valid(self) -> Iterator[Pair] | None:
         """A new stream of the validation pairs, or None to split some off."""
@@ -79,23 +83,28 @@ class FileSource:
             return None
         if self.tgt is None:
             check_direction(self.src, self.valid_src)
-        return read_pairs(self.valid_src, self.valid_tgt)
+        return self._read(self.valid_src, self.valid_tgt)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the files' bytes."""
-        return fingerprint(self._files())
+        """SHA-256 over the files' bytes, marked if the pairs are turned."""
+        return ("turned " if self.turned else "") + fingerprint(list(self._files().values()))
 
     def to_mapping(self) -> dict[str, Any]:
-        """The absolute paths of the files, which do not depend on the working directory."""
-        places = {name: getattr(self, name) for name in ("src", "tgt", "valid_src", "valid_tgt")}
-        return {"files": {name: str(real_path(path)) for name, path in places.items() if path is not None}}
+        """The absolute paths, which do not depend on the working directory, and whether the pairs are turned."""
+        files = {name: str(real_path(path)) for name, path in self._files().items()}
+        return {"files": files, **({"turned": True} if self.turned else {})}
 
     def describe(self) -> str | None:
         """The columns or the languages that were found in a file of pairs."""
         return describe_pairs(self.src) if self.tgt is None else None
 
-    def _files(self) -> list[Path]:
-        return [path for path in (self.src, self.tgt, self.valid_src, self.valid_tgt) if path is not None]
+    def _files(self) -> dict[str, Path]:
+        places = {name: getattr(self, name) for name in ("src", "tgt", "valid_src", "valid_tgt")}
+        return {name: path for name, path in places.items() if path is not None}
+
+    def _read(self, src: Path, tgt: Path | None) -> Iterator[Pair]:
+        pairs = read_pairs(src, tgt)
+        return (Pair(pair.tgt, pair.src) for pair in pairs) if self.turned else pairs
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ What those fix (the model's shape, the vocabulary) cannot be set; the learning r
 of what the model knows is lost. Parts of it can be frozen.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,13 +15,17 @@ from glassformer.errors import ConfigError
 from glassformer.files import real_path
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, LoadedRun, RunDirectory, load_run
-from glassformer.settings import RunConfig
+from glassformer.settings import ModelConfig, RunConfig
 from glassformer.text.tokenizer.tokenizer import Tokenizer, one_if_equal
 
 # The rate of a training from nothing would undo in its first updates what the model knows.
 FINE_TUNING_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
-_FREE = {"dropout"}  # the one setting of a model that its weights do not depend on
-_TEXT = ("tokenizer", "vocab_size", "joint", "lowercase")  # how the tokenizers were made
+TOKENIZER_SETTINGS = ("tokenizer", "vocab_size", "joint", "lowercase")  # how the tokenizers were made
+# A model's weights depend on all of its settings but one.
+_FIXED = {
+    "model": [field.name for field in fields(ModelConfig) if field.name != "dropout"],
+    "text": TOKENIZER_SETTINGS,
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,9 @@ class InitialModel:
     recorded: dict[str, str] | None = None
     loss_is_comparable: ClassVar[bool] = True
     """Whether the loss on validation text tells how good a translator is."""
+    fixed: ClassVar[Mapping[str, Sequence[str]]] = _FIXED
+    fixed_by: ClassVar[str] = "the model of --init has. Leave it out, or train without --init."
+    """The settings that a training cannot change, and, to end an error with, why not."""
 
     @classmethod
     def load(cls, name: str | Path) -> Self:
@@ -63,7 +71,7 @@ class InitialModel:
         """Settings that follow from the model, and a low learning rate."""
         config = self.run.config
         model = config.model.to_mapping()
-        text = {name: value for name, value in config.text.to_mapping().items() if name in _TEXT}
+        text = {name: value for name, value in config.text.to_mapping().items() if name in TOKENIZER_SETTINGS}
         return {"model": model, "text": text, "train": dict(FINE_TUNING_RATE)}
 
     @property
@@ -86,14 +94,14 @@ class InitialModel:
         model.load_state_dict(self.run.model.state_dict())
 
     def check(self, config: RunConfig) -> None:
-        """Raise ``ConfigError`` if a setting contradicts the model."""
-        for section, settings in self.settings.items():
-            chosen = config.to_mapping()[section]
-            for name, value in settings.items():
-                if section != "train" and name not in _FREE and chosen[name] != value:
+        """Raise ``ConfigError`` if a setting is another than the ``fixed`` one."""
+        expected, chosen = self.run.config.to_mapping(), config.to_mapping()
+        for section, names in self.fixed.items():
+            for name in names:
+                if chosen[section][name] != expected[section][name]:
                     raise ConfigError(
-                        f"{section}.{name}: found {chosen[name]!r}, expected {value!r}, which the model of --init "
-                        "has. Leave it out, or train without --init."
+                        f"{section}.{name}: found {chosen[section][name]!r}, expected {expected[section][name]!r}, "
+                        f"which {self.fixed_by}"
                     )
 
 

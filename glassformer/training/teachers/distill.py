@@ -20,17 +20,18 @@ from typing import Any
 import torch
 
 from glassformer.bundled import BUNDLED
-from glassformer.errors import ConfigError, RunError, StorageError
-from glassformer.files import make_directory, refuse_link
+from glassformer.errors import ConfigError, RunError
+from glassformer.files import make_directory, refuse_link, storage_errors
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import DISTILLED, RunDirectory
 from glassformer.settings import ModelConfig, RunConfig
 from glassformer.settings.section import apply_overrides
 from glassformer.text.corpus.corpus import Pair
 from glassformer.training.reporting.run_log import Display
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText
-from glassformer.training.request.fine_tuning import InitialModel
-from glassformer.training.teachers.diversify import ReversedSource, split_pairs
+from glassformer.training.request.fine_tuning import TOKENIZER_SETTINGS, InitialModel
+from glassformer.training.teachers.diversify import split_pairs
 from glassformer.training.teachers.teacher import Teacher
 from glassformer.training.train import Outcome, train
 from glassformer.world import ALONE, World
@@ -42,6 +43,7 @@ _TEACHERS_OWN = (
     "max_updates", "max_minutes", "patience", "stop_at", "freeze", "mix", "r_drop", "device", "sharding",
     "on_divergence", "tensorboard",
 )  # fmt: skip
+_FIXED = {"text": TOKENIZER_SETTINGS, "model": ("src_vocab", "tgt_vocab", "pad_id", "bos_id", "eos_id")}
 _LAYERS = {"encoder": "n_encoder_layers", "decoder": "n_decoder_layers"}
 
 
@@ -51,6 +53,8 @@ class Student(InitialModel):
 
     # It learns what its teacher writes: what people write becomes less probable while the translations improve.
     loss_is_comparable = False
+    fixed = _FIXED
+    fixed_by = "the teacher's tokenizers have. Leave it out."
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
@@ -71,21 +75,6 @@ class Student(InitialModel):
         config = RunConfig.from_mapping(settings)
         self.check(config)
         return config
-
-    def check(self, config: RunConfig) -> None:
-        """Raise ``ConfigError`` if a setting contradicts the tokenizers, which are the teacher's."""
-        fixed = {
-            "text": ("tokenizer", "vocab_size", "joint", "lowercase"),
-            "model": ("src_vocab", "tgt_vocab", "pad_id", "bos_id", "eos_id"),
-        }
-        expected, chosen = self.run.config.to_mapping(), config.to_mapping()
-        for section, names in fixed.items():
-            for name in names:
-                if chosen[section][name] != expected[section][name]:
-                    raise ConfigError(
-                        f"{section}.{name}: found {chosen[section][name]!r}, expected {expected[section][name]!r}, "
-                        "which the teacher's tokenizers have. Leave it out."
-                    )
 
     def initialise(self, model: Transformer) -> None:
         """Copy the teacher's weights, of its layers those that the student has; what does not fit stays as drawn."""
@@ -191,13 +180,9 @@ class DistilledSource:
         run = self.teacher.run
         writable = os.access(run, os.W_OK) and run.resolve() != BUNDLED.resolve()
         place = (run if writable else self.student) / DISTILLED
-        try:
+        with storage_errors(place, "Name another --run."):
             refuse_link(place)
             make_directory(place)
-        except OSError as error:
-            raise StorageError(
-                f"{place}: cannot be written: {error.strerror or error}. Name another --run."
-            ) from error
         return place / f"translations-{self._key}.jsonl"
 
 
@@ -217,9 +202,7 @@ def recorded_source(run: Path) -> TrainingText:
     missing = [name for name in files.values() if not Path(name).is_file()]
     if missing:
         raise RunError(f"{run}: was trained on {missing[0]}, which is not there now. {advice}")
-    source: TrainingText = FileSource(**{name: Path(place) for name, place in files.items()})
-    if data.get("turned"):
-        source = ReversedSource(source)
+    source = FileSource(**{name: Path(place) for name, place in files.items()}, turned=bool(data.get("turned")))
     if source.fingerprint() != data.get("fingerprint"):
         raise RunError(f"{run}: was trained on {files['src']}, which has changed since. {advice}")
     return source
@@ -249,4 +232,4 @@ def distill(
         f"The student's layers start from the teacher's: in the encoder from {layers['encoder']}, in the decoder "
         f"from {layers['decoder']}, counted from 0."
     )
-    return train(run, source, config, display, world, init=student, force=force)
+    return train(TrainRequest(run, source, config, init=student, force=force), display, world)

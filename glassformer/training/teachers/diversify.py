@@ -17,7 +17,7 @@ The text is held in memory.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ from glassformer.text.corpus.corpus import Pair, is_validation, to_line, write_p
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk
 from glassformer.text.corpus.prepare import chunks
 from glassformer.training.reporting.run_log import Display
-from glassformer.training.request.data import FileSource, TrainingText
+from glassformer.training.request.arguments import TrainRequest
+from glassformer.training.request.data import FileSource
 from glassformer.training.teachers.teacher import Teacher
 from glassformer.training.train import Outcome, train
 
@@ -44,34 +45,6 @@ class DiversifyResult:
     original: int
     pairs: int
     teachers: dict[str, Outcome]
-
-
-@dataclass(frozen=True)
-class ReversedSource:
-    """The same pairs, from target to source."""
-
-    source: TrainingText
-
-    def pairs(self) -> Iterator[Pair]:
-        """A new stream of all training pairs."""
-        return map(_reverse, self.source.pairs())
-
-    def valid(self) -> Iterator[Pair] | None:
-        """A new stream of the validation pairs, or None to split some off."""
-        valid = self.source.valid()
-        return None if valid is None else map(_reverse, valid)
-
-    def fingerprint(self) -> str:
-        """The source's fingerprint, marked."""
-        return f"turned {self.source.fingerprint()}"
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Where the pairs come from, and that they are reversed."""
-        return {**self.source.to_mapping(), "turned": True}
-
-    def describe(self) -> str | None:
-        """What was detected in the source's text."""
-        return self.source.describe()
 
 
 def diversify(
@@ -99,8 +72,8 @@ def diversify(
         original, translated, outcomes = list(text.pairs()), [], {}
         for direction, config in teachers.items():
             display.log(f"The {direction} teacher, in {place / direction}.")
-            teacher_text = text if SOURCE_SIDE[direction] == 0 else ReversedSource(text)
-            outcome = outcomes[direction] = train(place / direction, teacher_text, config, display)
+            teacher_text = replace(text, turned=SOURCE_SIDE[direction] == 1)
+            outcome = outcomes[direction] = train(TrainRequest(place / direction, teacher_text, config), display)
             if outcome.final is None:
                 return outcome
             translated += _translate(outcome.run, original, SOURCE_SIDE[direction], config, display)
@@ -173,7 +146,3 @@ def _filter_new(translated: Sequence[Pair], original: Sequence[Pair], text: File
     known, sources = set(original), {pair.src for pair in original}
     excluded = {pair.src for pair in text.valid() or ()} - sources
     return (pair for pair in dict.fromkeys(translated) if not (pair.blank or pair in known or pair.src in excluded))
-
-
-def _reverse(pair: Pair) -> Pair:
-    return Pair(pair.tgt, pair.src)

@@ -15,8 +15,8 @@ from typing import Any
 from glassformer.checkpoint import tensors_sha256
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.errors import RunError, StorageError
-from glassformer.files import json_sha256, lock_file, open_to_append
+from glassformer.errors import RunError
+from glassformer.files import json_sha256, lock_file, open_to_append, storage_errors
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text.corpus.prepare import SECONDS_BETWEEN_LINES, PrepareProgress
@@ -43,10 +43,10 @@ class Teacher:
 
     def to_mapping(self) -> dict[str, Any]:
         """The sum of the weights, the search, the engine and its precision."""
-        weights = tensors_sha256(RunDirectory(self.run).usable_checkpoint(_ignore_warning), WEIGHTS)
+        checkpoint = RunDirectory(self.run).usable_checkpoint(lambda _: None)  # loading the model says it too
         return {
-            "weights": weights, "search": self.options.to_mapping(), "engine": self.engine,
-            "precision": self.precision,
+            "weights": tensors_sha256(checkpoint, WEIGHTS), "search": self.options.to_mapping(),
+            "engine": self.engine, "precision": self.precision,
         }  # fmt: skip
 
     def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:
@@ -69,10 +69,6 @@ class Teacher:
             kept = sum(len(_to_line(*both)) for both in zip(texts, done, strict=False))
             _append(file, kept, map(_to_line, left, more))
         return _read_translations(file, texts, display)
-
-
-def _ignore_warning(line: str) -> None:
-    """Loading the model says it too."""
 
 
 def _report_progress(translations: Iterator[Translation], total: int, display: Display) -> Iterator[Translation]:
@@ -113,18 +109,16 @@ def _read_translations(path: Path, texts: Sequence[str], display: Display) -> li
 
 def _append(path: Path, kept: int, lines: Iterator[str]) -> None:
     """Write ``lines`` behind the first ``kept`` bytes; what follows them was cut short or damaged and is dropped."""
-    try:
-        with open_to_append(path) as stream:
-            try:
-                lock_file(stream)
-            except OSError as error:
-                raise RunError(f"{path}: is being written by another process. Wait for it, or stop it.") from error
-            stream.truncate(kept)
-            stream.writelines(lines)
-    except OSError as error:
-        raise StorageError(
-            f"{path}: cannot be written: {error.strerror or error}. Free some space; the same command resumes."
-        ) from error
+    with (
+        storage_errors(path, "Free some space; the same command resumes."),
+        open_to_append(path) as stream,
+    ):
+        try:
+            lock_file(stream)
+        except OSError as error:
+            raise RunError(f"{path}: is being written by another process. Wait for it, or stop it.") from error
+        stream.truncate(kept)
+        stream.writelines(lines)
 
 
 def _complete_text(translation: Translation) -> str:

@@ -18,6 +18,7 @@ from glassformer.text.corpus.prepare import PreparedText, prepare
 from glassformer.training.evaluation import calibration
 from glassformer.training.evaluation.calibration import fit_confidence, keep_confidence
 from glassformer.training.loop.averaging import average_run
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -133,7 +134,7 @@ def test_a_training_fits_it_and_average_fits_it_anew(tmp_path: Path, small_confi
         (tmp_path / f"v.{side}").write_text("\n".join(texts[150:]) + "\n")
     places = (tmp_path / name for name in ("a.src", "a.tgt", "v.src", "v.tgt"))
     lines, run = Lines(), RunDirectory(tmp_path / "run")
-    train(run.path, FileSource(*places), small_config(), lines)
+    train(TrainRequest(run.path, FileSource(*places), small_config()), lines)
     assert any(line.startswith("Confidence: fitted on 50 validation translations") for line in lines.lines)
     (found,) = Translator.load(run.path, device="cpu").translate(["abcde"])
     assert 0 <= found.hypotheses[0].confidence <= 1

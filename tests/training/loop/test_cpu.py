@@ -11,6 +11,7 @@ from recorded import Lines
 from glassformer.settings import RunConfig
 from glassformer.training.loop import cpu
 from glassformer.training.loop.cpu import ThreadAdvice, recommend_threads, use_threads
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -72,6 +73,6 @@ def test_training_recommends_fewer_threads_on_a_busy_machine(
     advice: ThreadAdvice | None,
 ) -> None:
     monkeypatch.setattr("glassformer.training.train.recommend_threads", lambda *_: advice)
-    train(tmp_path / "run", FileSource(*corpus), small_config(max_updates=1), lines)
+    train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config(max_updates=1)), lines)
     said = [line for line in lines.lines if "OMP_NUM_THREADS=1" in line and "3.4 times as fast" in line]
     assert len(said) == (1 if advice else 0)

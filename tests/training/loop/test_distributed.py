@@ -18,6 +18,7 @@ from torchrun import end, free_endpoint, start, torchrun, wait_until, workers
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.errors import RunError
 from glassformer.settings import RunConfig
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -91,7 +92,7 @@ def test_two_processes_train_like_one_and_only_the_first_writes(
 ) -> None:
     limits = {"max_updates": 4, "validate_every": 2, "log_every": 1}
     out = torchrun(2, *command(corpus, tmp_path / "two", make(accumulate=2, **limits)))
-    train(tmp_path / "one", FileSource(*corpus), make(accumulate=4, **limits), lines)
+    train(TrainRequest(tmp_path / "one", FileSource(*corpus), make(accumulate=4, **limits)), lines)
     assert_close(tmp_path / "two", tmp_path / "one")
     for key in ("loss", "gradient_norm", "valid_loss", "valid_chrf"):
         assert metrics(tmp_path / "two", key) == pytest.approx(metrics(tmp_path / "one", key), rel=1e-4)
@@ -135,7 +136,7 @@ def test_weights_and_moments_are_those_of_one_process_on_the_same_batches(
     limits = {"max_updates": 7, "validate_every": 3}
     many = make(model, accumulate=8 // processes, sharding=sharding, **limits)
     torchrun(processes, *command(corpus, tmp_path / "many", many))
-    outcome = train(tmp_path / "one", FileSource(*corpus), make(model, accumulate=8, **limits), lines)
+    outcome = train(TrainRequest(tmp_path / "one", FileSource(*corpus), make(model, accumulate=8, **limits)), lines)
     assert_close(tmp_path / "many", tmp_path / "one")
     assert outcome.final is not None
     assert metrics(tmp_path / "many", "valid_loss") == pytest.approx(
@@ -158,7 +159,7 @@ def test_two_machines_train_like_one_process(
     ended = [end(one) for one in started]
     assert [code for code, _, _ in ended] == [0, 0], ended
     assert sorted(out.count("Final model") for _, out, _ in ended) == [0, 1]
-    train(tmp_path / "one", FileSource(*corpus), make(accumulate=4, **limits), lines)
+    train(TrainRequest(tmp_path / "one", FileSource(*corpus), make(accumulate=4, **limits)), lines)
     assert_close(tmp_path / "two", tmp_path / "one")
 
 
@@ -187,11 +188,11 @@ def test_a_run_resumes_with_another_number_of_processes(
 ) -> None:
     source, run = FileSource(*corpus), tmp_path / "changing"
     steady = partial(make, cooldown=0)  # a limit that changes would end it
-    train(run, source, steady(accumulate=4, max_updates=5), lines)
+    train(TrainRequest(run, source, steady(accumulate=4, max_updates=5)), lines)
     torchrun(4, *command(corpus, run, steady(accumulate=1, max_updates=10, sharding="full")))
     torchrun(2, *command(corpus, run, steady(accumulate=2, max_updates=15)))
-    train(run, source, steady(accumulate=4, max_updates=20), lines)
-    train(tmp_path / "one", source, steady(accumulate=4, max_updates=20), lines)
+    train(TrainRequest(run, source, steady(accumulate=4, max_updates=20)), lines)
+    train(TrainRequest(tmp_path / "one", source, steady(accumulate=4, max_updates=20)), lines)
     assert_close(run, tmp_path / "one")
     assert "Saved by 2 processes, now 1: dropout draws other numbers." in lines.lines
 
@@ -200,13 +201,13 @@ def test_another_number_of_batches_in_an_update_is_refused(
     corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    train(run, FileSource(*corpus), make(accumulate=4, max_updates=1), lines)
+    train(TrainRequest(run, FileSource(*corpus), make(accumulate=4, max_updates=1)), lines)
     written = json.loads((run / "config.json").read_text())
     written["data"]["processes"], written["config"]["train"]["accumulate"] = 2, 2
     (run / "config.json").write_text(json.dumps(written))
     with pytest.raises(RunError, match=r"train.accumulate times processes: 2 times 2, now 2 times 1"):
-        train(run, FileSource(*corpus), make(accumulate=2, max_updates=2), lines)
-    assert train(run, FileSource(*corpus), make(accumulate=4, max_updates=2), lines).updates == 2
+        train(TrainRequest(run, FileSource(*corpus), make(accumulate=2, max_updates=2)), lines)
+    assert train(TrainRequest(run, FileSource(*corpus), make(accumulate=4, max_updates=2)), lines).updates == 2
 
 
 @pytest.mark.slow

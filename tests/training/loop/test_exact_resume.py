@@ -20,6 +20,7 @@ from glassformer.files import sha256
 from glassformer.settings import RunConfig, TextConfig
 from glassformer.text.corpus import workers
 from glassformer.training.reporting.run_log import TrainProgress
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -84,13 +85,13 @@ def draw_other_numbers(run: Path) -> None:
 def test_a_training_cut_at_many_updates_ends_with_the_same_bits(
     source: FileSource, config: RunConfig, tmp_path: Path
 ) -> None:
-    train(tmp_path / "whole", source, config, Lines())
+    train(TrainRequest(tmp_path / "whole", source, config), Lines())
     for cut in CUTS:
-        assert train(tmp_path / "cut", source, config, StopsOnce(cut)).updates == cut
-    assert train(tmp_path / "cut", source, config, Lines()).updates == UPDATES
+        assert train(TrainRequest(tmp_path / "cut", source, config), StopsOnce(cut)).updates == cut
+    assert train(TrainRequest(tmp_path / "cut", source, config), Lines()).updates == UPDATES
     assert not differ(last_weights(tmp_path / "cut"), last_weights(tmp_path / "whole"))
 
-    train(tmp_path / "other", source, config, StopsOnce(CUTS[0]))
+    train(TrainRequest(tmp_path / "other", source, config), StopsOnce(CUTS[0]))
     draw_other_numbers(tmp_path / "other")
-    train(tmp_path / "other", source, config, Lines())
+    train(TrainRequest(tmp_path / "other", source, config), Lines())
     assert differ(last_weights(tmp_path / "other"), last_weights(tmp_path / "whole"))  # the comparison can fail

@@ -23,6 +23,7 @@ from glassformer.training.loop.model_selection import (
     list_candidates,
     verdict_lines,
 )
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 from glassformer.world import ALONE
@@ -46,9 +47,11 @@ def long_run(
     """A training of twelve validations, and what it said."""
     run, lines = tmp_path_factory.mktemp("selection") / "run", Lines()
     train(
-        run,
-        FileSource(*corpus),
-        small_config(max_updates=120, average_last=10, metric="chrf", valid_translations=3, seed=2),
+        TrainRequest(
+            run,
+            FileSource(*corpus),
+            small_config(max_updates=120, average_last=10, metric="chrf", valid_translations=3, seed=2),
+        ),
         lines,
     )
     return run, lines

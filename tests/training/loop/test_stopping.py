@@ -17,6 +17,7 @@ from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.loop.schedule import cancel_stale_cooldown, cooldown_factor, learning_rate, start_cooldown
 from glassformer.training.loop.stopping import fraction_done, stop_reason
 from glassformer.training.reporting.run_log import TrainProgress
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -103,7 +104,7 @@ def test_a_training_cools_down_and_logs_it(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     config = small_config(max_updates=20, cooldown=0.25)
-    train(tmp_path / "run", FileSource(*corpus), config, lines)
+    train(TrainRequest(tmp_path / "run", FileSource(*corpus), config), lines)
     assert rates(config, lines) == pytest.approx([1.0] * 15 + [5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
     (said,) = [line for line in lines.lines if line.startswith("The cooldown begins")]
     assert "train.max_updates = 20: over the next 5 updates" in said
@@ -120,9 +121,9 @@ def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(
                 os.kill(os.getpid(), signal.SIGTERM)
 
     config, source = small_config(max_updates=20, cooldown=0.25), FileSource(*corpus)
-    train(tmp_path / "whole", source, config, Lines())
-    assert train(tmp_path / "parts", source, config, Impatient()).final is None
-    assert train(tmp_path / "parts", source, config, Lines()).updates == 20
+    train(TrainRequest(tmp_path / "whole", source, config), Lines())
+    assert train(TrainRequest(tmp_path / "parts", source, config), Impatient()).final is None
+    assert train(TrainRequest(tmp_path / "parts", source, config), Lines()).updates == 20
     whole, parts = (read_tensors(checkpoints(tmp_path / name / "latest")[-1], "model") for name in ("whole", "parts"))
     assert all(bool((value == parts[name]).all()) for name, value in whole.items())
 
@@ -132,9 +133,9 @@ def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(
     corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
 ) -> None:
     source = FileSource(*corpus)
-    train(tmp_path / "run", source, small_config(max_updates=12, cooldown=0.25), Lines())
+    train(TrainRequest(tmp_path / "run", source, small_config(max_updates=12, cooldown=0.25)), Lines())
     config = small_config(max_updates=20, cooldown=0.25)
-    train(tmp_path / "run", source, config, lines)
+    train(TrainRequest(tmp_path / "run", source, config), lines)
     assert rates(config, lines)[:3] == [1.0] * 3
     assert rates(config, lines)[-1] == pytest.approx(1 / 6)
     assert any("goes back to its curve" in line for line in lines.lines)
@@ -145,15 +146,17 @@ def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(
     corpus: Corpus, small_config: MakeConfig, trained: Path, lines: Lines
 ) -> None:
     source = FileSource(*corpus)
-    assert train(trained, source, small_config(), lines).updates == 20  # the same command ends again at once
+    assert (
+        train(TrainRequest(trained, source, small_config()), lines).updates == 20
+    )  # the same command ends again at once
     with pytest.raises(RunError, match=r"this run has ended, after 20 updates and 0 minutes; expected a new limit"):
-        train(trained, source, small_config(max_updates=TrainConfig().max_updates), lines)
+        train(TrainRequest(trained, source, small_config(max_updates=TrainConfig().max_updates)), lines)
     more = FileSource(*(trained.parent / name for name in ("more.src", "more.tgt")))
     for own, other in zip(corpus, (more.src, more.tgt), strict=True):
         other.write_text(own.read_text() + "abc\n")
     with pytest.raises(RunError, match=r"this run has ended, .* such as --max-updates 40, or another --run"):
-        train(trained, more, small_config(), lines, force=True)  # it would learn nothing of it
-    assert train(trained, source, small_config(max_updates=25), lines).updates == 25
+        train(TrainRequest(trained, more, small_config(), force=True), lines)  # it would learn nothing of it
+    assert train(TrainRequest(trained, source, small_config(max_updates=25)), lines).updates == 25
 
 
 @pytest.mark.slow
@@ -163,17 +166,17 @@ def test_few_pairs_are_warned_of_and_two_are_refused(small_config: MakeConfig, t
     with pytest.raises(
         TextError, match=r"holds 1 usable pair, not counting the validation text, expected at least 3"
     ):
-        train(tmp_path / "two", FileSource(tmp_path / "2.tsv"), small_config(), lines)
+        train(TrainRequest(tmp_path / "two", FileSource(tmp_path / "2.tsv"), small_config()), lines)
     both = FileSource(tmp_path / "2.tsv", valid_src=tmp_path / "40.tsv")
     with pytest.raises(TextError, match=r"holds 2 usable pairs, not counting"):
-        train(tmp_path / "both", both, small_config(), lines)
-    train(tmp_path / "forty", FileSource(tmp_path / "40.tsv"), small_config(max_updates=2), lines)
+        train(TrainRequest(tmp_path / "both", both, small_config()), lines)
+    train(TrainRequest(tmp_path / "forty", FileSource(tmp_path / "40.tsv"), small_config(max_updates=2)), lines)
     assert any(line.startswith("Warning: 38 pairs are few.") for line in lines.lines)
 
 
 def test_a_remaining_time_that_patience_may_cut_says_at_most(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path, lines: Lines
 ) -> None:
-    train(tmp_path / "run", FileSource(*corpus), small_config(), lines)
+    train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config()), lines)
     assert "left at most 0:" in lines.updates[0].line()
     assert "at most" not in lines.updates[-1].line()  # in the cooldown the last update is known

@@ -26,7 +26,7 @@ OVERRIDES = [
 def losses(home: Path) -> list[float]:
     request = TrainRequest.make(run=home / "run", data={"task": "dates"}, overrides=OVERRIDES)
     lines = Lines()
-    train(request.run, request.source, request.config, lines)
+    train(request, lines)
     return [one.loss for one in lines.updates]
 
 

@@ -18,6 +18,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig
 from glassformer.training.reporting.display import PlainDisplay
 from glassformer.training.reporting.run_log import Display, RunLog
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
 
@@ -37,7 +38,7 @@ def test_a_program_gets_every_line_of_train_log_with_its_level(
 ) -> None:
     run = tmp_path / "run"
     with caplog.at_level(logging.INFO, "glassformer"):
-        train(run, FileSource(*corpus), small_config(), Display())
+        train(TrainRequest(run, FileSource(*corpus), small_config()), Display())
     records = [record for record in caplog.records if record.name == "glassformer.training"]
     written = [line.partition("  ")[2] for line in (run / "train.log").read_text("utf-8").splitlines()]
     assert [record.getMessage() for record in records] == written

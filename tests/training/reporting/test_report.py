@@ -14,6 +14,7 @@ from glassformer.settings import RunConfig
 from glassformer.training.evaluation.results import Example
 from glassformer.training.reporting.diagnosis import Shares, advise, count_errors, describe
 from glassformer.training.reporting.report import make_report, read_metrics
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.request.defaults import describe_settings
 from glassformer.training.train import train
@@ -136,7 +137,7 @@ def test_the_page_is_whole_and_safe() -> None:
 def test_a_training_ends_with_words_and_a_page(
     corpus: tuple[Path, Path], small_config: Callable[..., RunConfig], tmp_path: Path, lines: Lines
 ) -> None:
-    outcome = train(tmp_path / "run", FileSource(*corpus), small_config(), lines)
+    outcome = train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config()), lines)
     assert outcome.final is not None
     held_out = len(outcome.final.examples)
     assert held_out == outcome.final.scores.sentences > 10

@@ -14,6 +14,7 @@ from glassformer.settings import RunConfig
 from glassformer.text.corpus import batches
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.prepare import PreparedText, prepare
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import BatchStream, BpeDropoutSampler, FileSource
 from glassformer.training.train import train
 
@@ -82,13 +83,13 @@ def test_a_resumed_run_ends_with_the_same_weights_and_validation_uses_all_merges
     def updates(count: int) -> RunConfig:
         return replace(config, train=replace(config.train, max_updates=count, validate_every=1000, cooldown=0))
 
-    train(tmp_path / "whole", FileSource(*corpus), updates(30), lines)
-    train(tmp_path / "parts", FileSource(*corpus), updates(11), lines)
-    train(tmp_path / "parts", FileSource(*corpus), updates(30), lines)
+    train(TrainRequest(tmp_path / "whole", FileSource(*corpus), updates(30)), lines)
+    train(TrainRequest(tmp_path / "parts", FileSource(*corpus), updates(11)), lines)
+    train(TrainRequest(tmp_path / "parts", FileSource(*corpus), updates(30)), lines)
     whole, parts = weights("whole"), weights("parts")
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
     plain = replace(config, text=replace(config.text, bpe_dropout=0.0))
-    train(tmp_path / "plain", FileSource(*corpus), replace(plain, train=updates(30).train), lines)
+    train(TrainRequest(tmp_path / "plain", FileSource(*corpus), replace(plain, train=updates(30).train)), lines)
     assert any(not torch.equal(whole[name], tensor) for name, tensor in weights("plain").items())
     ids = [np.fromfile(tmp_path / run / "text" / "valid" / "src.ids", "<u2") for run in ("whole", "plain")]
     assert np.array_equal(*ids)

@@ -47,7 +47,7 @@ def new_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def first(corpus: Corpus, small_config: MakeConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("first") / "run"
-    train(run, FileSource(*corpus), small_config(max_updates=60), Lines())
+    train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=60)), Lines())
     return run
 
 
@@ -56,7 +56,7 @@ def tune(run: Path, pairs: Path, init: Path | str, *overrides: str, mix: Path | 
     data = {"pairs": str(pairs), "mix": None if mix is None else str(mix)}
     request = TrainRequest.make(run=run, data=data, init=str(init), overrides=[*SHORT, *overrides])
     lines = Lines()
-    return train(run, request.source, request.config, lines, init=request.init, mix=request.mix), lines
+    return train(TrainRequest(run, request.source, request.config, init=request.init, mix=request.mix), lines), lines
 
 
 def weights(run: Path, series: str = "latest") -> dict[str, torch.Tensor]:
@@ -131,7 +131,7 @@ def test_resuming_makes_the_same_updates_and_needs_the_same_model(
         run=tmp_path / "whole", data={"pairs": str(new_pairs)}, init=str(first), overrides=SHORT
     )
     with pytest.raises(RunError, match="the model of --init is another"):
-        train(tmp_path / "whole", request.source, request.config, Lines(), mix=FileSource(new_pairs))
+        train(TrainRequest(tmp_path / "whole", request.source, request.config, mix=FileSource(new_pairs)), Lines())
 
 
 def test_a_training_that_has_begun_needs_its_first_model_no_more(
@@ -140,7 +140,7 @@ def test_a_training_that_has_begun_needs_its_first_model_no_more(
     begun = Path(shutil.copytree(first, tmp_path / "first"))
     tune(tmp_path / "run", new_pairs, begun, "train.max_updates=10")
     recorded = RunDirectory(tmp_path / "run").read_config()[1]["init"]
-    train(begun, FileSource(*corpus), small_config(max_updates=62), Lines())
+    train(TrainRequest(begun, FileSource(*corpus), small_config(max_updates=62)), Lines())
     outcome, lines = tune(tmp_path / "run", new_pairs, begun, "train.max_updates=12")
     assert outcome.updates == 12
     assert any(line.startswith("The model of --init is gone or has been trained further") for line in lines.lines)
@@ -247,7 +247,7 @@ def test_what_was_frozen_can_be_trained_later(first: Path, new_pairs: Path, tmp_
     frozen = weights(tmp_path / "run")
     data = {"pairs": str(new_pairs)}
     request = TrainRequest.make(run=tmp_path / "run", data=data, init=str(first), overrides=SHORT)
-    train(request.run, request.source, request.config, Lines(), init=request.init, force=True)
+    train(TrainRequest(request.run, request.source, request.config, init=request.init, force=True), Lines())
     name = "encoder.layers.0.feed_forward.w_1.weight"
     assert torch.equal(frozen[name], weights(first, "final")[name])
     assert not torch.equal(frozen[name], weights(tmp_path / "run")[name])

@@ -22,6 +22,7 @@ from glassformer.run_directory import RunDirectory, load_run
 from glassformer.settings import ModelConfig, RunConfig
 from glassformer.text import Pair, read_pairs
 from glassformer.text.corpus.corpus import write_pairs
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource, TaskSource
 from glassformer.training.teachers import teacher as module
 from glassformer.training.teachers.distill import (
@@ -32,7 +33,6 @@ from glassformer.training.teachers.distill import (
     recorded_source,
     teacher_layers,
 )
-from glassformer.training.teachers.diversify import ReversedSource
 from glassformer.training.teachers.teacher import Teacher
 from glassformer.training.train import Outcome, train
 
@@ -206,7 +206,7 @@ def test_recorded_texts_are_found_again_or_the_error_says_what_to_name(
 ) -> None:
     run = RunDirectory(trained)
     config, data = run.read_config()
-    for source in (FileSource(*corpus), FileSource(*corpus, *corpus), ReversedSource(FileSource(*corpus))):
+    for source in (FileSource(*corpus), FileSource(*corpus, *corpus), FileSource(*corpus, turned=True)):
         run.write_config(config, {**source.to_mapping(), "fingerprint": source.fingerprint()})
         assert recorded_source(trained) == source
     run.write_config(config, {"task": "dates"})
@@ -246,7 +246,7 @@ def test_a_student_with_other_settings_or_another_teacher_is_not_continued(
     distil(tmp_path / "student", trained)
     with pytest.raises(RunError, match=r"model.n_encoder_layers: 1, now 2"):
         distil(tmp_path / "student", trained, encoder_layers=2)
-    train(tmp_path / "other", FileSource(*corpus), small_config(seed=2), Lines())
+    train(TrainRequest(tmp_path / "other", FileSource(*corpus), small_config(seed=2)), Lines())
     with pytest.raises(RunError, match=r"train.seed: 1, now 2; the teacher is another"):
         distil(tmp_path / "student", tmp_path / "other")
 
@@ -307,7 +307,7 @@ def test_a_student_of_dates_is_smaller_and_nearly_as_good(tmp_path: Path) -> Non
         "decode": {"beam": 2, "max_length_b": 10},
     }  # fmt: skip
     source = FileSource(tmp_path / "dates.jsonl")
-    teacher = train(tmp_path / "teacher", source, RunConfig.from_mapping(settings), Lines())
+    teacher = train(TrainRequest(tmp_path / "teacher", source, RunConfig.from_mapping(settings)), Lines())
     student = distil(
         tmp_path / "student", tmp_path / "teacher", "train.max_updates=150", "train.validate_every=150",
         "train.batch_tokens=2048",

@@ -16,6 +16,7 @@ from glassformer.errors import ConfigError, RunError, StorageError, TextError
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig
 from glassformer.text import Pair, read_pairs
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.teachers import teacher as module
 from glassformer.training.teachers.diversify import DiversifyResult, diversify
@@ -85,7 +86,7 @@ def test_no_teacher_learns_from_validation_pairs(
 ) -> None:
     place, config = tmp_path / "more", small_config(max_updates=2)
     found = run_diversify(place, FileSource(*corpus), both(config), lines)
-    train(tmp_path / "plain", FileSource(*corpus), config, lines)
+    train(TrainRequest(tmp_path / "plain", FileSource(*corpus), config), lines)
     aside = list(found.source.valid() or ())
     assert aside == [Pair(*pair) for pair in read(tmp_path / "plain/text/valid.jsonl")]
     own = list(read_pairs(place / "pairs/own.src", place / "pairs/own.tgt"))
