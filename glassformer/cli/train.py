@@ -108,10 +108,7 @@ def train(
                 request.run, request.source, request.config, display, world, init=request.init, mix=request.mix,
                 force=force,
             )  # fmt: skip
-    if world.is_first:
-        _print_outcome(outcome)
-    if outcome.final is None:
-        raise opt.exit_after_stop(outcome.reason)
+    _end(outcome, is_first=world.is_first)
 
 
 @opt.options()
@@ -201,10 +198,7 @@ def distill(
         )
         with open_display(Console(quiet=not world.is_first)) as display:
             outcome = distill_run(place, writer, student, config, display, world=world, text=source, force=force)
-    if world.is_first:
-        _print_outcome(outcome)
-    if outcome.final is None:
-        raise opt.exit_after_stop(outcome.reason)
+    _end(outcome, is_first=world.is_first)
 
 
 @opt.options()
@@ -224,6 +218,14 @@ def shortlist(*, text: PairOptions, run: opt.TrainedRun = None) -> None:
     place = opt.require_run(run)
     names = text.names()
     make_shortlist(RunDirectory(place), make_source(names).pairs() if names else None, typer.echo)
+
+
+def _end(outcome: "Outcome", *, is_first: bool) -> None:
+    """Print what came of a training, in the first process, and end the command as it ended."""
+    if is_first:
+        _print_outcome(outcome)
+    if outcome.final is None:
+        raise opt.exit_after_stop(outcome.reason)
 
 
 def _print_outcome(outcome: "Outcome") -> None:
