@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.batching import (
-    check_pairs,
-    check_texts,
-    plan_decoding,
-    read_sources,
-    refuse_one_str,
-)
+from glassformer.decoding.batching import check_pairs, check_texts, plan_decoding, read_sources, refuse_one_str
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.batch_translator import BatchTranslator
 from glassformer.decoding.engines.engine import check_workers

@@ -362,17 +362,14 @@ def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
         ) from error
     try:
         with open_to_read(path) as file:
-            file.read(1)
+            size = sum(part.file_size for part in ZipFile(file).infolist())
+            if size > LARGEST_WHOLE:
+                raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
+            with closing(load_workbook(file, read_only=True, data_only=True)) as book:
+                cells = book.worksheets[0].iter_rows(values_only=True)
+                rows = [["" if cell is None else str(cell) for cell in row] for row in cells]
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
-    try:
-        with ZipFile(path) as packed:
-            size = sum(part.file_size for part in packed.infolist())
-        if size > LARGEST_WHOLE:
-            raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
-        with closing(load_workbook(path, read_only=True, data_only=True)) as book:
-            cells = book.worksheets[0].iter_rows(values_only=True)
-            rows = [["" if cell is None else str(cell) for cell in row] for row in cells]
     except Exception as error:  # openpyxl lets through whatever its parsers raise
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
     if not rows:

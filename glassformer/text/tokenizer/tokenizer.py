@@ -48,6 +48,7 @@ class Tokenizer:
         # Not stored in the JSON.
         self._library.encode_special_tokens = True
         self._show = byte_label if self.kind == "bpe" else label
+        self._labels: dict[int, str] = {}  # those that were needed so far: every output of a translation has some
         for token in CONTROL_TOKENS:
             if set(self.to_ids(token)) & {PAD_ID, BOS_ID, EOS_ID}:
                 raise TokenizerError(
@@ -163,11 +164,6 @@ class Tokenizer:
             labels[number] if number in labels else labels.setdefault(number, self._label(number))
             for number in self._check_ids(ids)
         ]
-
-    @cached_property
-    def _labels(self) -> dict[int, str]:
-        """Those that were needed so far: every output of a translation has some."""
-        return {}
 
     def _label(self, number: int) -> str:
         if number < len(CONTROL_TOKENS):
