@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # The precisions, as CTranslate2 calls them.
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+_Found = list[tuple[list[int], float]]
+"""The ids and the log-probability of each output of a source."""
 _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
 
 
@@ -270,7 +272,7 @@ class CTranslate2Engine:
             found = [mine or other for mine, other in zip(found, others, strict=True)]
         return found
 
-    def _outputs(self, job: SearchJob, result: Any) -> list[tuple[list[int], float]]:
+    def _outputs(self, job: SearchJob, result: Any) -> _Found:
         """The ids and the sum of log-probabilities of each hypothesis, which CTranslate2 divides by its penalty."""
         alpha = job.options.length_penalty or _NO_PENALTY
         return [
@@ -278,9 +280,7 @@ class CTranslate2Engine:
             for tokens, score in zip(result.hypotheses, result.scores, strict=True)
         ]
 
-    def _rescore(
-        self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]
-    ) -> list[tuple[list[int], float]]:
+    def _rescore(self, job: SearchJob, row: int, outputs: _Found) -> _Found:
         """The same with the model's own log-probabilities, where CTranslate2 has others."""
         options, constraints = job.options, _constraints_of(job, row)
         filtered = options.sample or options.min_length or options.no_repeat_ngram or constraints != Constraints()
@@ -289,7 +289,7 @@ class CTranslate2Engine:
         rows = [ids for ids, _ in outputs]
         return list(zip(rows, self._log_probs([job.sources[row]] * len(rows), rows), strict=True))
 
-    def _rank(self, job: SearchJob, outputs: list[tuple[list[int], float]]) -> list[Output]:
+    def _rank(self, job: SearchJob, outputs: _Found) -> list[Output]:
         options, eos_id = job.options, self.config.eos_id
         candidates = [Output.from_log_prob(ids, log_prob, options, eos_id) for ids, log_prob in outputs]
         return rank_outputs(candidates, options.n_best)
