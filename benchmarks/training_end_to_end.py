@@ -112,7 +112,8 @@ def hf_curve(options: argparse.Namespace, run: Path) -> Curve:
 def sentences_an_update(pairs: EncodedPairs) -> int:
     """The average number of sentences in a batch of glassformer."""
     return round(
-        len(pairs) / len(plan_batches(pairs.src_lengths, pairs.tgt_lengths, CELLS, seed=1, epoch=1, bucket=2))
+        len(pairs)
+        / len(plan_batches(pairs.src_side.lengths, pairs.tgt_side.lengths, CELLS, seed=1, epoch=1, bucket=2))
     )
 
 
@@ -124,7 +125,10 @@ class _Pairs(torch.utils.data.Dataset[dict[str, list[int]]]):
         return len(self._pairs)
 
     def __getitem__(self, index: int) -> dict[str, list[int]]:
-        return {"input_ids": self._pairs.src(index).tolist(), "labels": self._pairs.tgt(index).tolist()}
+        return {
+            "input_ids": self._pairs.src_side.ids(index).tolist(),
+            "labels": self._pairs.tgt_side.ids(index).tolist(),
+        }
 
 
 class _Padding:
@@ -215,7 +219,7 @@ def valid_loss(
 ) -> Callable[[], float]:
     """A function that computes the mean negative log-likelihood of the validation pairs, in nats per token."""
     pairs = EncodedPairs(run.text / "valid")
-    plan = plan_batches(pairs.src_lengths, pairs.tgt_lengths, CELLS, seed=0, epoch=0)
+    plan = plan_batches(pairs.src_side.lengths, pairs.tgt_side.lengths, CELLS, seed=0, epoch=0)
 
     def measure() -> float:
         total, tokens = 0.0, 0

@@ -76,7 +76,7 @@ for name, ids in used.items():
 # Our lengths spread a good deal:
 
 # %%
-src_lengths, tgt_lengths = pairs.src_lengths, pairs.tgt_lengths
+src_lengths, tgt_lengths = pairs.src_side.lengths, pairs.tgt_side.lengths
 fig, axes = plt.subplots(figsize=(7, 3))
 bins = np.arange(1, 40)
 axes.hist([src_lengths, tgt_lengths], bins=bins, label=["English sources", "German targets"])

@@ -129,11 +129,6 @@ class _Silenced:
         changed = [change for change in self.changes if change.before[0] != change.after[0]]
         return (changed or [max(self.changes, key=lambda change: change.divergence)])[0].position
 
-    @property
-    def edit(self) -> str:
-        """The edit as the command line takes it."""
-        return _edit(self.layer, self.head)
-
 
 def _silenced_heads(translator: Translator) -> Iterator[_Silenced]:
     """Each head of each cross-attention, silenced alone, in some of the sentences; the targets stay the same."""
@@ -146,6 +141,7 @@ def _silenced_heads(translator: Translator) -> Iterator[_Silenced]:
 
 
 def _edit(layer: int, head: int) -> str:
+    """As the command line takes it."""
     return f"decoder.layers.{layer}.cross_attention.heads[heads={head}]=0"
 
 
@@ -185,7 +181,7 @@ def _tell_step(console: Console, strongest: _Silenced) -> None:
 
 def _show_edit(console: Console, translator: Translator, strongest: _Silenced) -> None:
     """The table before and after, and the translation that is found without the head."""
-    plain, edit = strongest.plain, strongest.edit
+    plain, edit = strongest.plain, _edit(strongest.layer, strongest.head)
     (source,) = plain.sentences.sources
     console.print(Text(f"Head {strongest.head} of layer {strongest.layer} is silenced in the cross-attention:\n"))
     console.print(Text(f"glassformer trace \"{source}\" \\\n  --edit '{edit}'"))

@@ -73,15 +73,8 @@ def _top(version: Annotated[bool, option("Print the version and end.", "--versio
     _print_warnings()
 
 
-app.command()(train)
-app.command()(diversify)
-app.command()(distill)
-app.command()(translate)
-app.command()(evaluate)
-app.command()(score)
-app.command()(trace)
-app.command()(explore)
-app.command()(diff)
+for _command in (train, diversify, distill, translate, evaluate, score, trace, explore, diff):
+    app.command()(_command)
 app.command("import")(import_model)
 app.command()(export)
 app.command()(shortlist)

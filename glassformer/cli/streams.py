@@ -95,7 +95,9 @@ def _request(line: str, where: str, constraints: "Request") -> "Request":
     if not isinstance(values, dict) or not {"text"} <= set(values) <= {"text", "prefix", "must", "ban"}:
         raise TextError(f"{where}: is JSON of another shape. {_REQUEST_SHAPE}")
     must, ban = values.get("must", []), values.get("ban", [])
-    if not all(_is_text(values.get(key, "")) for key in ("text", "prefix")) or not all(map(_are_texts, (must, ban))):
+    are_lists = isinstance(must, list) and isinstance(ban, list)
+    texts = [values["text"], values.get("prefix", ""), *must, *ban] if are_lists else [None]
+    if not all(isinstance(text, str) for text in texts):
         raise TextError(f"{where}: contains a value that is neither text nor a list of texts. {_REQUEST_SHAPE}")
     return replace(
         constraints,
@@ -104,14 +106,6 @@ def _request(line: str, where: str, constraints: "Request") -> "Request":
         must=(*constraints.must, *map(without_surrogates, must)),
         ban=(*constraints.ban, *map(without_surrogates, ban)),
     )
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
 
 
 def write_lines(path: Path, texts: list[str]) -> None:

@@ -105,10 +105,7 @@ def train(
         )  # fmt: skip
         with open_display(Console(quiet=not world.is_first)) as display:
             outcome = train_run(request, display, world)
-    if world.is_first:
-        _print_outcome(outcome)
-    if outcome.final is None:
-        raise opt.exit_after_stop(outcome.reason)
+    _end(outcome, is_first=world.is_first)
 
 
 @opt.options()
@@ -198,10 +195,7 @@ def distill(
         )
         with open_display(Console(quiet=not world.is_first)) as display:
             outcome = distill_run(place, writer, student, config, display, world=world, text=source, force=force)
-    if world.is_first:
-        _print_outcome(outcome)
-    if outcome.final is None:
-        raise opt.exit_after_stop(outcome.reason)
+    _end(outcome, is_first=world.is_first)
 
 
 @opt.options()
@@ -221,6 +215,14 @@ def shortlist(*, text: PairOptions, run: opt.TrainedRun = None) -> None:
     place = opt.require_run(run)
     names = text.names()
     make_shortlist(RunDirectory(place), make_source(names).pairs() if names else None, typer.echo)
+
+
+def _end(outcome: "Outcome", *, is_first: bool) -> None:
+    """Print what came of a training, in the first process, and end the command as it ended."""
+    if is_first:
+        _print_outcome(outcome)
+    if outcome.final is None:
+        raise opt.exit_after_stop(outcome.reason)
 
 
 def _print_outcome(outcome: "Outcome") -> None:

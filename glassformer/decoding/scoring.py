@@ -1,7 +1,6 @@
 """The score of a given target."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -20,23 +19,16 @@ class Scored:
     """Their sum."""
     score: float
     """``log_prob`` divided by the length penalty, like the score of a hypothesis."""
-    source_truncated: bool = False
+    source_truncated: bool
     """Whether tokens at the end of the source were cut off, because the model takes no more."""
 
     @classmethod
     def from_tokens(
-        cls,
-        text: str,
-        tokens: Sequence[str],
-        token_log_probs: Sequence[float],
-        options: DecodeConfig,
-        *,
-        source_truncated: bool = False,
+        cls, text: str, tokens: list[str], log_probs: list[float], options: DecodeConfig, *, source_truncated: bool
     ) -> Self:
         """From the tokens' log-probabilities; the options have the length penalty."""
-        log_prob = math.fsum(token_log_probs)
-        score = log_prob / options.penalty(len(tokens))
-        return cls(text, list(tokens), list(token_log_probs), log_prob, score, source_truncated)
+        log_prob = math.fsum(log_probs)
+        return cls(text, tokens, log_probs, log_prob, log_prob / options.penalty(len(tokens)), source_truncated)
 
     @property
     def perplexity(self) -> float:

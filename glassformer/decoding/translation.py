@@ -68,19 +68,15 @@ class Hypothesis:
 
     def to_mapping(self, *, attention: bool = True) -> dict[str, Any]:
         """Plain values, ready for JSON; utility, unmet, confidence and attention only where there are some."""
-        values = {
+        values: dict[str, Any] = {
             "text": self.text, "tokens": self.tokens, "ids": self.ids, "log_prob": self.log_prob,
             "score": self.score, "truncated": self.truncated,
         }  # fmt: skip
-        if self.utility is not None:
-            values["utility"] = self.utility
-        if self.unmet:
-            values["unmet"] = list(self.unmet)
-        if self.confidence is not None:
-            values["confidence"] = self.confidence
-        if attention and self.attention is not None:
-            values["attention"] = self.attention.tolist()
-        return values
+        some = {
+            "utility": self.utility, "unmet": list(self.unmet) or None, "confidence": self.confidence,
+            "attention": self.attention.tolist() if attention and self.attention is not None else None,
+        }  # fmt: skip
+        return values | {name: value for name, value in some.items() if value is not None}
 
 
 def _check_index(name: str, number: int, count: int) -> int:

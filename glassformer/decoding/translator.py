@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.batching import (
-    check_pairs,
-    check_texts,
-    plan_decoding,
-    read_sources,
-    refuse_one_str,
-)
+from glassformer.decoding.batching import check_pairs, check_texts, plan_decoding, read_sources, refuse_one_str
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.batch_translator import BatchTranslator
 from glassformer.decoding.engines.engine import check_workers
@@ -109,51 +103,36 @@ class Translator:
         does not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
         shortlist says, and is faster.
         """
-        if engine != "torch":
-            return cls._with_ctranslate2(engine, directory, device, precision, workers, shortlist=shortlist)
-        if shortlist:
+        if engine not in ENGINES:
+            raise ConfigError(f"engine: found {engine!r}, expected one of {', '.join(ENGINES)}. Choose one.")
+        if shortlist and engine == "torch":
             raise ConfigError(
                 "shortlist: found with engine torch, which has none, expected engine ctranslate2. Leave it out, or "
                 "use --engine ctranslate2."
             )
-        directories = _check_directories(directory)
-        runs = load_ensemble(directories, device)
-        first = runs[0]
+        places = _read_places(directory)
+        confidence_file = RunDirectory(places[0]).confidence_file
+        if engine == "ctranslate2":
+            from glassformer.decoding.engines.ctranslate2_engine import load_engine
+
+            loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
+            return cls.from_engine(loaded, tokenizers, config.decode, Confidence.read(confidence_file))
+        first, *others = _load_ensemble(places, device)
         return cls(
             first.model,
             first.src_tokenizer,
             first.tgt_tokenizer,
             first.config.decode,
-            others=[run.model for run in runs[1:]],
+            others=[run.model for run in others],
             precision=precision,
             workers=workers,
-            confidence=Confidence.read(RunDirectory(Path(directories[0])).confidence_file),
+            confidence=Confidence.read(confidence_file),
         )
 
     def __repr__(self) -> str:
         models = f"{len(self.models) or 'no visible'} model{'s' * (len(self.models) != 1)}"
         sizes = f"{self.src_tokenizer.size:,} source and {self.tgt_tokenizer.size:,} target tokens"
         return f"Translator({models}, {sizes}, beam {self.config.beam})"
-
-    @classmethod
-    def _with_ctranslate2(
-        cls,
-        name: str,
-        directory: str | Path | Sequence[str | Path],
-        device: str,
-        precision: str | None,
-        workers: int | None,
-        *,
-        shortlist: bool,
-    ) -> Self:
-        if name != "ctranslate2":
-            raise ConfigError(f"engine: found {name!r}, expected one of {', '.join(ENGINES)}. Choose one.")
-        from glassformer.decoding.engines.ctranslate2_engine import load_engine
-
-        places = [Path(place) for place in _check_directories(directory)]
-        engine, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
-        confidence = Confidence.read(RunDirectory(places[0]).confidence_file)
-        return cls.from_engine(engine, tokenizers, config.decode, confidence)
 
     @classmethod
     def from_engine(
@@ -332,7 +311,7 @@ class Translator:
         hypotheses = [
             replace(one, confidence=self.confidence.estimate(source, tokens, one)) for one in translation.hypotheses
         ]
-        return Translation(source, tokens, translation.source_truncated, hypotheses)
+        return replace(translation, hypotheses=hypotheses)
 
 
 def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int) -> "Engine":
@@ -345,33 +324,28 @@ def _torch_engine(models: "Sequence[Transformer]", precision: str | None, worker
     return WorkerPool(models, read_precision(precision), workers)
 
 
-def load_ensemble(directories: Sequence[str | Path], device: str) -> list[LoadedRun]:
-    """Each run, on ``device``; raises ``RunError`` for none, ``TokenizerError`` if their tokenizers differ."""
-    directories = _check_directories(directories)
-    runs = [RunDirectory(Path(directory)).load(device) for directory in directories]
-    for directory, run in zip(directories[1:], runs[1:], strict=True):
-        _check_same_tokenizers(directories[0], runs[0], directory, run)
-    return runs
-
-
-def _check_directories(directories: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
     """The directories as a list; raises ``RunError`` for none, and for what is no path."""
     if isinstance(directories, str | Path):
-        return [directories]
+        return [Path(directories)]
     if not isinstance(directories, Sequence):
         raise RunError(
             f"run: found {type(directories).__name__}, expected the path of a run directory, or a list of such paths."
         )
     if not directories:
         raise RunError("run: found none, expected at least one run directory. Name one.")
-    return directories
+    return [Path(directory) for directory in directories]
 
 
-def _check_same_tokenizers(first: str | Path, expected: LoadedRun, second: str | Path, found: LoadedRun) -> None:
-    for side in ("src", "tgt"):
-        one, other = (getattr(run, f"{side}_tokenizer") for run in (expected, found))
-        if one.digest != other.digest:
-            raise TokenizerError(
-                f"{second}/tokenizer.{side}.json: is not the tokenizer of {first}, expected the same: in an "
-                "ensemble an id must have one meaning. Train the runs on one text with one vocabulary."
-            )
+def _load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:
+    """Each run, on ``device``; raises ``TokenizerError`` if their tokenizers differ."""
+    runs = [RunDirectory(place).load(device) for place in places]
+    for place, run in zip(places, runs, strict=True):
+        for side in ("src", "tgt"):
+            one, other = (getattr(each, f"{side}_tokenizer") for each in (runs[0], run))
+            if one.digest != other.digest:
+                raise TokenizerError(
+                    f"{place}/tokenizer.{side}.json: is not the tokenizer of {places[0]}, expected the same: in an "
+                    "ensemble an id must have one meaning. Train the runs on one text with one vocabulary."
+                )
+    return runs

@@ -309,9 +309,8 @@ def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
     """
     codes = [part for part in parts if isinstance(part, Code)]
     text = join_parts(part for part in parts if isinstance(part, str))
-    sign = next(
-        sign for sign in map(chr, range(0xE000, 0xF900)) if sign not in text
-    )  # private use: stands for a code
+    # Of the area of private use: stands for a code.
+    sign = next(sign for sign in map(chr, range(0xE000, 0xF900)) if sign not in text)
     sentences = split_sentences("".join(sign if isinstance(part, Code) else part for part in parts))
     waiting, found = iter(codes), list[tuple[tuple[Part, ...], str]]()
     together, depth, gap = list[Part](), 0, ""

@@ -34,6 +34,14 @@ TOKENIZER_FILES = ("source_tokenizer.json", "target_tokenizer.json")
 MODEL, VOCABULARY_MAP = "model.bin", "vmap.txt"
 NEEDED = "CTranslate2 is not installed. Install it: pip install 'glassformer[fast]'"
 _BANNED = -1e4  # as a logit; float16 has it too
+_EOS = CONTROL_TOKENS[EOS_ID]
+APPENDS_EOS = {
+    "type": "TemplateProcessing",
+    "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": _EOS, "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+    "special_tokens": {_EOS: {"id": _EOS, "ids": [EOS_ID], "tokens": [_EOS]}},
+}
+"""The last step of a tokenizer of the ``tokenizers`` library that ends each text with </s>."""
 
 
 def is_ctranslate2(place: Path) -> bool:
@@ -74,14 +82,7 @@ def export_ctranslate2(
 
 def with_eos(tokenizer: Tokenizer) -> str:
     """The tokenizer as JSON of the ``tokenizers`` library, which ends each text with </s>."""
-    values, eos = json.loads(tokenizer.json), CONTROL_TOKENS[EOS_ID]
-    values["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": eos, "type_id": 0}}],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
-        "special_tokens": {eos: {"id": eos, "ids": [EOS_ID], "tokens": [eos]}},
-    }
-    return json.dumps(values, ensure_ascii=False)
+    return json.dumps(json.loads(tokenizer.json) | {"post_processor": APPENDS_EOS}, ensure_ascii=False)
 
 
 def check_supported(config: ModelConfig, quantization: str | None = None) -> None:
@@ -89,17 +90,21 @@ def check_supported(config: ModelConfig, quantization: str | None = None) -> Non
     expected: dict[str, Collection[Any]] = {
         "positions": ("sinusoidal", "learned", "relative", "rotary"), "d_v": (config.d_k,),
     }  # fmt: skip
-    for name, values in expected.items():
-        if getattr(config, name) not in values:
-            known = " or ".join(map(repr, values))
-            raise ConfigError(
-                f"model.{name}: found {getattr(config, name)!r}, but CTranslate2 has only {known}. Use the torch "
-                "engine, which has all."
-            )
+    check_choices(config, expected, "CTranslate2", "Use the torch engine, which has all.")
     if quantization is not None and quantization not in QUANTIZATIONS:
         raise ConfigError(
             f"quantization: found {quantization!r}, expected one of {', '.join(QUANTIZATIONS)}. Choose one."
         )
+
+
+def check_choices(config: ModelConfig, choices: Mapping[str, Collection[Any]], program: str, advice: str) -> None:
+    """Raise ``ConfigError`` for the first setting with another value than the ``choices`` that ``program`` has."""
+    for name, values in choices.items():
+        if getattr(config, name) not in values:
+            raise ConfigError(
+                f"model.{name}: found {getattr(config, name)!r}, but {program} has only "
+                f"{' or '.join(map(repr, values))}. {advice}"
+            )
 
 
 def convert(

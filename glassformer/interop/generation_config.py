@@ -10,7 +10,7 @@ from typing import Any
 
 from glassformer.checkpoint import read_json
 from glassformer.errors import ConfigError
-from glassformer.interop.imported_model import check_ids, describe_dropped, read_flag, read_int, read_number
+from glassformer.interop.imported_model import check_ids, describe_dropped, read_value
 from glassformer.settings import DecodeConfig, ModelConfig
 
 FILE = "generation_config.json"
@@ -84,11 +84,11 @@ def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict
     """
     found, where = {**read_json(place / "config.json"), **read_generation(place)}, f"{place}/{FILE}"
     decode: dict[str, Any] = {
-        "beam": read_int(found, "num_beams", 1, where), "length_norm": "power", "max_length_a": 0.0,
-        "n_best": read_int(found, "num_return_sequences", 1, where),
-        "length_penalty": read_number(found, "length_penalty", 1.0, where),
+        "beam": read_value(found, "num_beams", 1, where), "length_norm": "power", "max_length_a": 0.0,
+        "n_best": read_value(found, "num_return_sequences", 1, where),
+        "length_penalty": read_value(found, "length_penalty", 1.0, where),
         "early_stopping": _early_stopping(found, where),
-        "no_repeat_ngram": read_int(found, "no_repeat_ngram_size", 0, where),
+        "no_repeat_ngram": read_value(found, "no_repeat_ngram_size", 0, where),
         "min_length": _least_length(found, where), "max_length_b": _greatest_length(found, where),
     }  # fmt: skip
     dropped = {
@@ -103,18 +103,18 @@ def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict
 
 def _repetition_penalty(found: Mapping[str, Any], beam: int, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Ours and what is dropped: without a beam search theirs divides logits, which may be positive."""
-    value = {"repetition_penalty": read_number(found, "repetition_penalty", 1.0, where)}
+    value = {"repetition_penalty": read_value(found, "repetition_penalty", 1.0, where)}
     is_ours = beam > 1 and not found.get("do_sample") and value["repetition_penalty"] >= 1.0
     return (value, {}) if is_ours else ({}, {} if value["repetition_penalty"] == 1.0 else value)
 
 
 def _sampling(found: Mapping[str, Any], beam: int, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Ours and what is dropped: theirs may also sample in a beam search."""
-    if not read_flag(found, "do_sample", False, where):
+    if not read_value(found, "do_sample", False, where):
         return {}, {}
     if beam > 1:
         return {}, {"do_sample": True}
-    filters = {ours: read_number(found, theirs, value, where) for ours, (theirs, value) in _FILTERS.items()}
+    filters = {ours: read_value(found, theirs, value, where) for ours, (theirs, value) in _FILTERS.items()}
     return {"sample": True, **filters}, {}
 
 
@@ -127,14 +127,14 @@ def _early_stopping(found: Mapping[str, Any], where: str) -> str:
 
 def _least_length(found: Mapping[str, Any], where: str) -> int:
     """Their ``min_length`` counts the start, their ``min_new_tokens`` does not and comes first."""
-    counted = read_int(found, "min_length", 0, where)
-    return read_int(found, "min_new_tokens", max(counted - 1, 0), where)
+    counted = read_value(found, "min_length", 0, where)
+    return read_value(found, "min_new_tokens", max(counted - 1, 0), where)
 
 
 def _greatest_length(found: Mapping[str, Any], where: str) -> int:
     """Their ``max_length`` counts the start, their ``max_new_tokens`` does not and comes first."""
-    positions = read_int(found, "max_position_embeddings", 512, where)
-    return read_int(found, "max_new_tokens", read_int(found, "max_length", positions, where) - 1, where)
+    positions = read_value(found, "max_position_embeddings", 512, where)
+    return read_value(found, "max_new_tokens", read_value(found, "max_length", positions, where) - 1, where)
 
 
 def _dropped_ids(found: Mapping[str, Any], eos: int, never: Collection[int]) -> dict[str, Any]:

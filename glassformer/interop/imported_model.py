@@ -6,10 +6,10 @@ model whose targets start with another token, such as its padding, gets an <s> w
 the vocabulary has an output bias so low that its probability is exactly 0.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -175,27 +175,21 @@ def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: 
     return {ours: settings[theirs] for ours, theirs in names.items()}
 
 
-def read_int(settings: Mapping[str, Any], name: str, default: int, where: str) -> int:
-    """The whole number of that ``name``, the ``default`` if there is none; ``ConfigError`` for anything else."""
+# For each type of a default the types that a setting may have, and what they are in words.
+_TYPES: dict[type, tuple[set[type], str]] = {
+    int: ({int}, "a whole number"),
+    float: ({int, float}, "a number"),
+    bool: ({bool}, "true or false"),
+}
+Value = TypeVar("Value", int, float, bool)
+
+
+def read_value(settings: Mapping[str, Any], name: str, default: Value, where: str) -> Value:
+    """The setting of that ``name``, the ``default`` if there is none; ``ConfigError`` unless it is such a value."""
     value = settings.get(name)
-    if value is not None and type(value) is not int:
-        raise ConfigError(f"{where}: {name}: found {value!r}, expected a whole number.")
-    return default if value is None else value
-
-
-def read_number(settings: Mapping[str, Any], name: str, default: float, where: str) -> float:
-    """The number of that ``name``, the ``default`` if there is none; ``ConfigError`` for anything else."""
-    value = settings.get(name)
-    if value is not None and type(value) not in {int, float}:
-        raise ConfigError(f"{where}: {name}: found {value!r}, expected a number.")
-    return default if value is None else value
-
-
-def read_flag(settings: Mapping[str, Any], name: str, default: bool, where: str) -> bool:
-    """The truth value of that ``name``, the ``default`` if there is none; ``ConfigError`` for anything else."""
-    value = settings.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise ConfigError(f"{where}: {name}: found {value!r}, expected true or false.")
+    types, words = _TYPES[type(default)]
+    if value is not None and type(value) not in types:
+        raise ConfigError(f"{where}: {name}: found {value!r}, expected {words}.")
     return default if value is None else value
 
 
@@ -218,16 +212,6 @@ def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list
     """A note on settings of another program's search that were not taken over; none if there are none."""
     names = ", ".join(f"{name} = {repr(value)[:40]}" for name, value in dropped.items())
     return [f"{where}: not taken over: {names}. Outputs may differ from those of {other}."] if dropped else []
-
-
-def check_choices(config: ModelConfig, choices: Mapping[str, Collection[Any]], program: str, advice: str) -> None:
-    """Raise ``ConfigError`` for the first setting with another value than the ``choices`` that ``program`` has."""
-    for name, values in choices.items():
-        if getattr(config, name) not in values:
-            raise ConfigError(
-                f"model.{name}: found {getattr(config, name)!r}, but {program} has only "
-                f"{' or '.join(map(repr, values))}. {advice}"
-            )
 
 
 def order_weights(

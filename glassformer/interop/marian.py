@@ -31,10 +31,8 @@ from glassformer.interop.imported_model import (
     check_weights,
     describe_dropped,
     order_weights,
-    read_flag,
-    read_int,
-    read_number,
     read_settings,
+    read_value,
     run_config,
 )
 from glassformer.interop.transformers import order_entries
@@ -371,12 +369,12 @@ def _decode_settings(decoder: Mapping[str, Any], where: str) -> tuple[dict[str, 
 
     Marian divides by length^normalize, and takes at most a factor times the source's tokens, whose </s> it counts.
     """
-    beam, factor = read_int(decoder, "beam-size", 12, where), read_number(decoder, "max-length-factor", 3.0, where)
+    beam, factor = read_value(decoder, "beam-size", 12, where), read_value(decoder, "max-length-factor", 3.0, where)
     decode = {
-        "beam": beam, "length_norm": "power", "length_penalty": read_number(decoder, "normalize", 0.0, where),
+        "beam": beam, "length_norm": "power", "length_penalty": read_value(decoder, "normalize", 0.0, where),
         "early_stopping": "never", "max_length_a": factor,
         "max_length_b": max(1, math.ceil(factor)) if abs(factor) < 1000 else 1,  # more is refused with max_length_a
-        "n_best": beam if read_flag(decoder, "n-best", False, where) else 1,
+        "n_best": beam if read_value(decoder, "n-best", False, where) else 1,
     }  # fmt: skip
     dropped = {
         name: decoder[name] for name, neutral in _WITHOUT_EQUAL.items() if decoder.get(name) not in (None, neutral)

@@ -16,6 +16,7 @@ from torch import Tensor
 from glassformer.checkpoint import read_json
 from glassformer.errors import CheckpointError, ConfigError, RunError, TokenizerError
 from glassformer.files import open_to_read
+from glassformer.interop.ctranslate2 import APPENDS_EOS
 from glassformer.interop.generation_config import decode_settings, note_ids, read_ids
 from glassformer.interop.imported_model import (
     OUT,
@@ -29,8 +30,8 @@ from glassformer.interop.imported_model import (
     check_ids,
     check_weights,
     order_weights,
-    read_flag,
     read_settings,
+    read_value,
     read_vocabularies,
     run_config,
 )
@@ -50,14 +51,8 @@ _SIZES = {
     "max_length": "max_position_embeddings",
 }  # fmt: skip
 WEIGHTS_FILE, PICKLED_FILE = "model.safetensors", "pytorch_model.bin"
-_END = {
-    "type": "TemplateProcessing",
-    "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
-    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
-    "special_tokens": {"</s>": {"id": "</s>", "ids": [2], "tokens": ["</s>"]}},
-}
 _WITHOUT_END = '"post_processor":null'
-_WITH_END = f'"post_processor":{json.dumps(_END, separators=(",", ":"))}'
+_WITH_END = f'"post_processor":{json.dumps(APPENDS_EOS, separators=(",", ":"))}'
 LARGEST_VOCABULARY = 64 * 2**20  # bytes of JSON
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 MAX_UNUSED = 64  # rows without an entry: the padding, and what rounds a vocabulary up
@@ -134,7 +129,7 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {
         **read_settings(settings, _SIZES, where, architecture),
         "norm": NORM_OF[architecture], "activation": ACTIVATION_OF[activation],
-        "scale_embedding": read_flag(settings, "scale_embedding", False, where),
+        "scale_embedding": read_value(settings, "scale_embedding", False, where),
         "dropout": settings.get("dropout", 0.1),
     }  # fmt: skip
 
@@ -205,7 +200,7 @@ def _by_our_names(
     """Which matrices are one, and the weights by our names."""
     raw, where = dict(raw), f"{place}/{WEIGHTS_FILE}"
     tied, one = (
-        read_flag(settings, name, True, f"{place}/config.json")
+        read_value(settings, name, True, f"{place}/config.json")
         for name in ("tie_word_embeddings", "share_encoder_decoder_embeddings")
     )
     src, tgt = _embeddings(raw, one, where)
@@ -359,7 +354,7 @@ def _without_end(text: str) -> str:
         values = json.loads(text)
     except (ValueError, RecursionError):
         return text  # the tokenizer says what is wrong with it
-    if isinstance(values, dict) and values.get("post_processor") == _END:
+    if isinstance(values, dict) and values.get("post_processor") == APPENDS_EOS:
         values["post_processor"] = None
         return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     return text

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import weights_of
+from glassformer.interop.ctranslate2 import check_choices
 from glassformer.interop.generation_config import FILE, search_notes, search_settings
-from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, check_choices, separate
+from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, separate
 from glassformer.interop.new_directory import write_whole
 from glassformer.interop.transformers import (
     ACTIVATION_OF,

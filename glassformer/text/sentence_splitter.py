@@ -45,11 +45,8 @@ def split_sentences(text: str) -> list[Sentence]:
     White space at the start and at the end of the text belongs to the first and to the last sentence.
     """
     found: list[Sentence] = []
-    start, first, stop = (
-        0,
-        _skip_space(text, 0),
-        0,
-    )  # first: the first visible character
+    start = stop = 0
+    first = _skip_space(text, 0)  # the first visible character
     for match in _END.finditer(text):
         end = match.end()
         if end < max(first, stop):  # inside white space that was skipped

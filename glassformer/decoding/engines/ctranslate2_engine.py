@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # The precisions, as CTranslate2 calls them.
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+_Found = list[tuple[list[int], float]]
+"""The ids and the log-probability of each output of a source."""
 _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
 
 
@@ -117,8 +119,7 @@ class CTranslate2Engine:
         Raises ``ConfigError`` for options that CTranslate2 does not have, ``InputError`` for required phrases.
         """
         for job in jobs:
-            check_options(job.options)
-            _check_constraints(job.constraints)
+            _check_job(job)
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
         for number, job in enumerate(jobs):
             candidates = self._finish(job, started[number] if started else self._start(job))
@@ -132,8 +133,7 @@ class CTranslate2Engine:
 
         Of a beam they all come at its end. So they do with a shortlist: CTranslate2 names other ids on the way.
         """
-        check_options(job.options)
-        _check_constraints(job.constraints)
+        _check_job(job)
         if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
             candidates = self._finish(job, self._start(job))[0]
             yield candidates[0].ids
@@ -147,7 +147,7 @@ class CTranslate2Engine:
         ):  # fmt: skip
             ids.append(self._ids[step.token])
             yield list(ids)
-        return self._rank(job, 0, [(ids, self._log_probs([job.sources[0]], [ids])[0])])
+        return self._rank(job, [(ids, self._log_probs([job.sources[0]], [ids])[0])])
 
     def attention(
         self, job: SearchJob, outputs: Sequence[Sequence[int]]
@@ -214,9 +214,7 @@ class CTranslate2Engine:
         return [self._call(job, rows, max(job.limits[row] for row in rows)) for rows in groups.values()]
 
     def _call(self, job: SearchJob, rows: list[int], limit: int) -> _Call:
-        translator = self._translator
-        if job.options.sample:
-            translator = self._sampler(job, rows)
+        translator = self._sampler(job, rows) if job.options.sample else self._translator
         prefixes = [self._prefix(job, row) for row in rows]
         results = translator.translate_batch(
             [self._tokens(job.sources[row]) for row in rows], prefixes if any(prefixes) else None,
@@ -268,13 +266,13 @@ class CTranslate2Engine:
                 ):
                     again.setdefault((limit, _constraints_of(job, row).banned), []).append(row)
                 else:
-                    found[row] = self._rank(job, row, self._rescore(job, row, outputs))
+                    found[row] = self._rank(job, self._rescore(job, row, outputs))
         if again:
             others = self._finish(job, [self._call(job, rows, limit) for (limit, _), rows in again.items()])
             found = [mine or other for mine, other in zip(found, others, strict=True)]
         return found
 
-    def _outputs(self, job: SearchJob, result: Any) -> list[tuple[list[int], float]]:
+    def _outputs(self, job: SearchJob, result: Any) -> _Found:
         """The ids and the sum of log-probabilities of each hypothesis, which CTranslate2 divides by its penalty."""
         alpha = job.options.length_penalty or _NO_PENALTY
         return [
@@ -282,9 +280,7 @@ class CTranslate2Engine:
             for tokens, score in zip(result.hypotheses, result.scores, strict=True)
         ]
 
-    def _rescore(
-        self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]
-    ) -> list[tuple[list[int], float]]:
+    def _rescore(self, job: SearchJob, row: int, outputs: _Found) -> _Found:
         """The same with the model's own log-probabilities, where CTranslate2 has others."""
         options, constraints = job.options, _constraints_of(job, row)
         filtered = options.sample or options.min_length or options.no_repeat_ngram or constraints != Constraints()
@@ -293,12 +289,10 @@ class CTranslate2Engine:
         rows = [ids for ids, _ in outputs]
         return list(zip(rows, self._log_probs([job.sources[row]] * len(rows), rows), strict=True))
 
-    def _rank(self, job: SearchJob, row: int, outputs: list[tuple[list[int], float]]) -> list[Output]:
-        candidates = [
-            Output(ids, log_prob, log_prob / job.options.penalty(len(ids)), ids[-1] != self.config.eos_id)
-            for ids, log_prob in outputs
-        ]
-        return rank_outputs(candidates, job.options.n_best)
+    def _rank(self, job: SearchJob, outputs: _Found) -> list[Output]:
+        options, eos_id = job.options, self.config.eos_id
+        candidates = [Output.from_log_prob(ids, log_prob, options, eos_id) for ids, log_prob in outputs]
+        return rank_outputs(candidates, options.n_best)
 
     def _log_probs(self, sources: Sequence[Sequence[int]], outputs: list[list[int]]) -> list[float]:
         return [sum(of_tokens) for of_tokens in self.score(sources, outputs)]
@@ -317,8 +311,9 @@ def _constraints_of(job: SearchJob, row: int) -> Constraints:
     return Constraints() if job.constraints is None else job.constraints[row]
 
 
-def _check_constraints(constraints: Sequence[Constraints] | None) -> None:
-    if any(one.required for one in constraints or ()):
+def _check_job(job: SearchJob) -> None:
+    check_options(job.options)
+    if any(one.required for one in job.constraints or ()):
         raise InputError(
             "must: found phrases that must occur with engine ctranslate2, which cannot require any; expected none. "
             "Use --engine torch."

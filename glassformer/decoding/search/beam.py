@@ -84,15 +84,10 @@ def fill_gaps(live: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
 
 
 def start_state(
-    limits: Sequence[int],
-    options: DecodeConfig,
-    device: torch.device,
-    *,
-    has_sums: bool = False,
-    covered: Float[Tensor, "sentences src"] | None = None,
+    limits: Sequence[int], plan: "Plan", device: torch.device, covered: Float[Tensor, "sentences src"] | None
 ) -> SearchState:
     """One live hypothesis for each sentence, empty and with probability 1; none has finished."""
-    batch = len(limits)
+    batch, options = len(limits), plan.options
     nothing = torch.full((batch, options.pool), -math.inf, device=device)
     return SearchState(
         sentences=torch.arange(batch, device=device),
@@ -104,7 +99,7 @@ def start_state(
         finished_ids=torch.empty(batch, options.pool, 0, dtype=torch.int64, device=device),
         finished_log_probs=nothing,
         finished_scores=nothing,
-        sums=torch.zeros(batch, 1, device=device) if has_sums else None,
+        sums=torch.zeros(batch, 1, device=device) if plan.has_processors else None,
         covered=None if covered is None else covered[:, None],
     )
 

@@ -112,7 +112,7 @@ def _first_state(steps: Steps, attending: AttendingSteps | None, limits: Sequenc
     if plan.constraints is not None:
         plan.constraints.note()
     covered = None if attending is None else initial_coverage(attending.source_mask)
-    state = start_state(limits, plan.options, steps.device, has_sums=plan.has_processors, covered=covered)
+    state = start_state(limits, plan, steps.device, covered)
     state.note()
     return state
 

@@ -10,7 +10,6 @@ from glassformer.decoding.search.filters import has_processors
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.decoding.search.outputs import Output, rank_outputs
 from glassformer.decoding.search.steps import Steps
-from glassformer.settings import DecodeConfig
 
 
 def is_greedy(job: SearchJob) -> bool:
@@ -41,10 +40,6 @@ def greedy_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
             steps.select(kept)
             ids = ids.index_select(0, kept)
     return [
-        rank_outputs([_candidate(output, log_prob, eos_id, job.options)], 1)
+        rank_outputs([Output.from_log_prob(output, log_prob, job.options, eos_id)], 1)
         for output, log_prob in zip(outputs, log_probs, strict=True)
     ]
-
-
-def _candidate(ids: list[int], log_prob: float, eos_id: int, options: DecodeConfig) -> Output:
-    return Output(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

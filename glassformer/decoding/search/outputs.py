@@ -3,9 +3,10 @@
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from glassformer.errors import DivergedError, InputError
+from glassformer.settings import DecodeConfig
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Output:
     score: float
     truncated: bool
     unmet: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def from_log_prob(cls, ids: list[int], log_prob: float, options: DecodeConfig, eos_id: int) -> Self:
+        """One whose score is its ``log_prob`` divided by the length penalty."""
+        return cls(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)
 
 
 def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:

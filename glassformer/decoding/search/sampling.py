@@ -6,7 +6,7 @@ The other sources of the batch and the order of batches change nothing.
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
@@ -74,7 +74,7 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
         _note(state, done)
         if done.any():
             for row in done.nonzero().flatten().tolist():
-                result = _result(state, row, options, eos_id)
+                result = Output.from_log_prob(state.ids[row].tolist(), float(state.log_probs[row]), options, eos_id)
                 found[int(state.samples[row]) // options.n_best].append(result)
             keep = (~done).nonzero().flatten()
             state = state.select(keep)
@@ -145,10 +145,8 @@ def advance(
     note("search.filtered_log_probs", choice, "batch vocab")
     note("search.uniforms", uniforms, "batch")
     note("search.drawn_ids", ids, "batch")
-    return SampleState(
-        samples=state.samples,
-        limits=state.limits,
-        uniforms=state.uniforms,
+    return replace(
+        state,
         ids=torch.cat([state.ids, ids[:, None]], dim=1),
         log_probs=state.log_probs + log_probs.gather(1, ids[:, None]).squeeze(1),
     )
@@ -169,8 +167,3 @@ def _note(state: SampleState, done: Tensor) -> None:
     note("search.sampled_ids", state.ids, "batch tgt")
     note("search.sampled_log_probs", state.log_probs, "batch")
     note("search.done", done, "batch")
-
-
-def _result(state: SampleState, row: int, options: DecodeConfig, eos_id: int) -> Output:
-    ids, log_prob = state.ids[row].tolist(), float(state.log_probs[row])
-    return Output(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)

@@ -46,32 +46,21 @@ class Steps(Protocol):
     There is one row for each source at the start; the ids of the first step are bos.
     """
 
-    @property
-    def config(self) -> ModelConfig:
-        """The model's configuration, for its control ids and its vocabulary."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the ids and the log-probabilities."""
-        ...
-
-    @property
-    def fills_gaps(self) -> bool:
-        """Whether dropping rows is cheaper if the last rows take their places; otherwise the order is kept."""
-        ...
+    config: ModelConfig
+    """The model's configuration, for its control ids and its vocabulary."""
+    device: torch.device
+    """The device of the ids and the log-probabilities."""
+    fills_gaps: bool
+    """Whether dropping rows is cheaper if the last rows take their places; otherwise the order is kept."""
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """The log-probabilities after ``ids`` at the next position of each row: float32, -inf for padding and bos."""
-        ...
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
-        ...
 
     def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
         """The same where the number of rows stays, and each row keeps its source."""
-        ...
 
 
 @runtime_checkable
@@ -81,11 +70,9 @@ class AttendingSteps(Steps, Protocol):
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
         """Which source positions of each row are not padding."""
-        ...
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """The last layer's cross-attention at the last step, the mean of its heads, in float32."""
-        ...
 
 
 def require_attention(steps: Steps) -> AttendingSteps:
@@ -110,12 +97,13 @@ class DecoderSteps:
     def __init__(
         self, model: Transformer, src_ids: Int[Tensor, "rows src"], *, cached: bool = True, attends: bool = False
     ) -> None:
-        self._model, self._attends = model, attends
+        self._model, self._attends, self.config = model, attends, model.config
         self._last_attention = model.get_submodule(
             f"decoder.layers.{model.config.n_decoder_layers - 1}.cross_attention"
         )
         self._weights: list[Tensor] = []
         self._memory, src_mask = _encode(model, src_ids)
+        self.device = self._memory.device
         self._memory_mask = Mask.from_visible(src_mask)
         self._cache = self._new_cache() if cached else None
         self._prefix = src_ids.new_empty(len(src_ids), 0)
@@ -125,23 +113,13 @@ class DecoderSteps:
         """As the options need it. ``src_ids`` end with eos and are padded on the right."""
         return cls(model, src_ids, cached=options.cache, attends=options.coverage_penalty > 0.0)
 
-    @property
-    def config(self) -> ModelConfig:
-        """The model's configuration."""
-        return self._model.config
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self._memory.device
-
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """The log-probabilities after ``ids`` at the next position of each row."""
         read = ids[:, None]
         if self._cache is None:
             read = self._prefix = torch.cat([self._prefix, read], dim=1)
         note("search.tgt_in_ids", read, "batch tgt")
-        log_probs = token_log_probs(self._decode(read)[:, -1], self._model.config)
+        log_probs = token_log_probs(self._decode(read)[:, -1], self.config)
         note("search.next_log_probs", log_probs, "batch vocab")
         return log_probs
 
@@ -207,7 +185,7 @@ class BeamSteps(DecoderSteps):
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """The log-probabilities after ``ids`` at the next position of each row."""
         logits = self._decode(ids.view(len(self._memory), -1))
-        return token_log_probs(logits.flatten(0, 1), self._model.config)
+        return token_log_probs(logits.flatten(0, 1), self.config)
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
@@ -245,22 +223,9 @@ class EnsembleSteps:
     """``Steps`` of several models as one. The ids, the rows and the device are the same for all."""
 
     def __init__(self, members: Sequence[Steps]) -> None:
-        self._members = members
-
-    @property
-    def config(self) -> ModelConfig:
-        """The first model's; all have the same vocabulary and control ids."""
-        return self._members[0].config
-
-    @property
-    def device(self) -> torch.device:
-        """Where the models are."""
-        return self._members[0].device
-
-    @property
-    def fills_gaps(self) -> bool:
-        """The first member's; all are of one kind."""
-        return self._members[0].fills_gaps
+        self._members, first = members, members[0]
+        # All have the same vocabulary and control ids, are on one device and of one kind.
+        self.config, self.device, self.fills_gaps = first.config, first.device, first.fills_gaps
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """The log-probabilities after ``ids`` at the next position of each row."""

@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
     """The pairs of two aligned text files, or of one file by its ending.
 
-    All of them may be gzip. Raises ``TextError`` at once for an unfile_format ending, and while reading for a file
+    All of them may be gzip. Raises ``TextError`` at once for an unknown ending, and while reading for a file
     that cannot be read, naming file and line.
     """
     if tgt_path is not None:

@@ -52,7 +52,7 @@ class EncodedSide:
 
     def __init__(self, texts: EncodedTexts, offsets: npt.NDArray[np.int64] | None = None) -> None:
         """``offsets``: where each text starts in ``texts``, and the end of the last; computed if not given."""
-        self._ids, self.lengths, self._starts = texts
+        self._ids, self.lengths, self._starts = texts  # lengths count </s>
         self._offsets = np.append(0, np.cumsum(texts.lengths, dtype=np.int64)) if offsets is None else offsets
 
     @classmethod
@@ -102,7 +102,7 @@ class Sides(NamedTuple):
 
 
 class EncodedPairs:
-    """Encoded pairs, read from the directory that an ``EncodedWriter`` wrote."""
+    """Encoded pairs, their ``src_side`` and ``tgt_side``, from the directory that an ``EncodedWriter`` wrote."""
 
     def __init__(self, directory: Path) -> None:
         """Raises ``TextError`` when files are missing, do not have the expected size or contradict each other."""
@@ -129,24 +129,6 @@ class EncodedPairs:
                     f"the {name} texts hold the id {side.highest_id}, expected ids below {vocab}: they belong to "
                     "another tokenizer. Delete the directory and prepare again."
                 )
-
-    def src(self, index: int) -> Ids:
-        """The ids of a source, </s> at the end."""
-        return self.src_side.ids(index)
-
-    def tgt(self, index: int) -> Ids:
-        """The ids of a target, </s> at the end."""
-        return self.tgt_side.ids(index)
-
-    @property
-    def src_lengths(self) -> Lengths:
-        """Tokens of each source, </s> included."""
-        return self.src_side.lengths
-
-    @property
-    def tgt_lengths(self) -> Lengths:
-        """Tokens of each target, </s> included."""
-        return self.tgt_side.lengths
 
 
 class EncodedWriter:

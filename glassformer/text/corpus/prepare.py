@@ -97,10 +97,6 @@ class ProgressCallback(Protocol):
         """``due``: it is time for a line in a log."""
 
 
-def _ignore_progress(progress: PrepareProgress, /, *, due: bool) -> None:
-    """The default callback."""
-
-
 def prepare(
     pairs: PairSource,
     valid: PairSource | None,
@@ -109,7 +105,7 @@ def prepare(
     *,
     source: str,
     report: Callable[[str], None],
-    on_progress: ProgressCallback = _ignore_progress,
+    on_progress: ProgressCallback = lambda progress, /, *, due: None,
     tokenizers: Callable[[], Tokenizers] | None = None,
     held_out: Sequence[Pair] = (),
 ) -> PreparedText:
@@ -121,7 +117,7 @@ def prepare(
     ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError``
     when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
     """
-    earlier = _read_complete(directory, source, config, report, tokenizers)
+    earlier = read_prepared(directory, config, source, report, tokenizers)
     if earlier is not None:
         report(f"Text: using the preparation in {directory} ({_summary(earlier.counts, earlier.src_tokenizer)}).")
         return earlier
@@ -143,16 +139,11 @@ def prepare(
     return prepared
 
 
-def read_prepared(directory: Path, config: TextConfig) -> PreparedText | None:
-    """What another process prepared in ``directory`` with these settings, from any text; None if there is nothing."""
-    return _read_complete(directory, None, config, lambda _: None)
-
-
-def _read_complete(
+def read_prepared(
     directory: Path,
-    source: str | None,
     config: TextConfig,
-    report: Callable[[str], None],
+    source: str | None = None,
+    report: Callable[[str], None] = lambda _: None,
     tokenizers: Callable[[], Tokenizers] | None = None,
 ) -> PreparedText | None:
     """A complete preparation with these settings, tokenizers and ``source`` (None: any); None if there is none."""
@@ -173,16 +164,11 @@ def _read_complete(
     except (TextError, TokenizerError) as error:
         report(f"Text: the preparation in {directory} is damaged: {error} The text is prepared again.")
         return None
-    if tokenizers is not None and _digests(tokenizers()) != _digests(
-        (prepared.src_tokenizer, prepared.tgt_tokenizer)
-    ):
+    both = prepared.src_tokenizer, prepared.tgt_tokenizer
+    if tokenizers and any(one.digest != other.digest for one, other in zip(tokenizers(), both, strict=True)):
         report(f"Text: the preparation in {directory} is of another tokenizer; the text is prepared again.")
         return None
     return prepared
-
-
-def _digests(tokenizers: Tokenizers) -> list[str]:
-    return [tokenizer.digest for tokenizer in tokenizers]
 
 
 def _file_names(config: TextConfig) -> list[str]:
@@ -216,20 +202,11 @@ def _verify_files(directory: Path, config: TextConfig, sums: Mapping[str, str]) 
 
 
 def _read(directory: Path, counts: dict[str, int]) -> PreparedText:
-    src_tokenizer, tgt_tokenizer = one_if_equal(
-        *(Tokenizer.load(directory / f"{side}.tokenizer.json") for side in ("src", "tgt"))
-    )
+    both = one_if_equal(*(Tokenizer.load(directory / f"{side}.tokenizer.json") for side in ("src", "tgt")))
     train, valid = (EncodedPairs(directory / split) for split in ("train", "valid"))
     for pairs in (train, valid):
-        pairs.check_ids(src_tokenizer.size, tgt_tokenizer.size)
-    return PreparedText(
-        src_tokenizer=src_tokenizer,
-        tgt_tokenizer=tgt_tokenizer,
-        train=train,
-        valid=valid,
-        valid_text=_read_pairs(directory / "valid.jsonl"),
-        counts=counts,
-    )
+        pairs.check_ids(both[0].size, both[1].size)
+    return PreparedText(*both, train, valid, _read_pairs(directory / "valid.jsonl"), counts)
 
 
 def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:

@@ -24,6 +24,7 @@ _CHARSET = re.compile(r"charset=([\w-]+)")
 _NO_LANGUAGE = re.compile(r"(?<=\bLanguage:)( *)(?=\\n)")
 _PREVIOUS_OBSOLETE = re.compile(rb"^#~\|.*$", re.MULTILINE)  # of msgmerge --previous, unknown to Babel
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+_WRITTEN = str.maketrans({plain: f"\\{key}" for key, plain in _ESCAPES.items()})
 
 
 def read_po(path: Path) -> Iterator[tuple[str, str]]:
@@ -209,9 +210,7 @@ def _unquote(text: str) -> str:
 
 def _quote(text: str) -> str:
     """As gettext writes it: a line of the file for each line of the text."""
-    for plain in ("\\", '"', "\t", "\r"):
-        text = text.replace(plain, "\\" + next(key for key, value in _ESCAPES.items() if value == plain))
-    lines = [line.replace("\n", "\\n") for line in _LINE.findall(text)]
+    lines = [line.translate(_WRITTEN) for line in _LINE.findall(text)]
     if len(lines) > 1:
         lines.insert(0, "")
     return "\n".join(f'"{line}"' for line in lines or [""])

@@ -39,8 +39,8 @@ def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
     source, target = 0, 1
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
-        if number == 1 and has_header(columns):
-            source, target, _ = find_columns(columns, None, None)
+        if number == 1 and (named := _named_columns(columns)) is not None:
+            source, target = named
         elif len(columns) < 2:
             raise TextError(
                 f"{path}:{number}: found no tab, expected source, tab, target on each line. Put one between them."
@@ -57,7 +57,7 @@ def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
 def describe_tsv(path: Path) -> str | None:
     """Which columns ``read_tsv`` takes, in a line; None without a header."""
     first = next(read_lines(path), "").split("\t")
-    return f"{path}: {_describe_columns(first)}." if has_header(first) else None
+    return f"{path}: {_describe_columns(first)}." if _named_columns(first) is not None else None
 
 
 def _describe_columns(first: Sequence[str], column: str | None = None, into: str | None = None) -> str:
@@ -93,9 +93,9 @@ def first_languages(path: Path) -> list[str]:
 def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each object with the place to name in an error."""
     for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        yield f"{path}:{number}", _object(line, path, number)
+        if line.strip():
+            where = f"{path}:{number}"
+            yield where, _object(line, where)
 
 
 def _languages(record: dict[str, Any], where: str) -> list[str]:
@@ -163,11 +163,6 @@ def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
     return [row for row in rows if row]
 
 
-def has_header(first: Sequence[str]) -> bool:
-    """Whether a first row names its columns, source and target among them."""
-    return _named_columns(first) is not None
-
-
 def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
     """Where a header has source and target, by what they are called or, of languages, by their order.
 
@@ -188,7 +183,7 @@ def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
     return source, languages.pop(0) if target is None else target
 
 
-def find_columns(first: Sequence[str], src: str | None, tgt: str | None) -> tuple[int, int, bool]:
+def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None = None) -> tuple[int, int, bool]:
     """Where source and target stand, from 0, and whether the first row is a header.
 
     A column is named by its header or its number, from 1. Without a name it is the one that the header calls
@@ -223,7 +218,7 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
     rows = table_rows(text, path, csv_delimiter(text))
     if not rows:
         return
-    source, target, header = find_columns([cell.text for cell in rows[0]], None, None)
+    source, target, header = find_columns([cell.text for cell in rows[0]])
     for row in rows[1:] if header else rows:
         if max(source, target) >= len(row):
             raise TextError(
@@ -297,27 +292,27 @@ def jsonl_segments(text: str, path: Path) -> list[FileSegment]:
     found, position = [], 0
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            record = _object(line, path, number)
+            where = f"{path}:{number}"
+            record = _object(line, where)
             key, added = ("src", "tgt") if "src" in record else ("text", "translation")
             if key not in record:
                 raise TextError(
-                    f"{path}:{number}: found no text to translate, expected "
-                    '{"src": "..."} or {"text": "..."} on each line.'
+                    f"{where}: found no text to translate, "
+                    'expected {"src": "..."} or {"text": "..."} on each line.'
                 )
             if ignored := {"must", "ban", "prefix"} & set(record):
                 raise TextError(
-                    f"{path}:{number}: found {sorted(ignored)[0]!r}, expected a text alone, since --out "
+                    f"{where}: found {sorted(ignored)[0]!r}, expected a text alone, since --out "
                     "translates in parts. Without --out each line is translated with what it requires."
                 )
-            source, target = _clean(record[key], f"{path}:{number}"), record.get(added)
+            source, target = _clean(record[key], where), record.get(added)
             if source.strip() and (target is None or (isinstance(target, str) and not target.strip())):
-                found.append(_object_segment(line, (position, number), source, added))
+                found.append(_object_segment(line, position, number, source, added))
         position += len(line) + 1
     return found
 
 
-def _object_segment(line: str, where: tuple[int, int], source: str, added: str) -> FileSegment:
-    position, number = where
+def _object_segment(line: str, position: int, number: int, source: str, added: str) -> FileSegment:
     place = _value_places(line).get(added)
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
@@ -334,29 +329,25 @@ def _value_places(line: str) -> dict[str, tuple[int, int]]:
     """Where the value of each key of an object begins and ends; of a key that occurs twice, the last."""
     decoder, places = json.JSONDecoder(), dict[str, tuple[int, int]]()
     position = line.index("{") + 1
-    while (start := _after_signs(line, position)) < len(line) and line[start] == '"':
-        key, end = decoder.raw_decode(line, start)
-        start = _after_signs(line, end)
+    while key := _KEY.match(line, position):
+        start = key.end()
         _, position = decoder.raw_decode(line, start)
-        places[key] = start, position
+        places[json.loads(key[1])] = start, position
     return places
 
 
-def _after_signs(line: str, position: int) -> int:
-    """The next place without white space, a colon or a comma."""
-    found = re.compile(r"[\s:,]*").match(line, position)
-    return position if found is None else found.end()
+_KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
-def _object(line: str, path: Path, number: int) -> dict[str, Any]:
+def _object(line: str, where: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
-        raise TextError(f"{path}:{number}:{error.colno}: is not JSON: {error.msg}. {_JSONL_SHAPE}") from error
+        raise TextError(f"{where}:{error.colno}: is not JSON: {error.msg}. {_JSONL_SHAPE}") from error
     except (ValueError, RecursionError) as error:
-        raise TextError(f"{path}:{number}: is not usable JSON: {error}. {_JSONL_SHAPE}") from error
+        raise TextError(f"{where}: is not usable JSON: {error}. {_JSONL_SHAPE}") from error
     if not isinstance(value, dict):
-        raise TextError(f"{path}:{number}: found {type(value).__name__}, not an object. {_JSONL_SHAPE}")
+        raise TextError(f"{where}: found {type(value).__name__}, not an object. {_JSONL_SHAPE}")
     return value
 
 
@@ -371,22 +362,19 @@ def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
         ) from error
     try:
         with open_to_read(path) as file:
-            file.read(1)
+            size = sum(part.file_size for part in ZipFile(file).infolist())
+            if size > LARGEST_WHOLE:
+                raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
+            with closing(load_workbook(file, read_only=True, data_only=True)) as book:
+                cells = book.worksheets[0].iter_rows(values_only=True)
+                rows = [["" if cell is None else str(cell) for cell in row] for row in cells]
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
-    try:
-        with ZipFile(path) as packed:
-            size = sum(part.file_size for part in packed.infolist())
-        if size > LARGEST_WHOLE:
-            raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
-        with closing(load_workbook(path, read_only=True, data_only=True)) as book:
-            cells = book.worksheets[0].iter_rows(values_only=True)
-            rows = [["" if cell is None else str(cell) for cell in row] for row in cells]
     except Exception as error:  # openpyxl lets through whatever its parsers raise
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
     if not rows:
         return
-    source, target, header = find_columns(rows[0], None, None)
+    source, target, header = find_columns(rows[0])
     for row in rows[1:] if header else rows:
         if max(source, target) < len(row):
             yield row[source], row[target]

@@ -17,11 +17,12 @@ def read_xliff(path: Path) -> Iterator[tuple[str, str]]:
     root = parse_xml(text, path)
     for unit in (*root.find_all("trans-unit"), *root.find_all("segment")):
         source, target = unit.child("source"), unit.child("target")
-        if source is not None and target is not None and not _is_untranslated(text, unit):
-            yield tuple(  # type: ignore[misc]
-                "".join(part for part in xml_parts(text, side) if isinstance(part, str)).strip()
-                for side in (source, target)
-            )
+        if source is not None and target is not None and not _is_untranslated(text, unit, source, target):
+            yield _plain_text(text, source), _plain_text(text, target)
+
+
+def _plain_text(text: str, side: Node) -> str:
+    return "".join(part for part in xml_parts(text, side) if isinstance(part, str)).strip()
 
 
 def xliff_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
@@ -73,20 +74,17 @@ _UNTRANSLATED_STATES = {"new", "needs-translation", "initial"}
 _STATE = re.compile(r"""\sstate\s*=\s*["'](new|needs-translation|initial)["']""")
 
 
-def _is_untranslated(text: str, unit: Node) -> bool:
+def _is_untranslated(text: str, unit: Node, source: Node, target: Node) -> bool:
     """Whether the target repeats the source and the state says that this is no translation."""
-    source, target = unit.child("source"), unit.child("target")
-    if source is None or target is None:
-        return False
     states = {unit.attributes.get("state"), target.attributes.get("state")}
     return bool(states & _UNTRANSLATED_STATES) and xml_parts(text, source) == xml_parts(text, target)
 
 
 def _lacks_target(text: str, unit: Node) -> bool:
     source, target = unit.child("source"), unit.child("target")
-    if source is None:
-        return False
-    return target is None or not text[target.inner : target.inner_end].strip() or _is_untranslated(text, unit)
+    if source is None or target is None:
+        return source is not None
+    return not text[target.inner : target.inner_end].strip() or _is_untranslated(text, unit, source, target)
 
 
 def _unit_segment(text: str, unit: Node, others: list[Edit]) -> FileSegment:

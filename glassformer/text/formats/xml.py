@@ -30,13 +30,11 @@ class Node:
 
     def find_all(self, name: str) -> Iterator["Node"]:
         """All elements of that name below this one, in the order of the file."""
-        waiting = self.children[::-1]
-        while waiting:
-            node = waiting.pop()
-            if node.name == name:
-                yield node
+        for child in self.children:
+            if child.name == name:
+                yield child
             else:
-                waiting += node.children[::-1]
+                yield from child.find_all(name)
 
 
 def parse_xml(text: str, path: Path) -> Node:

@@ -28,6 +28,10 @@ _NORMAL, _BYTE, _USER_DEFINED = 1, 6, 4
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _LANGUAGE = "^>>[^<]+<<"  # the target language of a multilingual model, at the start of a text
 _TYPED_CONTROL = "<(?=" + "|".join(token[1:] for token in CONTROL_TOKENS) + ")"
+_FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+ADDED_TOKENS = [
+    {"id": number, "content": token, **_FLAGS, "special": True} for number, token in enumerate(CONTROL_TOKENS)
+]
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,6 @@ class SentencePieceModel:
 
 def library_parts(charsmap: str, collapses_spaces: bool) -> dict[str, Any]:
     """The tokenizer of an .spm in the JSON of the ``tokenizers`` library, without its entries."""
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     normalizers: list[dict[str, Any]] = []
     if charsmap:
         normalizers.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
@@ -105,10 +108,7 @@ def library_parts(charsmap: str, collapses_spaces: bool) -> dict[str, Any]:
             {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
         ]
     return {
-        "version": "1.0", "truncation": None, "padding": None,
-        "added_tokens": [
-            {"id": number, "content": token, **flags, "special": True} for number, token in enumerate(CONTROL_TOKENS)
-        ],
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": ADDED_TOKENS,
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
         "pre_tokenizer": {
             "type": "Sequence",

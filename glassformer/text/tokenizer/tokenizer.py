@@ -30,7 +30,7 @@ _ADVICE = "Use one that glassformer trained."
 
 
 class Tokenizer:
-    """A trained tokenizer. Ids 0 to 3 are the control tokens <pad>, <s>, </s> and <unk>.
+    """A trained tokenizer of a ``kind``. Ids 0 to 3 are the control tokens <pad>, <s>, </s> and <unk>.
 
     ``bpe`` restores every text exactly, in Unicode's NFC form. ``characters`` and ``unigram`` do so for text of known
     characters (``unigram`` reads a typed ▁ as a space). ``wordpiece`` and ``words`` lose spacing.
@@ -39,21 +39,16 @@ class Tokenizer:
     def __init__(self, text: str) -> None:
         """From the JSON of the ``tokenizers`` library; raises ``TokenizerError`` if it was not trained here."""
         try:
-            self._kind = check_shape(text)
+            self.kind = check_shape(text)
         except TokenizerError as error:
             raise TokenizerError(f"{error} {_ADVICE}") from error
         self._library = _from_json(text)
-        # The text itself: when the library writes what it read, floats may change in their last digit.
-        self._json = text
+        self.json = text
+        """What ``save`` writes: when the library writes what it read, floats may change in their last digit."""
         # Not stored in the JSON.
         self._library.encode_special_tokens = True
-        self._show = byte_label if self._kind == "bpe" else label
-        self._check_control_tokens()
-
-    def _check_control_tokens(self) -> None:
-        found = [self._library.token_to_id(token) for token in CONTROL_TOKENS]
-        if found != [PAD_ID, BOS_ID, EOS_ID, UNK_ID]:
-            raise TokenizerError(f"has {', '.join(CONTROL_TOKENS)} as ids {found}, expected 0, 1, 2, 3. {_ADVICE}")
+        self._show = byte_label if self.kind == "bpe" else label
+        self._labels: dict[int, str] = {}  # those that were needed so far: every output of a translation has some
         for token in CONTROL_TOKENS:
             if set(self.to_ids(token)) & {PAD_ID, BOS_ID, EOS_ID}:
                 raise TokenizerError(
@@ -62,7 +57,7 @@ class Tokenizer:
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         """Pickled as its JSON."""
-        return type(self), (self._json,)
+        return type(self), (self.json,)
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
@@ -94,19 +89,14 @@ class Tokenizer:
         """Write one JSON file, which the ``tokenizers`` library can read too."""
         try:
             with write_durably(path) as stream:
-                stream.write(self._json)
+                stream.write(self.json)
         except OSError as error:
             raise StorageError(f"{path}: cannot be written: {error.strerror}.") from error
 
     @property
-    def kind(self) -> str:
-        """``bpe``, ``wordpiece``, ``unigram``, ``words`` or ``characters``."""
-        return self._kind
-
-    @property
     def lowercases(self) -> bool:
         """Whether it lower-cases text before it splits it."""
-        normalizer = json.loads(self._json)["normalizer"] or {}
+        normalizer = json.loads(self.json)["normalizer"] or {}
         return {"type": "Lowercase"} in normalizer.get("normalizers", ())
 
     @property
@@ -115,14 +105,9 @@ class Tokenizer:
         return int(self._library.get_vocab_size())
 
     @property
-    def json(self) -> str:
-        """What ``save`` writes."""
-        return self._json
-
-    @property
     def digest(self) -> str:
         """SHA-256 of the JSON, in hexadecimal: equal digests mean equal ids."""
-        return hashlib.sha256(self._json.encode("utf-8")).hexdigest()
+        return hashlib.sha256(self.json.encode("utf-8")).hexdigest()
 
     def entries(self) -> list[str]:
         """The entries of the vocabulary in the order of their ids, as the library has them."""
@@ -166,7 +151,7 @@ class Tokenizer:
     def _deriver(self) -> Deriver:
         # As the library writes it, not as it was read: these are exactly the floats that it compares.
         model = json.loads(self._library.to_str())["model"]
-        return Deriver(self._library, self._kind, model, self._show)
+        return Deriver(self._library, self.kind, model, self._show)
 
     def to_text(self, ids: Iterable[int]) -> str:
         """The text of ``ids`` without control tokens; broken UTF-8 becomes U+FFFD."""
@@ -180,16 +165,11 @@ class Tokenizer:
             for number in self._check_ids(ids)
         ]
 
-    @cached_property
-    def _labels(self) -> dict[int, str]:
-        """Those that were needed so far: every output of a translation has some."""
-        return {}
-
     def _label(self, number: int) -> str:
         if number < len(CONTROL_TOKENS):
             return CONTROL_TOKENS[number]
         entry = self.entry(number)
-        return self._show(entry.removeprefix(UNREACHABLE) if self._kind == "unigram" else entry)
+        return self._show(entry.removeprefix(UNREACHABLE) if self.kind == "unigram" else entry)
 
     def entry(self, number: int) -> str:
         """The entry of the vocabulary with this id as the JSON has it, such as ``Ġthe``; empty if there is none."""

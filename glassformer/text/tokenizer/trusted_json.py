@@ -13,7 +13,7 @@ from typing import Any
 
 from glassformer.errors import TokenizerError
 from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, KINDS, LONGEST_PIECE, UNKNOWN, new_library
-from glassformer.text.tokenizer.sentencepiece import LARGEST_CHARSMAP, check_charsmap, library_parts
+from glassformer.text.tokenizer.sentencepiece import ADDED_TOKENS, LARGEST_CHARSMAP, check_charsmap, library_parts
 
 LARGEST_FILE = 64 * 2**20  # bytes; a vocabulary of a million entries takes less
 # Training reads pieces of LONGEST_PIECE characters. NFC makes at most three of one, and UTF-8 four bytes of each.
@@ -35,9 +35,7 @@ def check_shape(text: str) -> str:
     """The kind of a tokenizer's JSON; ``TokenizerError`` if training a tokenizer does not write such JSON."""
     parts = _parse(text)
     kind = _kind(parts)
-    lower = {"type": "Lowercase"}
-    normalizer = parts.get("normalizer")
-    lowercase = isinstance(normalizer, dict) and lower in (normalizer.get("normalizers") or ())
+    lowercase = {"type": "Lowercase"} in _normalizers(parts)
     expected = _imported_parts(parts) if _is_sentencepiece(parts) else _expected_parts(kind, lowercase)
     for name in expected.keys() - parts.keys():
         raise TokenizerError(f"has no {name}, expected {_quote(expected[name])}.")
@@ -86,10 +84,7 @@ def _expected_parts(kind: str, lowercase: bool) -> dict[str, Any]:
     """The JSON of a trained tokenizer without what differs from one to another."""
     library = new_library(kind, lowercase)
     parts: dict[str, Any] = json.loads(library.to_str())
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    parts["added_tokens"] = [
-        {"id": number, "content": token, **flags, "special": True} for number, token in enumerate(CONTROL_TOKENS)
-    ]
+    parts["added_tokens"] = ADDED_TOKENS
     if kind == "unigram":
         parts["model"]["unk_id"] = CONTROL_TOKENS.index(UNKNOWN)
     parts["model"] = _without_contents(parts["model"])
@@ -105,9 +100,7 @@ def _is_sentencepiece(parts: dict[str, Any]) -> bool:
 
 def _imported_parts(parts: dict[str, Any]) -> dict[str, Any]:
     """The JSON that ``text/tokenizer/sentencepiece.py`` writes for the rules of normalisation of this one."""
-    normalizer = parts.get("normalizer")
-    steps = normalizer.get("normalizers") if isinstance(normalizer, dict) else None
-    steps = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    steps = _normalizers(parts)
     charsmap = next((step["precompiled_charsmap"] for step in steps if "precompiled_charsmap" in step), "")
     if not isinstance(charsmap, str) or len(charsmap) > LARGEST_CHARSMAP:
         raise TokenizerError(
@@ -121,6 +114,13 @@ def _imported_parts(parts: dict[str, Any]) -> dict[str, Any]:
     expected = library_parts(charsmap, any(step.get("type") == "Strip" for step in steps))
     expected["model"] = _without_contents(expected["model"])
     return expected
+
+
+def _normalizers(parts: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps that give a text its normal form, as far as they are objects."""
+    normalizer = parts.get("normalizer")
+    steps = normalizer.get("normalizers") if isinstance(normalizer, dict) else None
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
 
 
 def _without_contents(model: dict[str, Any]) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def _choose_table(text: PreparedText, pairs: Sequence[Pair]) -> NgramTable:
     """The n-grams of the training sources: of the longest order at which few of other sources are new."""
     count = len(text.train)
     chosen = sorted(Random(1).sample(range(count), min(count, _TRAINING_TEXTS)))
-    sources = [text.src_tokenizer.to_text(text.train.src(index)) for index in chosen]
+    sources = [text.src_tokenizer.to_text(text.train.src_side.ids(index)) for index in chosen]
     for order in sorted(ORDERS, reverse=True):
         table = NgramTable.from_texts(sources, order)
         if np.mean([table.unseen(pair.src) for pair in pairs[:_FOREIGN]]) <= _FEW_UNSEEN:

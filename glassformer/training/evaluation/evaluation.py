@@ -66,7 +66,7 @@ def validation_loss(
     """Mean negative log-likelihood in nats per target token; each process measures its share of the batches."""
     objective = Objective(model, smoothing=0.0)
     total, tokens = 0.0, 0
-    plan = plan_batches(pairs.src_lengths, pairs.tgt_lengths, config.train.batch_tokens, seed=0, epoch=0)
+    plan = plan_batches(pairs.src_side.lengths, pairs.tgt_side.lengths, config.train.batch_tokens, seed=0, epoch=0)
     for indices in plan[world.rank :: world.size]:
         batch = collate(pairs, indices).to(device)
         with torch.no_grad(), autocast(config.train.precision, device):

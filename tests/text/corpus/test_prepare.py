@@ -63,8 +63,8 @@ def run(
 def training_pairs(prepared: PreparedText) -> list[Pair]:
     return [
         Pair(
-            prepared.src_tokenizer.to_text(prepared.train.src(i)),
-            prepared.tgt_tokenizer.to_text(prepared.train.tgt(i)),
+            prepared.src_tokenizer.to_text(prepared.train.src_side.ids(i)),
+            prepared.tgt_tokenizer.to_text(prepared.train.tgt_side.ids(i)),
         )
         for i in range(len(prepared.train))
     ]
@@ -104,8 +104,8 @@ def test_both_sides_end_with_eos_and_lengths_count_it(tmp_path):
     prepared, _ = run(tmp_path / "p", corpus(50))
     for index in range(len(prepared.train)):
         for ids, length in (
-            (prepared.train.src(index), prepared.train.src_lengths[index]),
-            (prepared.train.tgt(index), prepared.train.tgt_lengths[index]),
+            (prepared.train.src_side.ids(index), prepared.train.src_side.lengths[index]),
+            (prepared.train.tgt_side.ids(index), prepared.train.tgt_side.lengths[index]),
         ):
             assert ids[-1] == EOS_ID
             assert EOS_ID not in ids[:-1]
@@ -395,11 +395,11 @@ def test_ids_are_stored_in_the_smallest_type_that_holds_them(tmp_path, vocab, dt
         writer.append([[4, 5, EOS_ID]], [[6, EOS_ID]])
     pairs = EncodedPairs(tmp_path)
     assert len(pairs) == 2
-    assert pairs.src(0).dtype == dtype
-    assert pairs.src(0).tolist() == [vocab - 1, EOS_ID]
-    assert pairs.tgt(1).tolist() == [6, EOS_ID]
-    assert pairs.src_lengths.tolist() == [2, 3]
-    assert pairs.tgt_lengths.tolist() == [1, 2]
+    assert pairs.src_side.ids(0).dtype == dtype
+    assert pairs.src_side.ids(0).tolist() == [vocab - 1, EOS_ID]
+    assert pairs.tgt_side.ids(1).tolist() == [6, EOS_ID]
+    assert pairs.src_side.lengths.tolist() == [2, 3]
+    assert pairs.tgt_side.lengths.tolist() == [1, 2]
 
 
 def test_an_empty_corpus_can_be_read(tmp_path):

@@ -51,7 +51,7 @@ def test_encoder_collapse_is_the_mean_cosine_of_all_pairs_of_positions(
     model, pairs = trainer.model, trainer.text.valid
     cosines: list[float] = []
     for index in range(min(COLLAPSE_SENTENCES, len(pairs))):
-        source = torch.from_numpy(pairs.src(index).astype("int64"))
+        source = torch.from_numpy(pairs.src_side.ids(index).astype("int64"))
         with torch.no_grad():
             memory = model.eval().encode(source[None])[0][0]
         for one in range(len(memory)):

@@ -49,7 +49,7 @@ def test_each_epoch_has_all_pairs_with_other_tokens(
     first, second = (
         list(epoch_of(BatchStream(text.train, config.train, n, 0, bpe_dropout=sampler), text)) for n in (1, 2)
     )
-    plain = [text.train.src(n).tolist() for n in range(len(text.train))]
+    plain = [text.train.src_side.ids(n).tolist() for n in range(len(text.train))]
     expected = sorted(text.src_tokenizer.to_text(ids) for ids in plain)
     for epoch in (first, second):
         assert sorted(pair.src for pair, _ in epoch) == expected

@@ -72,7 +72,9 @@ def test_one_window_is_counted_exactly_and_several_are_estimated(
     encoded: EncodedPairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = BatchStream(encoded, SETTINGS, 1, 0)
-    plan = plan_batches(encoded.src_lengths, encoded.tgt_lengths, 40, seed=3, epoch=1, bucket=SETTINGS.bucket)
+    plan = plan_batches(
+        encoded.src_side.lengths, encoded.tgt_side.lengths, 40, seed=3, epoch=1, bucket=SETTINGS.bucket
+    )
     given = [sorted(numbers(stream.next())) for _ in plan]
     assert given == [sorted(batch.tolist()) for batch in plan]
     assert len(stream) == len(plan)
