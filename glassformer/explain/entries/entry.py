@@ -1,4 +1,4 @@
-"""One entry for each tap: what the tensor is, and the function that recomputes it. Imports no tap's own entry."""
+"""One register with an entry for each tap: what the tensor is, and the function that recomputes it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class TapEntry:
+class TapEntry(Story):
     """All that is known of one tap: its story, and how a recorded value of it is checked.
 
     ``compute`` states the equation anew, in torch's own operations. ``repeat`` calls the function that the search
@@ -58,10 +58,6 @@ class TapEntry:
     ``error_scale`` is what a difference is measured by where the tap's own numbers are too small for that.
     """
 
-    title: str
-    sentence: str
-    equation: str
-    section: str
     compute: Compute | None = None
     repeat: Compute | None = None
     variants: tuple[Variant, ...] = ()
@@ -90,33 +86,38 @@ class TapEntry:
         return Check.GIVEN, None
 
 
-Entries = dict[str, dict[str, TapEntry]]
-"""Entries by the kind of module and the tap's name."""
+ENTRIES: dict[str, dict[str, TapEntry]] = {}
+"""Entries by the kind of module and the tap's name; the modules of this folder fill it."""
 
 
-def add(  # noqa: PLR0917  # the fields of an entry, in their order
-    entries: Entries, address: str, title: str, sentence: str, equation: str, section: str, **more: Any
-) -> None:
-    """Add an entry under ``address``, a kind of module and a name; ``more`` are further fields of ``TapEntry``."""
-    kind, name = address.split(".")
-    entries.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
+def add(address: str, title: str, sentence: str, equation: str, section: str, **more: Any) -> None:
+    """Add an entry under ``address``, a kind of module and a name; ``more`` are further fields of ``TapEntry``.
+
+    Several kinds that share the entry stand between bars: ``encoder_self_attention|cross_attention.q``.
+    """
+    kinds, name = address.split(".")
+    for kind in kinds.split("|"):
+        ENTRIES.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
 
 
-def entry(
-    entries: Entries, address: str, title: str, equation: str, section: str, **more: Any
-) -> Callable[[Compute], Compute]:
+def entry(address: str, title: str, equation: str, section: str, **more: Any) -> Callable[[Compute], Compute]:
     """Add an entry of which the decorated function is the ``compute``, and its docstring the sentence."""
 
     def decorate(compute: Compute) -> Compute:
-        sentence = " ".join((compute.__doc__ or "").split())
-        add(entries, address, title, sentence, equation, section, compute=compute, **more)
+        add(address, title, " ".join((compute.__doc__ or "").split()), equation, section, compute=compute, **more)
         return compute
 
     return decorate
 
 
-def all_entries(entries: Entries) -> Iterator[tuple[str, str, TapEntry]]:
+def change(address: str, **changes: Any) -> None:
+    """Change fields of one kind's entry, which it shares with others so far."""
+    kind, name = address.split(".")
+    ENTRIES[kind][name] = replace(ENTRIES[kind][name], **changes)
+
+
+def all_entries() -> Iterator[tuple[str, str, TapEntry]]:
     """Each entry with its kind and name."""
-    for kind, named in entries.items():
+    for kind, named in ENTRIES.items():
         for name, entry in named.items():
             yield kind, name, entry

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.explain.entries.entry import Entries, add, entry
+from glassformer.explain.entries.entry import add, entry
 from glassformer.explain.entries.scope import Scope, source_of_rows, written_ids
 from glassformer.settings import ModelConfig
 
@@ -73,10 +73,7 @@ def _occurs(phrase: list[int], ids: list[int]) -> bool:
     return any(ids[start : start + len(phrase)] == phrase for start in range(len(ids)))
 
 
-RULES: Entries = {}
-
-
-@entry(RULES, "search.processed_log_probs", "After the rules", "θ log P, or −∞", "Keskar et al. 2019")
+@entry("search.processed_log_probs", "After the rules", "θ log P, or −∞", "Keskar et al. 2019")
 def _processed_log_probs(scope: Scope) -> Tensor:
     """A token that was written before costs more; one that repeats an n-gram, ends too early or breaks a
     constraint gets −∞.
@@ -93,7 +90,6 @@ def _processed_log_probs(scope: Scope) -> Tensor:
 
 
 add(
-    RULES,
     "search.prefix_ids",
     "Required beginnings",
     "What each output has to begin with, padded.",
@@ -102,7 +98,6 @@ add(
 )
 
 add(
-    RULES,
     "search.required_ids",
     "Required sequences",
     "What each output has to contain, padded; until it does, it may not end, and the beam is divided.",
@@ -110,4 +105,4 @@ add(
     "Post and Vilar 2018",
 )
 
-add(RULES, "search.banned_ids", "Banned sequences", "What no output may contain, padded.", "given", _NOT_IN_PAPER)
+add("search.banned_ids", "Banned sequences", "What no output may contain, padded.", "given", _NOT_IN_PAPER)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.explain.entries.entry import Entries, add, entry
+from glassformer.explain.entries.entry import add, entry
 from glassformer.explain.entries.scope import Scope, active_places, has_rules
 from glassformer.settings import DecodeConfig
 
@@ -72,12 +72,8 @@ def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) ->
     return (before < share) | (ranks == 0)
 
 
-SAMPLING: Entries = {}
-
-
 _NAMES = [setting.replace("_", "-") for setting in FILTER_EQUATIONS]
 add(
-    SAMPLING,
     "search.filtered_log_probs",
     "The distribution drawn from",
     f"After {', '.join(_NAMES[:-1])} and {_NAMES[-1]}, where they are set; tokens left out have −∞.",
@@ -87,7 +83,6 @@ add(
 )
 
 add(
-    SAMPLING,
     "search.uniforms",
     "A random number",
     "It depends on the seed, the sentence and the number of the sample alone.",
@@ -96,7 +91,7 @@ add(
 )
 
 
-@entry(SAMPLING, "search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", _NOT_IN_PAPER)
+@entry("search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", _NOT_IN_PAPER)
 def _drawn_ids(scope: Scope) -> Tensor:
     """The first token at which the cumulated probability is above u."""
     # How many tokens lie below u times the whole probability.
@@ -105,7 +100,7 @@ def _drawn_ids(scope: Scope) -> Tensor:
     return below.sum(dim=1).clamp(max=cumulated.shape[1] - 1)
 
 
-@entry(SAMPLING, "search.sampled_ids", "Samples so far", "[ids; drawn]", _NOT_IN_PAPER)
+@entry("search.sampled_ids", "Samples so far", "[ids; drawn]", _NOT_IN_PAPER)
 def _sampled_ids(scope: Scope) -> Tensor:
     """The drawn token is appended."""
     step, new = scope.step.call, scope.at("search.drawn_ids")[:, None]
@@ -114,7 +109,7 @@ def _sampled_ids(scope: Scope) -> Tensor:
     return torch.cat([scope.at_call("search.sampled_ids", step - 1)[active_places(scope, step)], new], dim=1)
 
 
-@entry(SAMPLING, "search.sampled_log_probs", "Their log-probabilities", "Σ log P", _NOT_IN_PAPER)
+@entry("search.sampled_log_probs", "Their log-probabilities", "Σ log P", _NOT_IN_PAPER)
 def _sampled_log_probs(scope: Scope) -> Tensor:
     """By the model's own distribution, not by the filtered one."""
     step = scope.step.call
