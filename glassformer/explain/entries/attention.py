@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from glassformer.explain.entries.entry import Variant, add, change, entry
+from glassformer.explain.entries.entry import ENTRIES, add, change, entry, vary
 from glassformer.explain.entries.scope import Scope, sublayer_input
 
 _SELF = "encoder_self_attention|decoder_self_attention"
@@ -70,10 +70,6 @@ def _weighted_values(scope: Scope) -> Tensor:
     return scope.here("weights") @ _latest(scope, "v")
 
 
-def _with_bias(equation: str) -> tuple[Variant, ...]:
-    return (Variant("attention_bias", True, equation),)
-
-
 for _name, _what, _sentence in (
     ("q", "Queries", "Each position computes one query for each of the h heads, side by side in one row."),
     ("k", "Keys", "Each position computes one key for each head, with which the queries are compared."),
@@ -81,10 +77,7 @@ for _name, _what, _sentence in (
 ):
     _letter = _name.upper()
     _equation = f"{_letter} = X W_{_letter}"
-    add(
-        f"{_ALL}.{_name}_projected", f"{_what} of all heads", _sentence, _equation, "3.2.2",
-        compute=_project, variants=_with_bias(f"{_equation} + b_{_letter}"),
-    )  # fmt: skip
+    add(f"{_ALL}.{_name}_projected", f"{_what} of all heads", _sentence, _equation, "3.2.2", compute=_project)
     _pieces = f"{_letter} → {_letter}₁ … {_letter}_h"
     add(f"{_ALL}.{_name}_split", f"{_what} cut into heads", _SPLIT, _pieces, "3.2.2", compute=_split)
     _first = f"{_letter}_i, heads first"
@@ -133,13 +126,7 @@ def _heads_merged(scope: Scope) -> Tensor:
     return scope.here("heads_by_position").flatten(-2)
 
 
-@entry(
-    f"{_ALL}.output",
-    "Attention's output",
-    "Concat(head₁ … head_h) W_O",
-    "3.2.2",
-    variants=_with_bias("Concat(head₁ … head_h) W_O + b_O"),
-)
+@entry(f"{_ALL}.output", "Attention's output", "Concat(head₁ … head_h) W_O", "3.2.2")
 def _output(scope: Scope) -> Tensor:
     """W_O mixes the outputs of the heads into one vector."""
     return linear(scope.here("heads_merged"), scope.weight("w_o.weight"), scope.bias("w_o"))
@@ -163,27 +150,12 @@ add(
     compute=_masked_scores,
 )
 
-for _kind in _SELF.split("|"):
-    change(f"{_kind}.products", variants=(Variant("positions", "rotary", "Q′ K′ᵀ"),))
-    change(
-        f"{_kind}.scores",
-        variants=(
-            Variant("positions", "rotary", "scores = Q′ K′ᵀ / √d_k"),
-            Variant("positions", "relative", "(Q Kᵀ + S_rel) / √d_k"),
-            Variant("positions", "alibi", "scores = Q Kᵀ / √d_k + B"),
-        ),
-    )
-    change(
-        f"{_kind}.heads",
-        variants=(
-            Variant(
-                "positions",
-                "relative",
-                "head_i = A_i V_i + A_i · a_V",
-                "The mean of the values and of the distances' vectors, weighted by the attention weights.",
-            ),
-        ),
-    )
+vary(f"{_SELF}.products", "positions", "rotary", "Q′ K′ᵀ")
+vary(f"{_SELF}.scores", "positions", "rotary", "scores = Q′ K′ᵀ / √d_k")
+vary(f"{_SELF}.scores", "positions", "relative", "(Q Kᵀ + S_rel) / √d_k")
+vary(f"{_SELF}.scores", "positions", "alibi", "scores = Q Kᵀ / √d_k + B")
+_WITH_DISTANCES = "The mean of the values and of the distances' vectors, weighted by the attention weights."
+vary(f"{_SELF}.heads", "positions", "relative", "head_i = A_i V_i + A_i · a_V", _WITH_DISTANCES)
 
 change(
     "decoder_self_attention.masked_scores",
@@ -225,7 +197,6 @@ change(
     sentence="Each source position of the encoder's memory computes one key for each head.",
     equation="K = M W_K",
     section="3.2.3",
-    variants=_with_bias("K = M W_K + b_K"),
 )
 change(
     "cross_attention.v_projected",
@@ -233,7 +204,6 @@ change(
     sentence="What each source position passes on to the target.",
     equation="V = M W_V",
     section="3.2.3",
-    variants=_with_bias("V = M W_V + b_V"),
 )
 change(
     "cross_attention.products",
@@ -255,3 +225,8 @@ change(
     title="What each head takes from the source",
     sentence="The mean of the source's values, weighted by the attention weights.",
 )
+
+for _kind in _ALL.split("|"):
+    for _name in ("q_projected", "k_projected", "v_projected", "output"):
+        _letter = _name[0].upper()
+        vary(f"{_kind}.{_name}", "attention_bias", True, f"{ENTRIES[_kind][_name].equation} + b_{_letter}")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, linear
 
-from glassformer.explain.entries.entry import Variant, add, entry
+from glassformer.explain.entries.entry import add, entry, vary
 from glassformer.explain.entries.scope import Scope
 
 
@@ -102,36 +102,24 @@ def _embed(scope: Scope) -> Tensor:
     return embedding(ids, scope.weight("tokens.weight"))
 
 
-@entry(
-    "embedding.scaled",
-    "Scaled token vectors",
-    "E · √d_model",
-    "3.4",
-    variants=(
-        Variant(
-            "scale_embedding",
-            False,
-            "E",
-            "This configuration leaves the vectors as they are (scale_embedding = false).",
-        ),
-    ),
-)
+@entry("embedding.scaled", "Scaled token vectors", "E · √d_model", "3.4")
 def _scale(scope: Scope) -> Tensor:
     """Times √d_model, so that the vectors are about as large as the positions that are added next."""
     scale = math.sqrt(scope.config.d_model) if scope.config.scale_embedding else 1.0
     return scope.here("embedded") * scale
 
 
-@entry(
-    "output_projection.logits",
-    "Logits",
-    "logits = x W_vocab",
-    "3.4",
-    variants=(Variant("output_bias", True, "logits = x W_vocab + b"),),
-)
+_UNSCALED = "This configuration leaves the vectors as they are (scale_embedding = false)."
+vary("embedding.scaled", "scale_embedding", False, "E", _UNSCALED)
+
+
+@entry("output_projection.logits", "Logits", "logits = x W_vocab", "3.4")
 def _logits(scope: Scope) -> Tensor:
     """One number for each entry of the target vocabulary, at each position."""
     return linear(scope.at("decoder.output"), scope.weight("linear.weight"), scope.bias("linear"))
+
+
+vary("output_projection.logits", "output_bias", True, "logits = x W_vocab + b")
 
 
 @entry("output_projection.probabilities", "Probabilities of the next token", "P = softmax(logits)", "3.4")

@@ -95,8 +95,7 @@ def add(address: str, title: str, sentence: str, equation: str, section: str, **
 
     Several kinds that share the entry stand between bars: ``encoder_self_attention|cross_attention.q``.
     """
-    kinds, name = address.split(".")
-    for kind in kinds.split("|"):
+    for kind, name in _places(address):
         ENTRIES.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
 
 
@@ -111,9 +110,21 @@ def entry(address: str, title: str, equation: str, section: str, **more: Any) ->
 
 
 def change(address: str, **changes: Any) -> None:
-    """Change fields of one kind's entry, which it shares with others so far."""
-    kind, name = address.split(".")
-    ENTRIES[kind][name] = replace(ENTRIES[kind][name], **changes)
+    """Change fields of an entry for some of the kinds that share it."""
+    for kind, name in _places(address):
+        ENTRIES[kind][name] = replace(ENTRIES[kind][name], **changes)
+
+
+def vary(address: str, field: str, value: object, equation: str, sentence: str = "") -> None:
+    """Add a ``Variant`` to an entry."""
+    for kind, name in _places(address):
+        known = ENTRIES[kind][name].variants
+        change(f"{kind}.{name}", variants=(*known, Variant(field, value, equation, sentence)))
+
+
+def _places(address: str) -> Iterator[tuple[str, str]]:
+    kinds, name = address.split(".")
+    return ((kind, name) for kind in kinds.split("|"))
 
 
 def all_entries() -> Iterator[tuple[str, str, TapEntry]]:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, linear, silu
 
-from glassformer.explain.entries.entry import Variant, add, entry
+from glassformer.explain.entries.entry import add, entry, vary
 from glassformer.explain.entries.scope import (
     Scope,
     add_norm_output,
@@ -45,24 +45,16 @@ def _inner(scope: Scope) -> Tensor:
     return linear(x, scope.weight("w_1.weight"), scope.bias("w_1"))
 
 
-@entry(
-    "feed_forward.activated",
-    "Activated",
-    "a = max(0, z)",
-    "3.3",
-    variants=(
-        Variant(
-            "activation",
-            "gelu",
-            "a = z Φ(z)",
-            "GELU: each number times the probability that a standard normal one is smaller.",
-        ),
-        Variant("activation", "swish", "a = z σ(z)", "Swish: each number times its logistic sigmoid."),
-    ),
-)
+@entry("feed_forward.activated", "Activated", "a = max(0, z)", "3.3")
 def _activated(scope: Scope) -> Tensor:
     """Negative numbers become zero, the others stay."""
     return _ACTIVATIONS[scope.config.activation](scope.here("inner"))
+
+
+_GELU = "GELU: each number times the probability that a standard normal one is smaller."
+vary("feed_forward.activated", "activation", "gelu", "a = z Φ(z)", _GELU)
+_SWISH = "Swish: each number times its logistic sigmoid."
+vary("feed_forward.activated", "activation", "swish", "a = z σ(z)", _SWISH)
 
 
 @entry("feed_forward.output", "Narrowed again", "FFN(x) = a W₂ + b₂", "3.3")
@@ -71,19 +63,16 @@ def _output(scope: Scope) -> Tensor:
     return linear(scope.here("activated"), scope.weight("w_2.weight"), scope.bias("w_2"))
 
 
-@entry(
-    "add_norm.residual",
-    "Residual sum",
-    "x + Sublayer(x)",
-    "3.1",
-    variants=(Variant("norm", "pre", "x + Sublayer(LayerNorm(x))"),),
-)
+@entry("add_norm.residual", "Residual sum", "x + Sublayer(x)", "3.1")
 def _residual(scope: Scope) -> Tensor:
     """The sublayer's output is added to its input, so that nothing is lost on the way."""
     layer, _, sublayer = scope.module.removesuffix("_add_norm").rpartition(".")
     dropped = f"{scope.module}.dropout.output"
     output = dropped if scope.context.has_dropout else f"{layer}.{sublayer}.output"
     return scope.at(residual_input(scope, layer, sublayer)) + scope.at(output)
+
+
+vary("add_norm.residual", "norm", "pre", "x + Sublayer(LayerNorm(x))")
 
 
 @entry("norm.mean", "Mean of the vector", "μ = mean(x)", _BA, error_scale=_greatest_summand)
@@ -158,8 +147,8 @@ add(
     "M = x after layer N",
     "3.1",
     compute=_stack_output,
-    variants=(Variant("norm", "pre", "M = LayerNorm(x after layer N)"),),
 )
+vary("encoder.memory", "norm", "pre", "M = LayerNorm(x after layer N)")
 
 add(
     "decoder.output",
@@ -168,5 +157,5 @@ add(
     "x after layer N",
     "3.1",
     compute=_stack_output,
-    variants=(Variant("norm", "pre", "LayerNorm(x after layer N)"),),
 )
+vary("decoder.output", "norm", "pre", "LayerNorm(x after layer N)")

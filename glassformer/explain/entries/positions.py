@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from glassformer.explain.entries.entry import Variant, add, entry
+from glassformer.explain.entries.entry import add, entry, vary
 from glassformer.explain.entries.scope import Scope
 
 _SHAW = "Shaw et al. 2018, 3.2"
@@ -81,20 +81,10 @@ add(
 )
 
 
-@entry(
-    "embedding.position_vectors",
-    "Position vectors",
-    "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(…)",
-    "3.5",
-    variants=(
-        Variant(
-            "positions",
-            "learned",
-            "PE = W_pos[pos]",
-            "A learned vector for each position, the same in each sentence.",
-        ),
-    ),
-)
+_PE = "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(…)"
+
+
+@entry("embedding.position_vectors", "Position vectors", _PE, "3.5")
 def _position_vectors(scope: Scope) -> Tensor:
     """Sines and cosines of many wavelengths: another pattern for each position, the same in each sentence."""
     # Vectors of the positions read now; with a cache, generation reads one position later at each step.
@@ -108,16 +98,17 @@ def _position_vectors(scope: Scope) -> Tensor:
     return table.to(embedded.dtype)
 
 
-@entry(
-    "embedding.with_positions",
-    "Token plus position",
-    "x = E · √d_model + PE",
-    "3.5",
-    variants=(Variant("scale_embedding", False, "x = E + PE"),),
-)
+_LEARNED = "A learned vector for each position, the same in each sentence."
+vary("embedding.position_vectors", "positions", "learned", "PE = W_pos[pos]", _LEARNED)
+
+
+@entry("embedding.with_positions", "Token plus position", "x = E · √d_model + PE", "3.5")
 def _with_positions(scope: Scope) -> Tensor:
     """Which token it is and where it is, in one vector."""
     return scope.here("scaled") + scope.here("position_vectors")
+
+
+vary("embedding.with_positions", "scale_embedding", False, "x = E + PE")
 
 
 add(

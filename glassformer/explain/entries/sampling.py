@@ -26,31 +26,20 @@ def _filtered_log_probs(scope: Scope) -> Tensor:
     return log_probs.to(own.dtype)
 
 
-def _temperature(log_probs: Tensor, temperature: float, _kept: Tensor) -> Tensor:
-    return (log_probs / temperature).log_softmax(dim=-1)
-
-
-def _top_k(log_probs: Tensor, k: int, kept: Tensor) -> Tensor:
-    return _keep(log_probs, _ranks(log_probs, kept) < k)
-
-
-def _top_p(log_probs: Tensor, p: float, kept: Tensor) -> Tensor:
-    return _keep(log_probs, _smallest_set(log_probs, log_probs, kept, p))
-
-
-def _min_p(log_probs: Tensor, min_p: float, _kept: Tensor) -> Tensor:
-    return _keep(log_probs, log_probs.exp() >= min_p * log_probs.exp().amax(dim=-1, keepdim=True))
-
-
-def _typical_p(log_probs: Tensor, p: float, kept: Tensor) -> Tensor:
-    entropy = torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
-    return _keep(log_probs, _smallest_set(log_probs, -(-log_probs - entropy).abs(), kept, p))
-
-
 # What each sampling filter leaves, by its setting and in the same order; ``kept`` are the tokens that it did leave.
 FILTER_EQUATIONS: dict[str, Callable[[Tensor, Any, Tensor], Tensor]] = {
-    "temperature": _temperature, "top_k": _top_k, "top_p": _top_p, "min_p": _min_p, "typical_p": _typical_p,
-}  # fmt: skip
+    "temperature": lambda log_probs, temperature, kept: (log_probs / temperature).log_softmax(dim=-1),
+    "top_k": lambda log_probs, k, kept: _keep(log_probs, _ranks(log_probs, kept) < k),
+    "top_p": lambda log_probs, p, kept: _keep(log_probs, _smallest_set(log_probs, log_probs, kept, p)),
+    "min_p": lambda log_probs, p, kept: _keep(log_probs, log_probs.exp() >= p * log_probs.exp().amax(-1, True)),
+    "typical_p": lambda log_probs, p, kept: _keep(
+        log_probs, _smallest_set(log_probs, -(-log_probs - _entropy(log_probs)).abs(), kept, p)
+    ),
+}
+
+
+def _entropy(log_probs: Tensor) -> Tensor:
+    return torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
 
 
 def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:
