@@ -27,7 +27,7 @@ from glassformer.explain.recording.sentences import Sentences, read_sentences
 from glassformer.explain.walk import Walk, build_walk
 from glassformer.model.inference import evaluating
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import WARMUP, DecodeConfig, RunConfig, TrainConfig, flag
+from glassformer.settings import WARMUP, DecodeConfig, TrainConfig, flag
 from glassformer.trace import Step, tracing
 from glassformer.trace.taps import Edit
 from glassformer.training.loop.checkpointing import TrainState
@@ -201,19 +201,14 @@ class WalkRequest:
         run = RunDirectory(self.run).load(self.device)
         translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
         if self.generate:
-            return WalkResult(self._generation(translator), translator)
+            options = translator.config.with_changes(self.options)
+            return WalkResult(walk_generation(translator, self.sources, options, only=self.only), translator)
         if self.training:
-            return WalkResult(self._training(translator, run.config), translator)
+            learned = self.targets or ()
+            made = walk_training(translator, self.sources, learned, run.config.train, run=self.run, only=self.only)
+            return WalkResult(made, translator)
         plain = walk(translator, self.sources, self.targets, only=self.only)
         if not self.edits:
             return WalkResult(plain, translator)
         edits = parse_edits(self.edits, plain, translator)
         return WalkResult(walk_through(translator, plain.sentences, edits=edits), translator, plain)
-
-    def _generation(self, translator: Translator) -> Walk:
-        options = translator.config.with_changes(self.options)
-        return walk_generation(translator, self.sources, options, only=self.only)
-
-    def _training(self, translator: Translator, config: RunConfig) -> Walk:
-        targets = self.targets or ()
-        return walk_training(translator, self.sources, targets, config.train, run=self.run, only=self.only)

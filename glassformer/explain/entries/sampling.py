@@ -39,7 +39,8 @@ FILTER_EQUATIONS: dict[str, Callable[[Tensor, Any, Tensor], Tensor]] = {
 
 
 def _entropy(log_probs: Tensor) -> Tensor:
-    return torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
+    entropy: Tensor = torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
+    return entropy
 
 
 def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:

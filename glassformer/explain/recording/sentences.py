@@ -58,9 +58,9 @@ class Sentences:
         """What the numbers at ``address`` count, sentence by sentence: normal form, pre-tokens or spelling."""
         side, _, name = address.removeprefix("text.").partition("_")
         derivations = self.src_derivations if side == "src" else self.tgt_derivations
-        if not address.startswith("text.") or name not in _LINES or not derivations:
+        if not address.startswith("text.") or name not in _SHOWN or not derivations:
             return None
-        return tuple(tuple(_LINES[name](derivation)) for derivation in derivations)
+        return tuple(tuple(_SHOWN[name][0](derivation)) for derivation in derivations)
 
     def with_targets(self, targets: tuple[str, ...]) -> "Sentences":
         """The same sources with targets that the model generated."""
@@ -124,24 +124,19 @@ def _spelling_lines(derivation: Derivation) -> list[str]:
     return [line for part in derivation.pre_tokens for line in (str(part), *(f"  {step}" for step in part.steps))]
 
 
-_LINES: dict[str, Callable[[Derivation], list[str]]] = {
-    "normalised": lambda derivation: [derivation.normalised],
-    "pre_tokens": lambda derivation: [part.text for part in derivation.pre_tokens],
-    "spelling": _spelling_lines,
-}
-_COUNTS: dict[str, Callable[[Derivation], int]] = {
-    "normalised": lambda derivation: len(derivation.normalised),
-    "pre_tokens": lambda derivation: len(derivation.pre_tokens),
-    "spelling": lambda derivation: sum(len(part.steps) for part in derivation.pre_tokens),
+# What a step of a text shows, in lines, and what its number counts.
+_SHOWN: dict[str, tuple[Callable[[Derivation], list[str]], Callable[[Derivation], int]]] = {
+    "normalised": (lambda one: [one.normalised], lambda one: len(one.normalised)),
+    "pre_tokens": (lambda one: [part.text for part in one.pre_tokens], lambda one: len(one.pre_tokens)),
+    "spelling": (_spelling_lines, lambda one: sum(len(part.steps) for part in one.pre_tokens)),
 }
 
 
 def _derivation_steps(side: str, derivations: Sequence[Derivation]) -> list[Step]:
-    if not derivations:
-        return []
     return [
         Step(f"text.{side}_{name}", ("batch",), torch.tensor([count(one) for one in derivations]))
-        for name, count in _COUNTS.items()
+        for name, (_, count) in _SHOWN.items()
+        if derivations
     ]
 
 
