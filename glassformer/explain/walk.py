@@ -35,7 +35,7 @@ class Walk(WalkData):
     ``translator`` is the one that made it; the page takes from it what it computes with.
     """
 
-    translator: Translator | None = field(default=None, repr=False)
+    translator: Translator = field(repr=False, kw_only=True)
 
     def to_page(self, path: str | Path | None = None, *, run: str = "", run_option: str | None = None) -> str:
         """The walk as one HTML page that a browser opens from disk, without a network; written to ``path`` if given.

@@ -150,7 +150,6 @@ class WalkResult:
     """The requested walk; with edits, ``plain`` is the same walk without them."""
 
     walk: Walk
-    translator: Translator
     plain: Walk | None = None
 
 
@@ -202,13 +201,13 @@ class WalkRequest:
         translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
         if self.generate:
             options = translator.config.with_changes(self.options)
-            return WalkResult(walk_generation(translator, self.sources, options, only=self.only), translator)
+            return WalkResult(walk_generation(translator, self.sources, options, only=self.only))
         if self.training:
             learned = self.targets or ()
             made = walk_training(translator, self.sources, learned, run.config.train, run=self.run, only=self.only)
-            return WalkResult(made, translator)
+            return WalkResult(made)
         plain = walk(translator, self.sources, self.targets, only=self.only)
         if not self.edits:
-            return WalkResult(plain, translator)
+            return WalkResult(plain)
         edits = parse_edits(self.edits, plain, translator)
-        return WalkResult(walk_through(translator, plain.sentences, edits=edits), translator, plain)
+        return WalkResult(walk_through(translator, plain.sentences, edits=edits), plain)

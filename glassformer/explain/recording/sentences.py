@@ -72,15 +72,6 @@ class Sentences:
         pad_id, eos_id = self.pad_id, self.eos_id
         return pad_ids([[*derivation.ids, eos_id] for derivation in self.src_derivations], pad_id, _CPU)
 
-    def cells(self, address: str) -> Rows | None:
-        """The tokens of the entries at ``address``, when they are ids."""
-        return {
-            "text.src_tokens": self.src_tokens,
-            "text.src_ids": self.src_tokens,
-            "text.tgt_in_ids": self.tgt_in_tokens,
-            "text.tgt_out_ids": self.tgt_out_tokens,
-        }.get(address)
-
 
 def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> Sentences:
     """The sentences as the model reads them; without ``targets`` they are translated first.
