@@ -106,8 +106,8 @@ def walk_generation(
         job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
         found = search(steps, job)
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
-    sentences = sentences.with_targets(targets)
-    trace.steps = [*sentences.source_steps, *trace]
+    trace.steps = [*(step for step in sentences.steps if step.name.startswith("src")), *trace]
+    sentences = replace(sentences, targets=targets, tgt_derivations=None)
     walked = build_walk(translator, sentences, trace, only=only, kind="generation", decode=options)
     trace.steps = [step for step in trace if fnmatchcase(step.address, only)]
     return walked

@@ -78,15 +78,11 @@ def _run_padded(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
 
 
 def _run_fused(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    copied = _copy_modules(model)
+    tensors = [*model.parameters(), *model.buffers()]
+    # New modules with the same weight tensors, so that a choice made for one model does not reach the other.
+    copied = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
     copied.use_fused_attention(in_traces=True)
     return _run_plain(copied, src_ids, tgt_in_ids)
-
-
-def _copy_modules(model: Transformer) -> Transformer:
-    """New modules with the same weight tensors, so that a choice made for one model does not reach the other."""
-    tensors = [*model.parameters(), *model.buffers()]
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
 def _run_compiled(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:

@@ -22,13 +22,7 @@ from glassformer.decoding.search.beam import (
 )
 from glassformer.decoding.search.constraints import ConstraintBatch
 from glassformer.explain.entries.entry import add, entry
-from glassformer.explain.entries.scope import (
-    Scope,
-    by_hypothesis,
-    has_rules,
-    hypothesis_ranking,
-    state_before,
-)
+from glassformer.explain.entries.scope import Scope, by_hypothesis, has_rules, state_before
 
 _NOT_IN_PAPER = "not in the paper"
 
@@ -52,8 +46,9 @@ def _candidate_places(scope: Scope) -> Tensor | None:
 
 def _all_sums(scope: Scope) -> Tensor:
     """The sum of each continuation of each hypothesis, (sentences beam vocab)."""
-    name, step = "processed_log_probs" if has_rules(scope) else "next_log_probs", scope.step.call
-    return hypothesis_ranking(scope, step)[:, :, None] + by_hypothesis(scope, name, step)
+    past, next_one = ("sums", "processed_log_probs") if has_rules(scope) else ("log_probs", "next_log_probs")
+    step = scope.step.call
+    return state_before(scope, past, step)[:, :, None] + by_hypothesis(scope, next_one, step)
 
 
 def _candidate(scope: Scope) -> Tensor | None:

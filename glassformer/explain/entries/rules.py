@@ -5,7 +5,7 @@ The rules are stated anew, row by row in plain Python. Keskar et al. 2019 (arXiv
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -23,8 +23,10 @@ def _repetition_penalty(processed: Tensor, written: list[int], penalty: float, _
 
 
 def _no_repeat_ngram(processed: Tensor, written: list[int], n: int, _config: ModelConfig) -> None:
-    for number in _repeating(written, n):
-        processed[number] = -math.inf
+    """Forbid the ids that would end a sequence of ``n`` ids that was written before."""
+    for end in range(n, len(written) + 1) if n else ():
+        if written[end - n : end - 1] == written[len(written) - n + 1 :]:
+            processed[written[end - 1]] = -math.inf
 
 
 def _min_length(processed: Tensor, written: list[int], least: int, config: ModelConfig) -> None:
@@ -38,13 +40,6 @@ PROCESSOR_EQUATIONS: dict[str, Callable[[Tensor, list[int], Any, ModelConfig], N
     "no_repeat_ngram": _no_repeat_ngram,
     "min_length": _min_length,
 }
-
-
-def _repeating(written: Sequence[int], n: int) -> Iterable[int]:
-    """The ids that would end a sequence of ``n`` ids that was written before."""
-    for end in range(n, len(written) + 1) if n else ():
-        if written[end - n : end - 1] == written[len(written) - n + 1 :]:
-            yield written[end - 1]
 
 
 def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tensor, processed: Tensor) -> None:

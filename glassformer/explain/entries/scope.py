@@ -120,20 +120,12 @@ class Scope:
         address = f"{self.module}.{name}.bias"
         return self._record.weights[address].detach() if address in self._record.weights else None
 
-    def rows_since(self, address: str) -> Tensor | None:
-        """Which row of the latest value at ``address`` each row continues now; None when no row has moved."""
-        since = self.place(address)
-        rows = None
-        for place in self._record.places.get("search.rows", ()):
-            if since is not None and since < place < self._place:
-                chosen = self._record.steps[place].value
-                rows = chosen if rows is None else rows[chosen]
-        return rows
-
     def at_rows(self, address: str) -> Tensor:
         """The latest value at ``address``, with its rows where the search has moved them since."""
-        value, rows = self.at(address), self.rows_since(address)
-        return value if rows is None else value.index_select(0, rows)
+        value, places = self.at(address), self._record.places.get("search.rows", ())
+        for place in places[bisect_left(places, self.place(address) or 0) : bisect_left(places, self._place)]:
+            value = value.index_select(0, self._record.steps[place].value)
+        return value
 
     def previous(self) -> Tensor | None:
         """This tap's own value one call before, with its rows moved as the search did; None at the first call."""
@@ -220,11 +212,6 @@ def has_rules(scope: Scope) -> bool:
     options, settings = scope.context.decode, [one.setting for one in PROCESSORS]
     is_set = any(getattr(options, setting) != getattr(DecodeConfig, setting) for setting in settings)
     return is_set or scope.has("search.required_ids")
-
-
-def hypothesis_ranking(scope: Scope, step: int) -> Tensor:
-    """The sums by which the hypotheses of a step are ranked."""
-    return state_before(scope, "sums" if has_rules(scope) else "log_probs", step)
 
 
 def by_hypothesis(scope: Scope, name: str, step: int) -> Tensor:

@@ -1,7 +1,7 @@
 """Sentences before they enter the model: their tokens and padded ids, and the steps of a walk that show them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -35,8 +35,6 @@ class Sentences:
     src_derivations: tuple[Derivation, ...]
     tgt_derivations: tuple[Derivation, ...] | None
     vocab: tuple[str, ...]
-    pad_id: int
-    eos_id: int
 
     @property
     def steps(self) -> list[Step]:
@@ -49,11 +47,6 @@ class Sentences:
                 Step("text.tgt_in_ids", ("batch", "tgt"), self.batch.tgt_in_ids),
                 Step("text.ntokens", (), torch.tensor(self.batch.target_tokens))]  # fmt: skip
 
-    @property
-    def source_steps(self) -> list[Step]:
-        """The steps of the source only, for a generation."""
-        return [step for step in self.steps if step.name.startswith("src")]
-
     def lines(self, address: str) -> Rows | None:
         """What the numbers at ``address`` count, sentence by sentence: normal form, pre-tokens or spelling."""
         side, _, name = address.removeprefix("text.").partition("_")
@@ -61,16 +54,6 @@ class Sentences:
         if not address.startswith("text.") or name not in _SHOWN or not derivations:
             return None
         return tuple(tuple(_SHOWN[name][0](derivation)) for derivation in derivations)
-
-    def with_targets(self, targets: tuple[str, ...]) -> "Sentences":
-        """The same sources with targets that the model generated."""
-        return replace(self, targets=targets, tgt_derivations=None)
-
-    @property
-    def derived_src_ids(self) -> Tensor:
-        """The source ids that follow from the derivations, with </s> and padding."""
-        pad_id, eos_id = self.pad_id, self.eos_id
-        return pad_ids([[*derivation.ids, eos_id] for derivation in self.src_derivations], pad_id, _CPU)
 
 
 def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> Sentences:
@@ -105,8 +88,6 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         src_derivations=tuple(map(translator.src_tokenizer.derive, sources)),
         tgt_derivations=tuple(map(translator.tgt_tokenizer.derive, targets)) if forced else None,
         vocab=tuple(translator.tgt_tokenizer.to_tokens(range(translator.tgt_tokenizer.size))),
-        pad_id=config.pad_id,
-        eos_id=config.eos_id,
     )
 
 
