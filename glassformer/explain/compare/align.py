@@ -65,14 +65,13 @@ def join_calls(steps: Sequence[Step]) -> list[Aligned]:
     calls: dict[str, list[Aligned]] = {}
     for step in align_steps(steps):
         calls.setdefault(step.address, []).append(
-            _with_query_axis(step) if step.address.endswith("_cached") else step
+            _insert_axis(step, step.axes.index("key"), "query") if step.address.endswith("_cached") else step
         )
     return [_join_tap(parts) for parts in calls.values()]
 
 
-def _with_query_axis(tap: Aligned) -> Aligned:
-    place = tap.axes.index("key")
-    return replace(tap, axes=(*tap.axes[:place], "query", *tap.axes[place:]), value=tap.value.unsqueeze(place))
+def _insert_axis(tap: Aligned, place: int, word: str) -> Aligned:
+    return replace(tap, axes=(*tap.axes[:place], word, *tap.axes[place:]), value=tap.value.unsqueeze(place))
 
 
 def _join_tap(parts: list[Aligned]) -> Aligned:
@@ -86,7 +85,9 @@ def _join_tap(parts: list[Aligned]) -> Aligned:
 
 def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
     """Passes over single sentences as the rows of one batch; a tap without a batch axis gets one."""
-    rows = [{tap.key: _with_batch_axis(tap) for tap in side} for side in sides]
+    rows = [
+        {tap.key: tap if "batch" in tap.axes else _insert_axis(tap, 0, "batch") for tap in side} for side in sides
+    ]
     for row, (first, second) in enumerate(pairwise(rows), start=2):
         if first.keys() != second.keys():
             odd = sorted(first.keys() ^ second.keys())[0]
@@ -110,10 +111,6 @@ def _unpack(tap: Aligned, real: Mapping[str, Tensor]) -> Aligned:
     value[mask] = tap.value[0]
     present = mask.reshape(*mask.shape, *[1] * (value.ndim - 2)).expand(value.shape)
     return replace(tap, value=value, present=present)
-
-
-def _with_batch_axis(tap: Aligned) -> Aligned:
-    return tap if "batch" in tap.axes else replace(tap, axes=("batch", *tap.axes), value=tap.value.unsqueeze(0))
 
 
 def _concatenate(parts: Sequence[Aligned], place: int) -> Aligned:

@@ -41,8 +41,9 @@ def _append(scope: Scope) -> Tensor:
     """Keys and values of the steps before, in the rows that the search kept, and then the new ones."""
     name = scope.step.name.removesuffix("_cached")
     rotated = f"{name}_rotated" if scope.has_here(f"{name}_rotated") else name
-    new = scope.here(rotated) if scope.has_here(rotated) else None
-    parts = [part for part in (scope.previous(), new) if part is not None]
+    parts = [scope.at_rows(scope.step.address)] if scope.has(scope.step.address) else []
+    if scope.has_here(rotated):
+        parts.append(scope.here(rotated))
     return torch.cat(parts, dim=2)
 
 
@@ -58,16 +59,6 @@ def _mask(scope: Scope) -> Tensor:
     if scope.module.startswith("encoder"):
         return scope.at("src_mask")
     return scope.at_rows("src_mask") if scope.module.endswith("cross_attention") else scope.at("causal_mask")
-
-
-def _masked_scores(scope: Scope) -> Tensor:
-    mask, scores = _mask(scope), scope.here("scores")
-    hidden = torch.where(mask.any(dim=-1, keepdim=True), -math.inf, 0.0)
-    return torch.where(mask, scores, hidden.to(scores.dtype))
-
-
-def _weighted_values(scope: Scope) -> Tensor:
-    return scope.here("weights") @ _latest(scope, "v")
 
 
 for _name, _what, _sentence in (
@@ -100,10 +91,24 @@ def _scores(scope: Scope) -> Tensor:
     return scores + scope.here("alibi.biases") if scope.has_here("alibi.biases") else scores
 
 
+@entry(f"{_ALL}.masked_scores", "Scores without padding", "−∞ where src_mask is 0", "3.2.3")
+def _masked_scores(scope: Scope) -> Tensor:
+    """A key that is padding gets −∞, which the softmax turns into a weight of zero."""
+    mask, scores = _mask(scope), scope.here("scores")
+    hidden = torch.where(mask.any(dim=-1, keepdim=True), -math.inf, 0.0)
+    return torch.where(mask, scores, hidden.to(scores.dtype))
+
+
 @entry(f"{_ALL}.weights", "Attention weights", "A = softmax(scores)", "3.2.1")
 def _weights(scope: Scope) -> Tensor:
     """For each query, weights over the keys that sum to one."""
     return scope.here("masked_scores").softmax(dim=-1).masked_fill(~_mask(scope).any(dim=-1, keepdim=True), 0.0)
+
+
+@entry(f"{_SELF}.weighted_values", "Weighted values", "A_i V_i", "3.2.1")
+def _weighted_values(scope: Scope) -> Tensor:
+    """The mean of the values, weighted by the attention weights, before the vectors of the distances are added."""
+    return scope.here("weights") @ _latest(scope, "v")
 
 
 @entry(f"{_ALL}.heads", "Output of each head", "head_i = A_i V_i", "3.2.1")
@@ -131,24 +136,6 @@ def _output(scope: Scope) -> Tensor:
     """W_O mixes the outputs of the heads into one vector."""
     return linear(scope.here("heads_merged"), scope.weight("w_o.weight"), scope.bias("w_o"))
 
-
-add(
-    f"{_SELF}.weighted_values",
-    "Weighted values",
-    "The mean of the values, weighted by the attention weights, before the vectors of the distances are added.",
-    "A_i V_i",
-    "3.2.1",
-    compute=_weighted_values,
-)
-
-add(
-    f"{_ALL}.masked_scores",
-    "Scores without padding",
-    "A key that is padding gets −∞, which the softmax turns into a weight of zero.",
-    "−∞ where src_mask is 0",
-    "3.2.3",
-    compute=_masked_scores,
-)
 
 vary(f"{_SELF}.products", "positions", "rotary", "Q′ K′ᵀ")
 vary(f"{_SELF}.scores", "positions", "rotary", "scores = Q′ K′ᵀ / √d_k")

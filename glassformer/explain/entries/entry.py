@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -12,6 +12,7 @@ from glassformer.settings import ModelConfig
 
 Compute = Callable[[Scope], Tensor | None]
 """What a step must be, from the steps recorded before it and the weights; None where it does not apply."""
+_Own = TypeVar("_Own", bound=Compute)
 
 
 class Check(StrEnum):
@@ -99,10 +100,10 @@ def add(address: str, title: str, sentence: str, equation: str, section: str, **
         ENTRIES.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
 
 
-def entry(address: str, title: str, equation: str, section: str, **more: Any) -> Callable[[Compute], Compute]:
+def entry(address: str, title: str, equation: str, section: str, **more: Any) -> Callable[[_Own], _Own]:
     """Add an entry of which the decorated function is the ``compute``, and its docstring the sentence."""
 
-    def decorate(compute: Compute) -> Compute:
+    def decorate(compute: _Own) -> _Own:
         add(address, title, " ".join((compute.__doc__ or "").split()), equation, section, compute=compute, **more)
         return compute
 

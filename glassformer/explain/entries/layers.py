@@ -29,15 +29,6 @@ def _greatest_deviation(scope: Scope) -> Tensor:
     return (_greatest_summand(scope) / (scope.here("variance") + scope.config.norm_eps).sqrt())[..., None]
 
 
-def _stack_output(scope: Scope) -> Tensor:
-    last = last_layer_output(scope, scope.module)
-    return scope.at(f"{scope.module}.final_norm.output" if scope.config.norm == "pre" else last)
-
-
-def _layer_output(scope: Scope) -> Tensor:
-    return scope.at(add_norm_output(scope, scope.module, "feed_forward"))
-
-
 @entry("feed_forward.inner", "Widened", "z = x W₁ + b₁", "3.3")
 def _inner(scope: Scope) -> Tensor:
     """Each position on its own is mapped from d_model to d_ff numbers."""
@@ -122,40 +113,30 @@ def _dropout_output(scope: Scope) -> Tensor:
     return x * scope.here("kept") * (2**16 / kept)
 
 
-add(
-    "encoder_layer.output",
-    "Encoder layer's output",
-    "Each source position after attention to all the others and its feed-forward; the next layer's input.",
-    "x ← EncoderLayer(x)",
-    "3.1",
-    compute=_layer_output,
-)
+@entry("encoder_layer.output", "Encoder layer's output", "x ← EncoderLayer(x)", "3.1")
+def _encoder_layer(scope: Scope) -> Tensor:
+    """Each source position after attention to all the others and its feed-forward; the next layer's input."""
+    return scope.at(add_norm_output(scope, scope.module, "feed_forward"))
 
-add(
-    "decoder_layer.output",
-    "Decoder layer's output",
-    "Each target position after attention to the target so far and to the source, and its own feed-forward.",
-    "x ← DecoderLayer(x, M)",
-    "3.1",
-    compute=_layer_output,
-)
 
-add(
-    "encoder.memory",
-    "Memory",
-    "The encoder's result for each source position; every decoder layer reads it.",
-    "M = x after layer N",
-    "3.1",
-    compute=_stack_output,
-)
+@entry("decoder_layer.output", "Decoder layer's output", "x ← DecoderLayer(x, M)", "3.1")
+def _decoder_layer(scope: Scope) -> Tensor:
+    """Each target position after attention to the target so far and to the source, and its own feed-forward."""
+    return scope.at(add_norm_output(scope, scope.module, "feed_forward"))
+
+
+@entry("encoder.memory", "Memory", "M = x after layer N", "3.1")
+def _memory(scope: Scope) -> Tensor:
+    """The encoder's result for each source position; every decoder layer reads it."""
+    last = last_layer_output(scope, scope.module)
+    return scope.at(f"{scope.module}.final_norm.output" if scope.config.norm == "pre" else last)
+
+
+@entry("decoder.output", "Decoder's output", "x after layer N", "3.1")
+def _decoder_output(scope: Scope) -> Tensor:
+    """One vector for each target position, from which its next token is predicted."""
+    return _memory(scope)  # computed alike
+
+
 vary("encoder.memory", "norm", "pre", "M = LayerNorm(x after layer N)")
-
-add(
-    "decoder.output",
-    "Decoder's output",
-    "One vector for each target position, from which its next token is predicted.",
-    "x after layer N",
-    "3.1",
-    compute=_stack_output,
-)
 vary("decoder.output", "norm", "pre", "LayerNorm(x after layer N)")

@@ -53,13 +53,13 @@ def _first_new_position(scope: Scope) -> int:
     return int(scope.at(cached).shape[2]) if generates and scope.has(cached) else 0
 
 
-def _distance_vectors(scope: Scope) -> Tensor:
+def _distance_vectors(scope: Scope, table: str) -> Tensor:
     """The table's row for each clipped distance from query to key; the last query is at the last key."""
     attention, clip = scope.module.removesuffix(".relative"), scope.config.relative_clip
     n_queries, n_keys = scope.at(f"{attention}.products").shape[2:]
     keys = torch.arange(n_keys, device=scope.step.value.device)
     distances = (keys[None, :] - keys[n_keys - n_queries :][:, None]).clamp(-clip, clip) + clip
-    return scope.weight("key_table" if scope.step.name == "relative_keys" else "value_table")[distances]
+    return scope.weight(table)[distances]
 
 
 add(
@@ -111,14 +111,10 @@ def _with_positions(scope: Scope) -> Tensor:
 vary("embedding.with_positions", "scale_embedding", False, "x = E + PE")
 
 
-add(
-    "relative.relative_keys",
-    "A key for each distance",
-    "A learned vector for the distance from query to key, the same for all heads.",
-    "a_K[key − query]",
-    _SHAW,
-    compute=_distance_vectors,
-)
+@entry("relative.relative_keys", "A key for each distance", "a_K[key − query]", _SHAW)
+def _relative_keys(scope: Scope) -> Tensor:
+    """A learned vector for the distance from query to key, the same for all heads."""
+    return _distance_vectors(scope, "key_table")
 
 
 @entry("relative.relative_products", "Query times distance", "S_rel = Q · a_K", _SHAW)
@@ -128,14 +124,10 @@ def _relative_products(scope: Scope) -> Tensor:
     return torch.einsum("bhqd,qkd->bhqk", q, scope.here("relative_keys"))
 
 
-add(
-    "relative.relative_values",
-    "A value for each distance",
-    "A learned vector that is added to each value.",
-    "a_V[key − query]",
-    _SHAW,
-    compute=_distance_vectors,
-)
+@entry("relative.relative_values", "A value for each distance", "a_V[key − query]", _SHAW)
+def _relative_values(scope: Scope) -> Tensor:
+    """A learned vector that is added to each value."""
+    return _distance_vectors(scope, "value_table")
 
 
 @entry("relative.relative_heads", "What the distances add", "A · a_V", _SHAW)

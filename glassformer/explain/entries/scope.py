@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.decoding.search.filters import PROCESSORS
 from glassformer.errors import TraceError
 from glassformer.model import Transformer
-from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.settings import DecodeConfig, TrainConfig
 from glassformer.trace import Step
 
 _SUBLAYERS = {
@@ -37,14 +37,9 @@ class PassContext:
     derived_ids: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
-    def config(self) -> ModelConfig:
-        """The model's configuration."""
-        return self.model.config
-
-    @property
     def has_dropout(self) -> bool:
         """Whether the pass applied dropout."""
-        return self.train is not None and self.config.dropout > 0
+        return self.train is not None and self.model.config.dropout > 0
 
 
 class Record:
@@ -65,7 +60,7 @@ class Scope:
         self._record, self._place = record, place
         self.step = record.steps[place]
         self.context = record.context
-        self.config = record.context.config
+        self.config = record.context.model.config
         self.module = self.step.address.rpartition(".")[0]
 
     def count(self, address: str) -> int:
@@ -126,10 +121,6 @@ class Scope:
         for place in places[bisect_left(places, self.place(address) or 0) : bisect_left(places, self._place)]:
             value = value.index_select(0, self._record.steps[place].value)
         return value
-
-    def previous(self) -> Tensor | None:
-        """This tap's own value one call before, with its rows moved as the search did; None at the first call."""
-        return self.at_rows(self.step.address) if self.has(self.step.address) else None
 
 
 def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:

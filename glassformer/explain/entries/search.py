@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.explain.entries.candidates import candidate_ranking, is_eos
-from glassformer.explain.entries.entry import add, entry
+from glassformer.explain.entries.entry import entry
 from glassformer.explain.entries.scope import (
     Scope,
     active_places,
@@ -133,22 +133,16 @@ def _living_sums(scope: Scope) -> Tensor:
     return sums.masked_fill(empty, -math.inf).gather(1, living)
 
 
-add(
-    "search.log_probs",
-    "Their log-probabilities",
-    "The sum over all their tokens.",
-    "Σ log P",
-    "6.1",
-    compute=_living_sums,
-)
-add(
-    "search.sums",
-    "Their sums",
-    "The sums after the rules; they rank the living hypotheses.",
-    "Σ log P′",
-    _NOT_IN_PAPER,
-    compute=_living_sums,
-)
+@entry("search.log_probs", "Their log-probabilities", "Σ log P", "6.1")
+def _log_probs(scope: Scope) -> Tensor:
+    """The sum over all their tokens."""
+    return _living_sums(scope)
+
+
+@entry("search.sums", "Their sums", "Σ log P′", _NOT_IN_PAPER)
+def _sums(scope: Scope) -> Tensor:
+    """The sums after the rules; they rank the living hypotheses."""
+    return _living_sums(scope)
 
 
 @entry("search.covered", "Attention received so far", "Σⱼ pᵢⱼ", _COVERAGE)
@@ -235,30 +229,27 @@ def _best_ended(scope: Scope, step: int) -> Tensor:
     return scores.topk(before.shape[1], dim=1).indices
 
 
-add(
-    "search.finished_ids",
-    "The best that finished",
-    "Padded after </s>; a hypothesis that has ended is not continued.",
-    "… </s>",
-    "6.1",
-    compute=_best_finished,
-)
-add(
-    "search.finished_log_probs",
-    "Their log-probabilities",
-    "The sum over all their tokens, with </s>.",
-    "Σ log P",
-    "6.1",
-    compute=_best_finished,
-)
-add(
+@entry("search.finished_ids", "The best that finished", "… </s>", "6.1")
+def _finished_ids(scope: Scope) -> Tensor:
+    """Padded after </s>; a hypothesis that has ended is not continued."""
+    return _best_finished(scope)
+
+
+@entry("search.finished_log_probs", "Their log-probabilities", "Σ log P", "6.1")
+def _finished_log_probs(scope: Scope) -> Tensor:
+    """The sum over all their tokens, with </s>."""
+    return _best_finished(scope)
+
+
+@entry(
     "search.finished_scores",
     "Their scores",
-    "Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set.",
     "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1), or / length^α with length_norm power",
     _WU,
-    compute=_best_finished,
 )
+def _finished_scores(scope: Scope) -> Tensor:
+    """Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set."""
+    return _best_finished(scope)
 
 
 @entry("search.done", "Done", "no better one is possible, or all are drawn", "6.1")
