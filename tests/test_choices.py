@@ -13,7 +13,7 @@ from glassformer.decoding import Translator
 from glassformer.explain import story_of, walk
 from glassformer.explain.compare.align import Positions
 from glassformer.explain.compare.compare import compare
-from glassformer.explain.compare.passes import WAYS, Mode, run_pass, usual_tolerance
+from glassformer.explain.compare.passes import Mode, run_pass, usual_tolerance
 from glassformer.explain.verify import prove, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
@@ -29,7 +29,7 @@ SEARCHES = [
     DecodeConfig(beam=1, **SHORT), DecodeConfig(beam=4, n_best=4, **SHORT), DecodeConfig(sample=True, n_best=2, **SHORT)
 ]  # fmt: skip
 WAYS_TO_RUN = [
-    way for way in WAYS if way not in (Mode.PLAIN, Mode.COMPILED)
+    way for way in Mode if way not in (Mode.PLAIN, Mode.COMPILED)
 ]  # compiling takes a compiler, and seconds
 
 

@@ -15,7 +15,7 @@ from glassformer.checkpoint import save_checkpoint
 from glassformer.decoding import Constraints, Translator
 from glassformer.explain import Walk, WalkStep, symbols, walk
 from glassformer.explain.addresses import kind_of, layer_of, stage_of
-from glassformer.explain.entries import ENTRIES, Check, Story, Variant, entry_of, story_of
+from glassformer.explain.entries import Check, Story, Variant, entry_of, story_of
 from glassformer.explain.entries.entry import all_entries
 from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.walks import walk_generation, walk_training
@@ -64,7 +64,7 @@ def steps_page() -> str:
     found |= set(map(key_of, extra))
     modules = list(dict.fromkeys(map(module_of, extra)))
     extra.sort(key=lambda step: modules.index(module_of(step)))
-    unseen = {(kind, name) for kind, name, _ in all_entries(ENTRIES)} - found
+    unseen = {(kind, name) for kind, name, _ in all_entries()} - found
     assert not unseen, f"no recorded step has these entries: {sorted(unseen)}"
     return page(
         "Steps of the walk",
@@ -205,7 +205,7 @@ def step_row(step: WalkStep | Step) -> list[str]:
 def variants() -> Iterator[list[str]]:
     """Each variant once, with all the steps that it changes."""
     steps: dict[Variant, list[str]] = {}
-    for kind, name, entry in all_entries(ENTRIES):
+    for kind, name, entry in all_entries():
         for variant in entry.variants:
             steps.setdefault(variant, []).append(f"{kind}.{name}")
     for variant, names in steps.items():

@@ -94,7 +94,7 @@ def trace(
     elif made.plain is not None:
         from glassformer.explain.recording.effect import changes, print_effect
 
-        print_effect(changes(made.plain, made.walk, made.translator.tgt_tokenizer), made.plain, console)
+        print_effect(changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
     else:
         parts = layer is not None or head is not None
         print_walk(walked, console, values=values, all_layers=all_layers or parts)
@@ -132,7 +132,7 @@ def _report(made: "WalkResult") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 
-    proof = prove(made.walk, made.translator.model)
+    proof = prove(made.walk, made.walk.translator.model)
     for line in proof.lines():
         typer.echo(line)
     if not proof.holds:

@@ -11,11 +11,7 @@ _JOINERS = "\u200c\u200d"  # between letters of Persian, between the parts of an
 
 def printable(text: str) -> str:
     """The text with � for each character that a terminal would obey and not show; spaces and joiners stay."""
-    return "".join(one if one.isprintable() or _is_harmless(one) else "�" for one in text)
-
-
-def _is_harmless(character: str) -> bool:
-    return character in _JOINERS or category(character) == "Zs"
+    return "".join(one if one.isprintable() or one in _JOINERS or category(one) == "Zs" else "�" for one in text)
 
 
 def clip_text(text: str, width: int) -> str:

@@ -1,9 +1,8 @@
 """Proof of a trace: every step recomputed by its equation from the steps before it, and compared.
 
-A step is exact when all its bits agree, close when every number agrees to 1e-6 (absolute, or relative where it is
-greater than one; a mean relative to the greatest of its summands, whose rounding it keeps), given when it is an input
-of the pass, and off otherwise. NaN follows from NaN. Most equations are stated anew in ``entries``; the others
-call the search's own function, and the report counts both.
+A step is exact when all its bits agree, close when every number agrees to 1e-6, given when it is an input of the
+pass, and off otherwise. NaN follows from NaN. Most equations are stated anew in ``entries``; the others call the
+search's own function, and the report counts both.
 
 For a pass with a forced target nothing is hidden either: a dispatch mode records each operation that torch carries
 out, and the step that comes next. Each equation is then computed under the same mode: it must need exactly the
@@ -21,6 +20,7 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from glassformer.decoding.search.steps import pad_ids
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.compare.align import largest_difference
 from glassformer.explain.entries import Check, PassContext, Record, Scope, entry_of
@@ -111,7 +111,8 @@ class Verification:
 def verify_walk(walk: WalkData, model: Transformer) -> Verification:
     """Recompute every step of a walk that was made with ``model``; see ``verify``."""
     device = next(model.parameters()).device
-    derived_ids = {"text.src_ids": walk.sentences.derived_src_ids.to(device)}
+    ids = [[*derivation.ids, walk.config.eos_id] for derivation in walk.sentences.src_derivations]
+    derived_ids = {"text.src_ids": pad_ids(ids, walk.config.pad_id, device)}
     context = PassContext(model, walk.decode or DecodeConfig(), walk.train, derived_ids)
     return verify([replace(step, value=step.value.to(device)) for step in walk.trace], context)
 
@@ -168,11 +169,6 @@ class StepOperations:
     done: Counter[str]
     stated: Counter[str]
 
-    @property
-    def agree(self) -> bool:
-        """Whether they are the same operations, each as often."""
-        return self.done == self.stated
-
 
 @dataclass(frozen=True)
 class OperationAudit:
@@ -194,7 +190,7 @@ class OperationAudit:
     @property
     def mismatches(self) -> tuple[StepOperations, ...]:
         """The steps whose equation states other operations than were carried out."""
-        return tuple(step for step in self.steps if not step.agree)
+        return tuple(step for step in self.steps if step.done != step.stated)
 
     @property
     def complete(self) -> bool:

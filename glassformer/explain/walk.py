@@ -4,8 +4,7 @@ It holds a recorded pass; nothing is computed a second time.
 """
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,7 @@ class Walk(WalkData):
     ``translator`` is the one that made it; the page takes from it what it computes with.
     """
 
-    translator: Translator | None = field(default=None, repr=False)
+    translator: Translator = field(repr=False, kw_only=True)
 
     def to_page(self, path: str | Path | None = None, *, run: str = "", run_option: str | None = None) -> str:
         """The walk as one HTML page that a browser opens from disk, without a network; written to ``path`` if given.
@@ -127,17 +126,12 @@ def build_walk(translator: Translator, sentences: Sentences, trace: Trace, *, on
     kind = about.get("kind", "forced")
     config = translator.model.config
     rows = RowLabels(sentences, translator.tgt_tokenizer, config, generates=kind == "generation")
-    steps = []
-    for number, step in enumerate(trace.steps, start=1):
+    steps: list[WalkStep] = []
+    for step in trace.steps:
         rows.follow(step)
-        steps.append(_walk_step(number, step, rows, trace.gradients.get(step.key)))
-    walked = Walk(config, sentences, trace, tuple(steps), only, translator=translator, **about)
-    return walked if only == "*" else replace(walked, steps=_renumber(walked.steps, only))
-
-
-def _renumber(steps: Iterable[WalkStep], only: str) -> tuple[WalkStep, ...]:
-    chosen = [step for step in steps if fnmatchcase(step.address, only)]
-    return tuple(replace(step, number=number) for number, step in enumerate(chosen, start=1))
+        if fnmatchcase(step.address, only):
+            steps.append(_walk_step(len(steps) + 1, step, rows, trace.gradients.get(step.key)))
+    return Walk(config, sentences, trace, tuple(steps), only, translator=translator, **about)
 
 
 def _walk_step(number: int, step: Step, rows: RowLabels, gradient: Tensor | None) -> WalkStep:

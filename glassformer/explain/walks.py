@@ -27,7 +27,7 @@ from glassformer.explain.recording.sentences import Sentences, read_sentences
 from glassformer.explain.walk import Walk, build_walk
 from glassformer.model.inference import evaluating
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import WARMUP, DecodeConfig, RunConfig, TrainConfig, flag
+from glassformer.settings import WARMUP, DecodeConfig, TrainConfig, flag
 from glassformer.trace import Step, tracing
 from glassformer.trace.taps import Edit
 from glassformer.training.loop.checkpointing import TrainState
@@ -106,8 +106,8 @@ def walk_generation(
         job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
         found = search(steps, job)
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
-    sentences = sentences.with_targets(targets)
-    trace.steps = [*sentences.source_steps, *trace]
+    trace.steps = [*(step for step in sentences.steps if step.name.startswith("src")), *trace]
+    sentences = replace(sentences, targets=targets, tgt_derivations=None)
     walked = build_walk(translator, sentences, trace, only=only, kind="generation", decode=options)
     trace.steps = [step for step in trace if fnmatchcase(step.address, only)]
     return walked
@@ -150,7 +150,6 @@ class WalkResult:
     """The requested walk; with edits, ``plain`` is the same walk without them."""
 
     walk: Walk
-    translator: Translator
     plain: Walk | None = None
 
 
@@ -201,19 +200,14 @@ class WalkRequest:
         run = RunDirectory(self.run).load(self.device)
         translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
         if self.generate:
-            return WalkResult(self._generation(translator), translator)
+            options = translator.config.with_changes(self.options)
+            return WalkResult(walk_generation(translator, self.sources, options, only=self.only))
         if self.training:
-            return WalkResult(self._training(translator, run.config), translator)
+            learned = self.targets or ()
+            made = walk_training(translator, self.sources, learned, run.config.train, run=self.run, only=self.only)
+            return WalkResult(made)
         plain = walk(translator, self.sources, self.targets, only=self.only)
         if not self.edits:
-            return WalkResult(plain, translator)
+            return WalkResult(plain)
         edits = parse_edits(self.edits, plain, translator)
-        return WalkResult(walk_through(translator, plain.sentences, edits=edits), translator, plain)
-
-    def _generation(self, translator: Translator) -> Walk:
-        options = translator.config.with_changes(self.options)
-        return walk_generation(translator, self.sources, options, only=self.only)
-
-    def _training(self, translator: Translator, config: RunConfig) -> Walk:
-        targets = self.targets or ()
-        return walk_training(translator, self.sources, targets, config.train, run=self.run, only=self.only)
+        return WalkResult(walk_through(translator, plain.sentences, edits=edits), plain)

@@ -154,7 +154,7 @@ def test_an_import_is_a_run_like_any_other(tmp_path):
         run=tmp_path / "run", sources=TEXTS[:1], targets=["Bado ki."], generate=False, training=False, verify=True,
         options={}, edits=[], only="*", device="cpu",
     ).make()  # fmt: skip
-    assert prove(made.walk, made.translator.model).holds
+    assert prove(made.walk, made.walk.translator.model).holds
 
 
 def test_a_run_is_not_written_over(tmp_path):

@@ -20,24 +20,10 @@ _STEPS = ("query", "tgt", "position", "key")  # the calls of a tap are joined al
 
 
 @dataclass(frozen=True, eq=False)
-class Aligned:
+class Aligned(Step):
     """One tap of one side; ``present`` is True at the cells that exist, and None where all do."""
 
-    address: str
-    call: int
-    axes: tuple[str, ...]
-    value: Tensor
     present: Tensor | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The concrete size of each axis."""
-        return tuple(self.value.shape)
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """Address and call, which together identify one tap of a side."""
-        return self.address, self.call
 
     @property
     def mask(self) -> Tensor:
@@ -68,7 +54,7 @@ class Aligned:
 
 def align_steps(steps: Sequence[Step]) -> list[Aligned]:
     """Each step as it was recorded, on the CPU."""
-    return [Aligned(step.address, step.call, step.axes, step.value.cpu()) for step in steps]
+    return [Aligned(step.address, step.axes, step.value.cpu(), step.call) for step in steps]
 
 
 def join_calls(steps: Sequence[Step]) -> list[Aligned]:
@@ -79,14 +65,13 @@ def join_calls(steps: Sequence[Step]) -> list[Aligned]:
     calls: dict[str, list[Aligned]] = {}
     for step in align_steps(steps):
         calls.setdefault(step.address, []).append(
-            _with_query_axis(step) if step.address.endswith("_cached") else step
+            _insert_axis(step, step.axes.index("key"), "query") if step.address.endswith("_cached") else step
         )
     return [_join_tap(parts) for parts in calls.values()]
 
 
-def _with_query_axis(tap: Aligned) -> Aligned:
-    place = tap.axes.index("key")
-    return replace(tap, axes=(*tap.axes[:place], "query", *tap.axes[place:]), value=tap.value.unsqueeze(place))
+def _insert_axis(tap: Aligned, place: int, word: str) -> Aligned:
+    return replace(tap, axes=(*tap.axes[:place], word, *tap.axes[place:]), value=tap.value.unsqueeze(place))
 
 
 def _join_tap(parts: list[Aligned]) -> Aligned:
@@ -100,7 +85,9 @@ def _join_tap(parts: list[Aligned]) -> Aligned:
 
 def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
     """Passes over single sentences as the rows of one batch; a tap without a batch axis gets one."""
-    rows = [{tap.key: _with_batch_axis(tap) for tap in side} for side in sides]
+    rows = [
+        {tap.key: tap if "batch" in tap.axes else _insert_axis(tap, 0, "batch") for tap in side} for side in sides
+    ]
     for row, (first, second) in enumerate(pairwise(rows), start=2):
         if first.keys() != second.keys():
             odd = sorted(first.keys() ^ second.keys())[0]
@@ -117,17 +104,13 @@ def unpack_rows(steps: Sequence[Step], real: Mapping[str, Tensor]) -> list[Align
 
 
 def _unpack(tap: Aligned, real: Mapping[str, Tensor]) -> Aligned:
-    mask = real.get(_sides(tap)[1]) if len(tap.axes) > 1 else None
+    mask = real.get(resolved_axes(tap)[1]) if len(tap.axes) > 1 else None
     if mask is None or tap.axes[0] != "batch" or tap.shape[:2] != (1, int(mask.sum())):
         return tap
     value = tap.value.new_zeros((*mask.shape, *tap.shape[2:]))
     value[mask] = tap.value[0]
     present = mask.reshape(*mask.shape, *[1] * (value.ndim - 2)).expand(value.shape)
     return replace(tap, value=value, present=present)
-
-
-def _with_batch_axis(tap: Aligned) -> Aligned:
-    return tap if "batch" in tap.axes else replace(tap, axes=("batch", *tap.axes), value=tap.value.unsqueeze(0))
 
 
 def _concatenate(parts: Sequence[Aligned], place: int) -> Aligned:
@@ -198,7 +181,7 @@ class Positions:
         """True at the cells of a tap in which no padding takes part, expandable over its other axes."""
         counted = torch.ones([1] * len(tap.axes), dtype=torch.bool)
         rows = tap.axes.index("batch") if "batch" in tap.axes else None
-        for place, word in enumerate(_sides(tap)):
+        for place, word in enumerate(resolved_axes(tap)):
             real = self.real.get(word)
             if real is None or place == rows:
                 continue
@@ -216,17 +199,12 @@ class Positions:
     def tokens(self, tap: Aligned, cell: Sequence[int]) -> tuple[str | None, ...]:
         """The token at each index of a cell; None along axes without tokens, and where the token is unknown."""
         row = cell[tap.axes.index("batch")] if "batch" in tap.axes else 0
-        return tuple(self._token(word, row, index) for word, index in zip(_sides(tap), cell, strict=True))
+        return tuple(self._token(word, row, index) for word, index in zip(resolved_axes(tap), cell, strict=True))
 
     def _token(self, word: str, row: int, index: int) -> str | None:
         rows = self.labels.get(word, ())
         row = 0 if word == "vocab" else row
         return rows[row][index] if row < len(rows) and index < len(rows[row]) else None
-
-
-def _sides(tap: Aligned) -> tuple[str, ...]:
-    """The axis words, with src or tgt in place of position, query and key."""
-    return resolved_axes(Step(tap.address, tap.axes, tap.value, tap.call))
 
 
 def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int, ...]]:

@@ -71,7 +71,7 @@ def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Po
     shapes = (first.shape, second.shape)
     pair = match_shapes(first, second)
     if pair is None:
-        return TapDifference(first.address, first.call, first.axes, shapes, cells=0, same_shape=False)
+        return TapDifference(first.address, first.call, first.axes, shapes, same_shape=False)
     left, right = (tap.value.double() for tap in pair)
     counted = _counting_cells(pair, positions)
     scale = float(left.where(counted & left.isfinite(), 0.0).abs().max()) if left.numel() else 0.0

@@ -26,8 +26,8 @@ from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID,
 Floats = NDArray[np.float32]
 
 _VERSION = 6  # of model.bin
-_TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 _NUMBERS = {"int8": "b", "int16": "h", "int32": "i", "float32": "f"}  # as ``struct`` calls those that may stand alone
+# The types by their numbers in the file, in this order.
 _DTYPES = {
     "float32": "<f4", "int8": "i1", "int16": "<i2", "int32": "<i4", "float16": "<f2", "bfloat16": "<u2",
 }  # fmt: skip
@@ -148,7 +148,7 @@ def _read_name(file: BinaryIO) -> str:
 def _read_array(file: BinaryIO) -> tuple[str, Array]:
     name = _read_name(file)
     shape = tuple(_read(file, "I") for _ in range(_read(file, "B")))
-    kind, size, offset = _TYPES[_read(file, "B")], _read(file, "I"), file.tell()
+    kind, size, offset = list(_DTYPES)[_read(file, "B")], _read(file, "I"), file.tell()
     if shape or kind not in _NUMBERS:
         file.seek(size, 1)
         return name, Array(name, shape, kind, offset)

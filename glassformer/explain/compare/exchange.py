@@ -112,11 +112,15 @@ def diff_exchange(
     gap, place, is_more = _gap(a, b, sources, forced)
     if is_more and all(one.what == SEARCH for one in findings):
         findings = [explain_gap(a, b, place), *findings]
-    pairs = {
-        at: pair for at, pair in enumerate(zip(*outputs, strict=True)) if _step(*_tokens(a, b, pair)) is not None
-    }
+    # By their labels, sides with different tokenizers can be compared, too.
+    labels = [list(map(side.tokenizers[1].to_tokens, ids)) for side, ids in zip((a, b), outputs, strict=True)]
+    steps = {at: step for at, pair in enumerate(zip(*labels, strict=True)) if (step := _step(*pair)) is not None}
+    pairs = {at: (outputs[0][at], outputs[1][at]) for at in steps}
     whys = dict.fromkeys(pairs, findings[0]) if findings else _explain(a, b, sources, pairs)
-    found = [_output(sources[at], _tokens(a, b, pair), whys[at]) for at, pair in pairs.items()]
+    found = [
+        Output(sources[at], step, (_label(labels[0][at], step), _label(labels[1][at], step)), whys[at].what)
+        for at, step in steps.items()
+    ]
     causes = [*findings, *(one for one in whys.values() if one.what != ROUNDING)]
     return ExchangeDifference(names, tuple(dict.fromkeys(causes)), gap, place, tuple(found), len(sources))
 
@@ -205,17 +209,10 @@ def _is_tie(side: Side, source: str, pair: Pair, options: DecodeConfig) -> bool:
     return abs(one - other) <= TOLERANCE * (1 + abs(one))
 
 
-def _tokens(a: Side, b: Side, pair: Pair) -> tuple[list[str], list[str]]:
-    """The labels of two outputs, by which sides with different tokenizers can be compared, too."""
-    return a.tokenizers[1].to_tokens(pair[0]), b.tokenizers[1].to_tokens(pair[1])
-
-
 def _step(one: Sequence[Any], other: Sequence[Any]) -> int | None:
     """The first step at which two outputs differ; None if they are the same."""
     return next((at for at, (mine, theirs) in enumerate(zip_longest(one, other)) if mine != theirs), None)
 
 
-def _output(text: str, tokens: tuple[list[str], list[str]], why: Finding) -> Output:
-    step = _step(*tokens) or 0
-    one, other = (side[step] if step < len(side) else "(end)" for side in tokens)
-    return Output(text, step, (one, other), why.what)
+def _label(labels: Sequence[str], step: int) -> str:
+    return labels[step] if step < len(labels) else "(end)"

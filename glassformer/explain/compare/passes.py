@@ -5,8 +5,9 @@ Each way gives the taps of a pass with teacher forcing in the layout of the plai
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -26,55 +27,8 @@ _PADDING = 3
 EXACT, LOW_PRECISION = 1e-5, 0.05
 
 
-class Mode(StrEnum):
-    """How a pass is run; ``WAYS`` says what each one is."""
-
-    PLAIN = "plain"
-    CACHED = "cached"
-    TRANSLATED = "translated"
-    PACKED = "packed"
-    ALONE = "alone"
-    PADDED = "padded"
-    FUSED = "fused"
-    COMPILED = "compiled"
-    BF16 = "bf16"
-    INT8 = "int8"
-    DOUBLE = "double"
-
-
-def read_way(name: str) -> Mode:
-    """The way of that name; raises ``ConfigError`` with all names for another."""
-    try:
-        return Mode(name)
-    except ValueError:
-        known = [str(way) for way in Mode]
-        raise ConfigError(
-            f"diff: found {name!r}, expected one of {', '.join(known)}.{nearest(name, known)}"
-        ) from None
-
-
-def usual_tolerance(first: Mode, second: Mode) -> float:
-    """0 for two passes run in one way; else the wider of the two ways' tolerances."""
-    return 0.0 if first == second else max(WAYS[first].tolerance, WAYS[second].tolerance)
-
-
-def run_pass(
-    way: Mode, model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
-) -> list[Aligned]:
-    """The taps of one pass over padded ids. The model is not changed, and other threads may use it meanwhile.
-
-    Raises ``InputError`` when there is no room for more padding, ``ConfigError`` when this machine cannot compile.
-    """
-    device = next(model.parameters()).device
-    return WAYS[way].run(model, src_ids.to(device), tgt_in_ids.to(device))
-
-
 def _run_plain(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
     return align_steps(record_pass(model, src_ids, tgt_in_ids).steps)
-
-
-def _run_cached(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    return _run_steps(DecoderSteps, model, src_ids, tgt_in_ids)
 
 
 def _run_steps(kind: type[DecoderSteps], model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
@@ -124,15 +78,11 @@ def _run_padded(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
 
 
 def _run_fused(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    copied = _copy_modules(model)
+    tensors = [*model.parameters(), *model.buffers()]
+    # New modules with the same weight tensors, so that a choice made for one model does not reach the other.
+    copied = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
     copied.use_fused_attention(in_traces=True)
     return _run_plain(copied, src_ids, tgt_in_ids)
-
-
-def _copy_modules(model: Transformer) -> Transformer:
-    """New modules with the same weight tensors, so that a choice made for one model does not reach the other."""
-    tensors = [*model.parameters(), *model.buffers()]
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
 def _run_compiled(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
@@ -158,28 +108,57 @@ def _run_double(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
     return _run_plain(copy.deepcopy(model).double(), src_ids, tgt_in_ids)
 
 
-@dataclass(frozen=True)
-class ModeEntry:
-    """What a way is, in words; how it runs; and how far it may differ from the plain pass of a small model.
+class Mode(StrEnum):
+    """How a pass is run: its name, what it is in words, how it runs, and how far it may differ from the plain pass.
 
     ``tolerance`` is a share of 1 + the tap's greatest number: 1e-5 for sums in another order, more for few bits.
     """
 
     meaning: str
     run: Callable[[Transformer, Tensor, Tensor], list[Aligned]]
-    tolerance: float = EXACT
+    tolerance: float
+
+    PLAIN = "plain", "with teacher forcing, padded, as a trace shows it", _run_plain
+    CACHED = (
+        "cached", "position by position with a cache, as the trace of a generation shows it",
+        partial(_run_steps, DecoderSteps),
+    )  # fmt: skip
+    TRANSLATED = "translated", "position by position in beam slots, as `translate` computes it", _run_translated
+    PACKED = "packed", "without padding, as training on a CPU computes it", _run_packed
+    ALONE = "alone", "each sentence by itself, without padding", _run_alone
+    PADDED = "padded", "with more padding on both sides", _run_padded
+    FUSED = "fused", "equation 1 in one kernel", _run_fused
+    COMPILED = "compiled", "by `torch.compile`", _run_compiled
+    BF16 = "bf16", "products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION
+    INT8 = "int8", "large products in int8, as translating in int8 computes them", _run_int8, LOW_PRECISION
+    DOUBLE = "double", "in float64", _run_double
+
+    def __new__(cls, name: str, meaning: str, run: Any, tolerance: float = EXACT) -> "Mode":
+        """The value is the name alone."""
+        mode = str.__new__(cls, name)
+        mode._value_, mode.meaning, mode.run, mode.tolerance = name, meaning, run, tolerance
+        return mode
 
 
-WAYS: dict[Mode, ModeEntry] = {
-    Mode.PLAIN: ModeEntry("with teacher forcing, padded, as a trace shows it", _run_plain),
-    Mode.CACHED: ModeEntry("position by position with a cache, as the trace of a generation shows it", _run_cached),
-    Mode.TRANSLATED: ModeEntry("position by position in beam slots, as `translate` computes it", _run_translated),
-    Mode.PACKED: ModeEntry("without padding, as training on a CPU computes it", _run_packed),
-    Mode.ALONE: ModeEntry("each sentence by itself, without padding", _run_alone),
-    Mode.PADDED: ModeEntry("with more padding on both sides", _run_padded),
-    Mode.FUSED: ModeEntry("equation 1 in one kernel", _run_fused),
-    Mode.COMPILED: ModeEntry("by `torch.compile`", _run_compiled),
-    Mode.BF16: ModeEntry("products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION),
-    Mode.INT8: ModeEntry("large products in int8, as translating in int8 computes them", _run_int8, LOW_PRECISION),
-    Mode.DOUBLE: ModeEntry("in float64", _run_double),
-}  # fmt: skip
+def read_way(name: str) -> Mode:
+    """The way of that name; raises ``ConfigError`` with all names for another."""
+    known = {str(way): way for way in Mode}
+    if name not in known:
+        raise ConfigError(f"diff: found {name!r}, expected one of {', '.join(known)}.{nearest(name, known)}")
+    return known[name]
+
+
+def usual_tolerance(first: Mode, second: Mode) -> float:
+    """0 for two passes run in one way; else the wider of the two ways' tolerances."""
+    return 0.0 if first == second else max(first.tolerance, second.tolerance)
+
+
+def run_pass(
+    way: Mode, model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
+) -> list[Aligned]:
+    """The taps of one pass over padded ids. The model is not changed, and other threads may use it meanwhile.
+
+    Raises ``InputError`` when there is no room for more padding, ``ConfigError`` when this machine cannot compile.
+    """
+    device = next(model.parameters()).device
+    return way.run(model, src_ids.to(device), tgt_in_ids.to(device))

@@ -8,7 +8,7 @@ Schema: ``agrees``, ``tolerance``, ``names``, ``compared``, ``first`` (a tap or 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from glassformer.errors import TraceError
@@ -33,14 +33,14 @@ class TapDifference:
     call: int
     axes: tuple[str, ...]
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
-    cells: int
+    same_shape: bool = True
+    cells: int = 0
     parted: int = 0
     size: float = 0.0
+    scale: float = 0.0
     cell: tuple[int, ...] = ()
     tokens: tuple[str | None, ...] = ()
     values: tuple[float, float] = (0.0, 0.0)
-    scale: float = 0.0
-    same_shape: bool = True
 
     @property
     def differs(self) -> bool:
@@ -113,22 +113,9 @@ class Difference:
 
 
 def _tap_mapping(tap: TapDifference) -> dict[str, Any]:
-    return {
-        "address": tap.address,
-        "call": tap.call,
-        "stage": stage_of(tap.address),
-        "title": _title(tap),
-        "axes": list(tap.axes),
-        "shapes": [list(shape) for shape in tap.shapes],
-        "same_shape": tap.same_shape,
-        "cells": tap.cells,
-        "parted": tap.parted,
-        "size": _exact(tap.size),
-        "scale": _exact(tap.scale),
-        "cell": list(tap.cell),
-        "tokens": list(tap.tokens),
-        "values": [_exact(value) for value in tap.values],
-    }
+    about = {"address": tap.address, "call": tap.call, "stage": stage_of(tap.address), "title": _title(tap)}
+    numbers = {"size": _exact(tap.size), "scale": _exact(tap.scale), "values": list(map(_exact, tap.values))}
+    return about | asdict(tap) | numbers
 
 
 def _exact(number: float) -> float | str:

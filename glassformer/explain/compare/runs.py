@@ -64,42 +64,21 @@ def diff_places(
     tolerance: float | None = None,
     device: str = "auto",
 ) -> Difference | ExchangeDifference:
-    """What `glassformer diff` compares: two saved traces, two runs as in ``diff_runs``, or a run and its conversion.
+    """What `glassformer diff` compares: two saved traces, two runs, one run in two ways, or a run and its conversion.
 
-    Raises ``ConfigError`` when only one side is a trace, or when texts or ways are given for traces.
+    A checkpoint inside a run may be named too. Without ``targets`` both runs decode the first one's translations.
+    Raises ``ConfigError`` when only one side is a trace, when texts or ways are given for traces, and when both sides
+    are the same, ``TokenizerError`` when the tokenizers of the runs differ, and whatever loading and walking raise.
     """
     if second is not None and (find_program(first) or find_program(second)):
         if ways != _PLAIN or tolerance is not None:
             raise ConfigError("diff: found a model of another program, to which no way and no tolerance applies.")
         return diff_exchange(first, second, sources, targets, device)
-    saved = [place is not None and (place / "trace.json").is_file() for place in (first, second)]
-    if not any(saved):
-        return diff_runs(first, second, sources, targets, ways=ways, tolerance=tolerance, device=device)
-    if second is None or not all(saved):
-        raise ConfigError(
-            f"diff: found {first if saved[0] else second}, a saved trace, expected two saved traces, or two runs."
-        )
-    if sources or targets or ways != _PLAIN:
+    saved = [place for place in (first, second) if place is not None and (place / "trace.json").is_file()]
+    if len(saved) == 2 and (sources or targets or ways != _PLAIN):
         raise ConfigError("diff: found two saved traces, to which no text and no way applies. Leave these out.")
-    found = diff_traces(Trace.load(first), Trace.load(second), tolerance or 0.0)
-    return replace(found, names=(str(first), str(second)))
-
-
-def diff_runs(
-    first: Path,
-    second: Path | None,
-    sources: Sequence[str],
-    targets: Sequence[str] | None = None,
-    *,
-    ways: Ways = _PLAIN,
-    tolerance: float | None = None,
-    device: str = "auto",
-) -> Difference:
-    """Compare two runs, or one (``second`` is None) in two ways; a checkpoint inside a run may be named too.
-
-    Without ``targets`` both decode the first run's translations. Raises ``ConfigError`` when both sides are the same,
-    ``TokenizerError`` when the tokenizers of the runs differ, and whatever loading and walking raise.
-    """
+    if saved:
+        return _diff_saved(saved, tolerance or 0.0)
     if second is None and ways[0] == ways[1]:
         raise ConfigError(
             f"diff: found {first}, {ways[0]}, on both sides, expected two things to compare. "
@@ -113,15 +92,22 @@ def diff_runs(
     translator = Translator(left.model, left.src_tokenizer, left.tgt_tokenizer, left.config.decode)
     sentences = read_sentences(translator, sources, targets)
     names = ("", "") if second is None else (_name(first, ways[0]), _name(second, ways[1]))
-    vocab = left.tgt_tokenizer.to_tokens(range(left.tgt_tokenizer.size))
     return diff_sides(
         Side(left.model, ways[0], names[0]),
         Side(right.model, ways[1], names[1]),
         sentences.batch.src_ids,
         sentences.batch.tgt_in_ids,
         tolerance,
-        labels={"src": sentences.src_tokens, "tgt": sentences.tgt_in_tokens, "vocab": (vocab,)},
+        labels={"src": sentences.src_tokens, "tgt": sentences.tgt_in_tokens, "vocab": (sentences.vocab,)},
     )
+
+
+def _diff_saved(places: Sequence[Path], tolerance: float) -> Difference:
+    if len(places) < 2:
+        raise ConfigError(f"diff: found {places[0]}, a saved trace, expected two saved traces, or two runs.")
+    first, second = places
+    found = diff_traces(Trace.load(first), Trace.load(second), tolerance)
+    return replace(found, names=(str(first), str(second)))
 
 
 def _name(place: Path, way: Mode) -> str:
@@ -129,11 +115,8 @@ def _name(place: Path, way: Mode) -> str:
 
 
 def _check_tokenizers(left: LoadedRun, right: LoadedRun) -> None:
-    sides = {
-        "src": (left.src_tokenizer, right.src_tokenizer),
-        "tgt": (left.tgt_tokenizer, right.tgt_tokenizer),
-    }
-    for side, (first, second) in sides.items():
+    for side in ("src", "tgt"):
+        first, second = (getattr(run, f"{side}_tokenizer") for run in (left, right))
         if first.digest != second.digest:
             raise TokenizerError(
                 f"diff: {left.checkpoint} and {right.checkpoint} have different {side} tokenizers (of {first.size} "

@@ -3,26 +3,15 @@
 from glassformer.settings import ModelConfig
 from glassformer.errors import TraceError, nearest
 from glassformer.explain.addresses import kind_of
-from glassformer.explain.entries.attention import ATTENTION
-from glassformer.explain.entries.candidates import CANDIDATES
-from glassformer.explain.entries.embedding import EMBEDDING
-from glassformer.explain.entries.entry import Check, Entries, Story, TapEntry, Variant
-from glassformer.explain.entries.layers import LAYERS
-from glassformer.explain.entries.positions import POSITIONS
-from glassformer.explain.entries.rules import RULES
-from glassformer.explain.entries.sampling import SAMPLING
+from glassformer.explain.entries import (  # noqa: F401  # each fills ENTRIES, in this order
+    embedding, positions, attention, layers, search, rules, candidates, sampling, training,
+)  # fmt: skip
+from glassformer.explain.entries.entry import ENTRIES, Check, Story, TapEntry, Variant
 from glassformer.explain.entries.scope import PassContext, Record, Scope
-from glassformer.explain.entries.search import SEARCH
-from glassformer.explain.entries.training import TRAINING
 
 __all__ = [
     "ENTRIES", "Check", "PassContext", "Record", "Scope", "Story", "TapEntry", "Variant", "entry_of", "story_of",
 ]  # fmt: skip
-
-ENTRIES: Entries = {}
-for _part in (EMBEDDING, POSITIONS, ATTENTION, LAYERS, SEARCH, RULES, CANDIDATES, SAMPLING, TRAINING):
-    for _kind, _entries in _part.items():
-        ENTRIES.setdefault(_kind, {}).update(_entries)
 
 
 def entry_of(address: str) -> TapEntry:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, linear
 
-from glassformer.explain.entries.entry import Entries, Variant, add, entry
+from glassformer.explain.entries.entry import add, entry, vary
 from glassformer.explain.entries.scope import Scope
 
 
@@ -15,12 +15,9 @@ def _decoder_ids(scope: Scope) -> Tensor:
     return scope.at("search.tgt_in_ids" if scope.has("search.tgt_in_ids") else "text.tgt_in_ids")
 
 
-EMBEDDING: Entries = {}
-
 # How a text becomes tokens. What they count is given: the tokenizer has no equation.
 for _side, _owner in (("src", "Source's"), ("tgt", "Target's")):
     add(
-        EMBEDDING,
         f"text.{_side}_normalised",
         f"{_owner} normal form",
         "One spelling for texts that look the same (Unicode NFC); the number counts its characters.",
@@ -28,7 +25,6 @@ for _side, _owner in (("src", "Source's"), ("tgt", "Target's")):
         "5.1",
     )
     add(
-        EMBEDDING,
         f"text.{_side}_pre_tokens",
         f"{_owner} pre-tokens",
         "The pieces of the text that are spelled one by one; the number counts them.",
@@ -36,7 +32,6 @@ for _side, _owner in (("src", "Source's"), ("tgt", "Target's")):
         "5.1",
     )
     add(
-        EMBEDDING,
         f"text.{_side}_spelling",
         f"{_owner} spelling",
         "The merges or look-ups that turn each pre-token into tokens; the number counts them.",
@@ -45,7 +40,6 @@ for _side, _owner in (("src", "Source's"), ("tgt", "Target's")):
     )
 
 add(
-    EMBEDDING,
     "text.src_tokens",
     "Source tokens",
     "The tokenizer cuts each sentence into tokens; </s> ends it, <pad> fills it up to the longest.",
@@ -54,14 +48,13 @@ add(
 )
 
 
-@entry(EMBEDDING, "text.src_ids", "Source ids", "tokens → ids", "5.1")
+@entry("text.src_ids", "Source ids", "tokens → ids", "5.1")
 def _src_ids(scope: Scope) -> Tensor | None:
     """Each token's number in the source vocabulary."""
     return scope.context.derived_ids.get(scope.step.address)
 
 
 add(
-    EMBEDDING,
     "text.tgt_out_ids",
     "Target ids to predict",
     "What each position has to predict: the target, then </s>; one position ahead of the decoder's input.",
@@ -70,7 +63,7 @@ add(
 )
 
 
-@entry(EMBEDDING, "text.tgt_in_ids", "Target ids, shifted right", "tgt_in = <s> t₁ … tₙ", "3.1")
+@entry("text.tgt_in_ids", "Target ids, shifted right", "tgt_in = <s> t₁ … tₙ", "3.1")
 def _tgt_in_ids(scope: Scope) -> Tensor:
     """The decoder's input: <s>, then the target, so that each position sees only what comes before it."""
     # tgt_out one position later, with <s> in front; the positions of </s> and of padding become padding.
@@ -79,19 +72,19 @@ def _tgt_in_ids(scope: Scope) -> Tensor:
     return later.masked_fill(out == config.pad_id, config.pad_id)
 
 
-@entry(EMBEDDING, "text.ntokens", "Tokens to predict", "Σ tgt_out ≠ <pad>", "5.1")
+@entry("text.ntokens", "Tokens to predict", "Σ tgt_out ≠ <pad>", "5.1")
 def _ntokens(scope: Scope) -> Tensor:
     """The training loss is the mean over these; padding does not count."""
     return (scope.at("text.tgt_out_ids") != scope.config.pad_id).sum()
 
 
-@entry(EMBEDDING, "model.src_mask", "Source mask", "src_ids ≠ <pad>", "3.2.3")
+@entry("model.src_mask", "Source mask", "src_ids ≠ <pad>", "3.2.3")
 def _src_mask(scope: Scope) -> Tensor:
     """True where the source has a token, False where it has padding; the same for all heads and queries."""
     return (scope.at("text.src_ids") != scope.config.pad_id)[:, None, None, :]
 
 
-@entry(EMBEDDING, "model.causal_mask", "Causal mask", "key ≤ query", "3.2.3")
+@entry("model.causal_mask", "Causal mask", "key ≤ query", "3.2.3")
 def _causal_mask(scope: Scope) -> Tensor:
     """True where a target position may look: at itself and at those before it."""
     # key <= query, where the last query is at the last key.
@@ -102,60 +95,46 @@ def _causal_mask(scope: Scope) -> Tensor:
     return torch.ones(1, 1, n_queries, start + n_queries, dtype=torch.bool, device=ids.device).tril(start)
 
 
-@entry(EMBEDDING, "embedding.embedded", "Token vectors", "E = W_emb[ids]", "3.4")
+@entry("embedding.embedded", "Token vectors", "E = W_emb[ids]", "3.4")
 def _embed(scope: Scope) -> Tensor:
     """Each id selects its row of the embedding matrix."""
     ids = scope.at("text.src_ids") if scope.module == "src_embedding" else _decoder_ids(scope)
     return embedding(ids, scope.weight("tokens.weight"))
 
 
-@entry(
-    EMBEDDING,
-    "embedding.scaled",
-    "Scaled token vectors",
-    "E · √d_model",
-    "3.4",
-    variants=(
-        Variant(
-            "scale_embedding",
-            False,
-            "E",
-            "This configuration leaves the vectors as they are (scale_embedding = false).",
-        ),
-    ),
-)
+@entry("embedding.scaled", "Scaled token vectors", "E · √d_model", "3.4")
 def _scale(scope: Scope) -> Tensor:
     """Times √d_model, so that the vectors are about as large as the positions that are added next."""
     scale = math.sqrt(scope.config.d_model) if scope.config.scale_embedding else 1.0
     return scope.here("embedded") * scale
 
 
-@entry(
-    EMBEDDING,
-    "output_projection.logits",
-    "Logits",
-    "logits = x W_vocab",
-    "3.4",
-    variants=(Variant("output_bias", True, "logits = x W_vocab + b"),),
-)
+_UNSCALED = "This configuration leaves the vectors as they are (scale_embedding = false)."
+vary("embedding.scaled", "scale_embedding", False, "E", _UNSCALED)
+
+
+@entry("output_projection.logits", "Logits", "logits = x W_vocab", "3.4")
 def _logits(scope: Scope) -> Tensor:
     """One number for each entry of the target vocabulary, at each position."""
     return linear(scope.at("decoder.output"), scope.weight("linear.weight"), scope.bias("linear"))
 
 
-@entry(EMBEDDING, "output_projection.probabilities", "Probabilities of the next token", "P = softmax(logits)", "3.4")
+vary("output_projection.logits", "output_bias", True, "logits = x W_vocab + b")
+
+
+@entry("output_projection.probabilities", "Probabilities of the next token", "P = softmax(logits)", "3.4")
 def _probabilities(scope: Scope) -> Tensor:
     """The softmax turns the logits into probabilities."""
     return scope.here("logits").softmax(-1)
 
 
-@entry(EMBEDDING, "choice.next_ids", "Likeliest next token", "argmax P", "6.1")
+@entry("choice.next_ids", "Likeliest next token", "argmax P", "6.1")
 def _next_ids(scope: Scope) -> Tensor:
     """At each position, the token that greedy search would choose after the tokens before it."""
     return scope.at("output_projection.probabilities").max(dim=-1)[1]
 
 
-@entry(EMBEDDING, "choice.next_probabilities", "Its probability", "max P", "6.1")
+@entry("choice.next_probabilities", "Its probability", "max P", "6.1")
 def _next_probabilities(scope: Scope) -> Tensor:
     """How sure the model is of that token."""
     return scope.at("output_projection.probabilities").max(dim=-1)[0]

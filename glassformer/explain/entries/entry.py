@@ -1,9 +1,9 @@
-"""One entry for each tap: what the tensor is, and the function that recomputes it. Imports no tap's own entry."""
+"""One register with an entry for each tap: what the tensor is, and the function that recomputes it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -12,6 +12,7 @@ from glassformer.settings import ModelConfig
 
 Compute = Callable[[Scope], Tensor | None]
 """What a step must be, from the steps recorded before it and the weights; None where it does not apply."""
+_Own = TypeVar("_Own", bound=Compute)
 
 
 class Check(StrEnum):
@@ -50,7 +51,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class TapEntry:
+class TapEntry(Story):
     """All that is known of one tap: its story, and how a recorded value of it is checked.
 
     ``compute`` states the equation anew, in torch's own operations. ``repeat`` calls the function that the search
@@ -58,10 +59,6 @@ class TapEntry:
     ``error_scale`` is what a difference is measured by where the tap's own numbers are too small for that.
     """
 
-    title: str
-    sentence: str
-    equation: str
-    section: str
     compute: Compute | None = None
     repeat: Compute | None = None
     variants: tuple[Variant, ...] = ()
@@ -90,33 +87,49 @@ class TapEntry:
         return Check.GIVEN, None
 
 
-Entries = dict[str, dict[str, TapEntry]]
-"""Entries by the kind of module and the tap's name."""
+ENTRIES: dict[str, dict[str, TapEntry]] = {}
+"""Entries by the kind of module and the tap's name; the modules of this folder fill it."""
 
 
-def add(  # noqa: PLR0917  # the fields of an entry, in their order
-    entries: Entries, address: str, title: str, sentence: str, equation: str, section: str, **more: Any
-) -> None:
-    """Add an entry under ``address``, a kind of module and a name; ``more`` are further fields of ``TapEntry``."""
-    kind, name = address.split(".")
-    entries.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
+def add(address: str, title: str, sentence: str, equation: str, section: str, **more: Any) -> None:
+    """Add an entry under ``address``, a kind of module and a name; ``more`` are further fields of ``TapEntry``.
+
+    Several kinds that share the entry stand between bars: ``encoder_self_attention|cross_attention.q``.
+    """
+    for kind, name in _places(address):
+        ENTRIES.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
 
 
-def entry(
-    entries: Entries, address: str, title: str, equation: str, section: str, **more: Any
-) -> Callable[[Compute], Compute]:
+def entry(address: str, title: str, equation: str, section: str, **more: Any) -> Callable[[_Own], _Own]:
     """Add an entry of which the decorated function is the ``compute``, and its docstring the sentence."""
 
-    def decorate(compute: Compute) -> Compute:
-        sentence = " ".join((compute.__doc__ or "").split())
-        add(entries, address, title, sentence, equation, section, compute=compute, **more)
+    def decorate(compute: _Own) -> _Own:
+        add(address, title, " ".join((compute.__doc__ or "").split()), equation, section, compute=compute, **more)
         return compute
 
     return decorate
 
 
-def all_entries(entries: Entries) -> Iterator[tuple[str, str, TapEntry]]:
+def change(address: str, **changes: Any) -> None:
+    """Change fields of an entry for some of the kinds that share it."""
+    for kind, name in _places(address):
+        ENTRIES[kind][name] = replace(ENTRIES[kind][name], **changes)
+
+
+def vary(address: str, field: str, value: object, equation: str, sentence: str = "") -> None:
+    """Add a ``Variant`` to an entry."""
+    for kind, name in _places(address):
+        known = ENTRIES[kind][name].variants
+        change(f"{kind}.{name}", variants=(*known, Variant(field, value, equation, sentence)))
+
+
+def _places(address: str) -> Iterator[tuple[str, str]]:
+    kinds, name = address.split(".")
+    return ((kind, name) for kind in kinds.split("|"))
+
+
+def all_entries() -> Iterator[tuple[str, str, TapEntry]]:
     """Each entry with its kind and name."""
-    for kind, named in entries.items():
+    for kind, named in ENTRIES.items():
         for name, entry in named.items():
             yield kind, name, entry

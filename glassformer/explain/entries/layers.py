@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, linear, silu
 
-from glassformer.explain.entries.entry import Entries, Variant, add, entry
+from glassformer.explain.entries.entry import add, entry, vary
 from glassformer.explain.entries.scope import (
     Scope,
     add_norm_output,
@@ -29,60 +29,32 @@ def _greatest_deviation(scope: Scope) -> Tensor:
     return (_greatest_summand(scope) / (scope.here("variance") + scope.config.norm_eps).sqrt())[..., None]
 
 
-def _stack_output(scope: Scope) -> Tensor:
-    last = last_layer_output(scope, scope.module)
-    return scope.at(f"{scope.module}.final_norm.output" if scope.config.norm == "pre" else last)
-
-
-def _layer_output(scope: Scope) -> Tensor:
-    return scope.at(add_norm_output(scope, scope.module, "feed_forward"))
-
-
-LAYERS: Entries = {}
-
-
-@entry(LAYERS, "feed_forward.inner", "Widened", "z = x W₁ + b₁", "3.3")
+@entry("feed_forward.inner", "Widened", "z = x W₁ + b₁", "3.3")
 def _inner(scope: Scope) -> Tensor:
     """Each position on its own is mapped from d_model to d_ff numbers."""
     x = scope.at(sublayer_input(scope, scope.module.removesuffix(".feed_forward"), "feed_forward"))
     return linear(x, scope.weight("w_1.weight"), scope.bias("w_1"))
 
 
-@entry(
-    LAYERS,
-    "feed_forward.activated",
-    "Activated",
-    "a = max(0, z)",
-    "3.3",
-    variants=(
-        Variant(
-            "activation",
-            "gelu",
-            "a = z Φ(z)",
-            "GELU: each number times the probability that a standard normal one is smaller.",
-        ),
-        Variant("activation", "swish", "a = z σ(z)", "Swish: each number times its logistic sigmoid."),
-    ),
-)
+@entry("feed_forward.activated", "Activated", "a = max(0, z)", "3.3")
 def _activated(scope: Scope) -> Tensor:
     """Negative numbers become zero, the others stay."""
     return _ACTIVATIONS[scope.config.activation](scope.here("inner"))
 
 
-@entry(LAYERS, "feed_forward.output", "Narrowed again", "FFN(x) = a W₂ + b₂", "3.3")
+_GELU = "GELU: each number times the probability that a standard normal one is smaller."
+vary("feed_forward.activated", "activation", "gelu", "a = z Φ(z)", _GELU)
+_SWISH = "Swish: each number times its logistic sigmoid."
+vary("feed_forward.activated", "activation", "swish", "a = z σ(z)", _SWISH)
+
+
+@entry("feed_forward.output", "Narrowed again", "FFN(x) = a W₂ + b₂", "3.3")
 def _output(scope: Scope) -> Tensor:
     """Mapped back to d_model numbers, ready for the residual connection."""
     return linear(scope.here("activated"), scope.weight("w_2.weight"), scope.bias("w_2"))
 
 
-@entry(
-    LAYERS,
-    "add_norm.residual",
-    "Residual sum",
-    "x + Sublayer(x)",
-    "3.1",
-    variants=(Variant("norm", "pre", "x + Sublayer(LayerNorm(x))"),),
-)
+@entry("add_norm.residual", "Residual sum", "x + Sublayer(x)", "3.1")
 def _residual(scope: Scope) -> Tensor:
     """The sublayer's output is added to its input, so that nothing is lost on the way."""
     layer, _, sublayer = scope.module.removesuffix("_add_norm").rpartition(".")
@@ -91,19 +63,22 @@ def _residual(scope: Scope) -> Tensor:
     return scope.at(residual_input(scope, layer, sublayer)) + scope.at(output)
 
 
-@entry(LAYERS, "norm.mean", "Mean of the vector", "μ = mean(x)", _BA, error_scale=_greatest_summand)
+vary("add_norm.residual", "norm", "pre", "x + Sublayer(LayerNorm(x))")
+
+
+@entry("norm.mean", "Mean of the vector", "μ = mean(x)", _BA, error_scale=_greatest_summand)
 def _mean(scope: Scope) -> Tensor:
     """One mean for each position, over its d_model numbers."""
     return scope.at(norm_input(scope)).to(scope.step.value.dtype).mean(dim=-1)
 
 
-@entry(LAYERS, "norm.variance", "Variance of the vector", "σ² = mean((x − μ)²)", _BA)
+@entry("norm.variance", "Variance of the vector", "σ² = mean((x − μ)²)", _BA)
 def _variance(scope: Scope) -> Tensor:
     """The mean of the squared distances from the mean."""
     return scope.at(norm_input(scope)).to(scope.step.value.dtype).var(dim=-1, correction=0)
 
 
-@entry(LAYERS, "norm.normalised", "Centred and scaled", "(x − μ) / √(σ² + ε)", _BA, error_scale=_greatest_deviation)
+@entry("norm.normalised", "Centred and scaled", "(x − μ) / √(σ² + ε)", _BA, error_scale=_greatest_deviation)
 def _normalise(scope: Scope) -> Tensor:
     """Each vector gets mean zero and variance one; ε keeps the root from being zero."""
     deviation = (scope.here("variance") + scope.config.norm_eps).sqrt()
@@ -111,7 +86,7 @@ def _normalise(scope: Scope) -> Tensor:
     return (x - scope.here("mean")[..., None]) / deviation[..., None]
 
 
-@entry(LAYERS, "norm.output", "Layer norm's output", "γ (x − μ) / √(σ² + ε) + β", _BA)
+@entry("norm.output", "Layer norm's output", "γ (x − μ) / √(σ² + ε) + β", _BA)
 def _norm_output(scope: Scope) -> Tensor:
     """A learned gain and bias for each of the d_model numbers."""
     gain, bias = scope.weight("gain"), scope.weight("bias")
@@ -120,7 +95,6 @@ def _norm_output(scope: Scope) -> Tensor:
 
 
 add(
-    LAYERS,
     "dropout.kept",
     "Elements kept",
     "In training each element is dropped with probability p.",
@@ -129,7 +103,7 @@ add(
 )
 
 
-@entry(LAYERS, "dropout.output", "After dropout", "m · x / (1 − p)", "5.4")
+@entry("dropout.output", "After dropout", "m · x / (1 − p)", "5.4")
 def _dropout_output(scope: Scope) -> Tensor:
     """What is kept is divided by 1 − p, so that the mean stays the same."""
     x = scope.at(dropout_input(scope))
@@ -139,44 +113,30 @@ def _dropout_output(scope: Scope) -> Tensor:
     return x * scope.here("kept") * (2**16 / kept)
 
 
-add(
-    LAYERS,
-    "encoder_layer.output",
-    "Encoder layer's output",
-    "Each source position after attention to all the others and its feed-forward; the next layer's input.",
-    "x ← EncoderLayer(x)",
-    "3.1",
-    compute=_layer_output,
-)
+@entry("encoder_layer.output", "Encoder layer's output", "x ← EncoderLayer(x)", "3.1")
+def _encoder_layer(scope: Scope) -> Tensor:
+    """Each source position after attention to all the others and its feed-forward; the next layer's input."""
+    return scope.at(add_norm_output(scope, scope.module, "feed_forward"))
 
-add(
-    LAYERS,
-    "decoder_layer.output",
-    "Decoder layer's output",
-    "Each target position after attention to the target so far and to the source, and its own feed-forward.",
-    "x ← DecoderLayer(x, M)",
-    "3.1",
-    compute=_layer_output,
-)
 
-add(
-    LAYERS,
-    "encoder.memory",
-    "Memory",
-    "The encoder's result for each source position; every decoder layer reads it.",
-    "M = x after layer N",
-    "3.1",
-    compute=_stack_output,
-    variants=(Variant("norm", "pre", "M = LayerNorm(x after layer N)"),),
-)
+@entry("decoder_layer.output", "Decoder layer's output", "x ← DecoderLayer(x, M)", "3.1")
+def _decoder_layer(scope: Scope) -> Tensor:
+    """Each target position after attention to the target so far and to the source, and its own feed-forward."""
+    return scope.at(add_norm_output(scope, scope.module, "feed_forward"))
 
-add(
-    LAYERS,
-    "decoder.output",
-    "Decoder's output",
-    "One vector for each target position, from which its next token is predicted.",
-    "x after layer N",
-    "3.1",
-    compute=_stack_output,
-    variants=(Variant("norm", "pre", "LayerNorm(x after layer N)"),),
-)
+
+@entry("encoder.memory", "Memory", "M = x after layer N", "3.1")
+def _memory(scope: Scope) -> Tensor:
+    """The encoder's result for each source position; every decoder layer reads it."""
+    last = last_layer_output(scope, scope.module)
+    return scope.at(f"{scope.module}.final_norm.output" if scope.config.norm == "pre" else last)
+
+
+@entry("decoder.output", "Decoder's output", "x after layer N", "3.1")
+def _decoder_output(scope: Scope) -> Tensor:
+    """One vector for each target position, from which its next token is predicted."""
+    return _memory(scope)  # computed alike
+
+
+vary("encoder.memory", "norm", "pre", "M = LayerNorm(x after layer N)")
+vary("decoder.output", "norm", "pre", "LayerNorm(x after layer N)")

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from glassformer.explain.entries.entry import Compute, Entries, TapEntry, Variant, add, entry
+from glassformer.explain.entries.entry import add, entry, vary
 from glassformer.explain.entries.scope import Scope
 
 _SHAW = "Shaw et al. 2018, 3.2"
@@ -33,20 +33,17 @@ def _sinusoids(start: int, stop: int, width: int) -> list[list[float]]:
     ]
 
 
-def _rotate(name: str) -> Compute:
-    def equation(scope: Scope) -> Tensor:
-        """Each pair (2i, 2i + 1) turned by position · frequency i: as a complex number, times e^(i · angle)."""
-        x = scope.here(name)
-        start = _first_new_position(scope)
-        angles = _angles(start, start + x.shape[2], scope.config.d_k)
-        cos, sin = (
-            torch.tensor([[wave(angle) for angle in row] for row in angles], device=x.device).to(x.dtype)
-            for wave in (math.cos, math.sin)
-        )
-        pairs = torch.view_as_complex(x.contiguous().view(*x.shape[:-1], -1, 2))
-        return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
-
-    return equation
+def _rotate(scope: Scope) -> Tensor:
+    """Each pair (2i, 2i + 1) turned by position · frequency i: as a complex number, times e^(i · angle)."""
+    x = scope.here(scope.step.name.removesuffix("_rotated"))
+    start = _first_new_position(scope)
+    angles = _angles(start, start + x.shape[2], scope.config.d_k)
+    cos, sin = (
+        torch.tensor([[wave(angle) for angle in row] for row in angles], device=x.device).to(x.dtype)
+        for wave in (math.cos, math.sin)
+    )
+    pairs = torch.view_as_complex(x.contiguous().view(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
 
 
 def _first_new_position(scope: Scope) -> int:
@@ -56,54 +53,38 @@ def _first_new_position(scope: Scope) -> int:
     return int(scope.at(cached).shape[2]) if generates and scope.has(cached) else 0
 
 
-def _distance_vectors(table: str) -> Compute:
-    def equation(scope: Scope) -> Tensor:
-        """The table's row for each clipped distance from query to key; the last query is at the last key."""
-        attention, clip = scope.module.removesuffix(".relative"), scope.config.relative_clip
-        n_queries, n_keys = scope.at(f"{attention}.products").shape[2:]
-        keys = torch.arange(n_keys, device=scope.step.value.device)
-        distances = (keys[None, :] - keys[n_keys - n_queries :][:, None]).clamp(-clip, clip) + clip
-        return scope.weight(table)[distances]
-
-    return equation
+def _distance_vectors(scope: Scope, table: str) -> Tensor:
+    """The table's row for each clipped distance from query to key; the last query is at the last key."""
+    attention, clip = scope.module.removesuffix(".relative"), scope.config.relative_clip
+    n_queries, n_keys = scope.at(f"{attention}.products").shape[2:]
+    keys = torch.arange(n_keys, device=scope.step.value.device)
+    distances = (keys[None, :] - keys[n_keys - n_queries :][:, None]).clamp(-clip, clip) + clip
+    return scope.weight(table)[distances]
 
 
-_ROTARY: dict[str, TapEntry] = {
-    "q_rotated": TapEntry(
-        "Queries turned by their position",
-        "Each pair of numbers is turned by an angle that grows with the position.",
-        "Q′ = R(pos) Q",
-        _ROPE,
-        compute=_rotate("q"),
-    ),
-    "k_rotated": TapEntry(
-        "Keys turned by their position",
-        "Turned like the queries, so that a product depends on the distance alone.",
-        "K′ = R(pos) K",
-        _ROPE,
-        compute=_rotate("k"),
-    ),
-}
-
-
-POSITIONS: Entries = {"encoder_self_attention": _ROTARY, "decoder_self_attention": _ROTARY}
-
-
-@entry(
-    POSITIONS,
-    "embedding.position_vectors",
-    "Position vectors",
-    "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(…)",
-    "3.5",
-    variants=(
-        Variant(
-            "positions",
-            "learned",
-            "PE = W_pos[pos]",
-            "A learned vector for each position, the same in each sentence.",
-        ),
-    ),
+add(
+    "encoder_self_attention|decoder_self_attention.q_rotated",
+    "Queries turned by their position",
+    "Each pair of numbers is turned by an angle that grows with the position.",
+    "Q′ = R(pos) Q",
+    _ROPE,
+    compute=_rotate,
 )
+
+add(
+    "encoder_self_attention|decoder_self_attention.k_rotated",
+    "Keys turned by their position",
+    "Turned like the queries, so that a product depends on the distance alone.",
+    "K′ = R(pos) K",
+    _ROPE,
+    compute=_rotate,
+)
+
+
+_PE = "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(…)"
+
+
+@entry("embedding.position_vectors", "Position vectors", _PE, "3.5")
 def _position_vectors(scope: Scope) -> Tensor:
     """Sines and cosines of many wavelengths: another pattern for each position, the same in each sentence."""
     # Vectors of the positions read now; with a cache, generation reads one position later at each step.
@@ -117,58 +98,46 @@ def _position_vectors(scope: Scope) -> Tensor:
     return table.to(embedded.dtype)
 
 
-@entry(
-    POSITIONS,
-    "embedding.with_positions",
-    "Token plus position",
-    "x = E · √d_model + PE",
-    "3.5",
-    variants=(Variant("scale_embedding", False, "x = E + PE"),),
-)
+_LEARNED = "A learned vector for each position, the same in each sentence."
+vary("embedding.position_vectors", "positions", "learned", "PE = W_pos[pos]", _LEARNED)
+
+
+@entry("embedding.with_positions", "Token plus position", "x = E · √d_model + PE", "3.5")
 def _with_positions(scope: Scope) -> Tensor:
     """Which token it is and where it is, in one vector."""
     return scope.here("scaled") + scope.here("position_vectors")
 
 
-add(
-    POSITIONS,
-    "relative.relative_keys",
-    "A key for each distance",
-    "A learned vector for the distance from query to key, the same for all heads.",
-    "a_K[key − query]",
-    _SHAW,
-    compute=_distance_vectors("key_table"),
-)
+vary("embedding.with_positions", "scale_embedding", False, "x = E + PE")
 
 
-@entry(POSITIONS, "relative.relative_products", "Query times distance", "S_rel = Q · a_K", _SHAW)
+@entry("relative.relative_keys", "A key for each distance", "a_K[key − query]", _SHAW)
+def _relative_keys(scope: Scope) -> Tensor:
+    """A learned vector for the distance from query to key, the same for all heads."""
+    return _distance_vectors(scope, "key_table")
+
+
+@entry("relative.relative_products", "Query times distance", "S_rel = Q · a_K", _SHAW)
 def _relative_products(scope: Scope) -> Tensor:
     """How well each query agrees with each distance."""
     q = scope.at(f"{scope.module.removesuffix('.relative')}.q")
     return torch.einsum("bhqd,qkd->bhqk", q, scope.here("relative_keys"))
 
 
-add(
-    POSITIONS,
-    "relative.relative_values",
-    "A value for each distance",
-    "A learned vector that is added to each value.",
-    "a_V[key − query]",
-    _SHAW,
-    compute=_distance_vectors("value_table"),
-)
+@entry("relative.relative_values", "A value for each distance", "a_V[key − query]", _SHAW)
+def _relative_values(scope: Scope) -> Tensor:
+    """A learned vector that is added to each value."""
+    return _distance_vectors(scope, "value_table")
 
 
-@entry(POSITIONS, "relative.relative_heads", "What the distances add", "A · a_V", _SHAW)
+@entry("relative.relative_heads", "What the distances add", "A · a_V", _SHAW)
 def _relative_heads(scope: Scope) -> Tensor:
     """The mean of the distances' values, weighted by the attention weights."""
     weights = scope.at(f"{scope.module.removesuffix('.relative')}.weights")
     return torch.einsum("bhqk,qkd->bhqd", weights, scope.here("relative_values"))
 
 
-@entry(
-    POSITIONS, "alibi.biases", "A bias for each distance", "B = −2^(−8i/h) · |key − query|", "Press et al. 2022, 3"
-)
+@entry("alibi.biases", "A bias for each distance", "B = −2^(−8i/h) · |key − query|", "Press et al. 2022, 3")
 def _alibi_biases(scope: Scope) -> Tensor:
     """Falls with the distance from query to key, in each head at its own slope; not learned."""
     # -2^(-8 i / h) · |key - query| for head i = 1 ... h; the last query stands at the last key.

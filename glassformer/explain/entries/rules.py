@@ -5,12 +5,12 @@ The rules are stated anew, row by row in plain Python. Keskar et al. 2019 (arXiv
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
 
-from glassformer.explain.entries.entry import Entries, add, entry
+from glassformer.explain.entries.entry import add, entry
 from glassformer.explain.entries.scope import Scope, source_of_rows, written_ids
 from glassformer.settings import ModelConfig
 
@@ -23,8 +23,10 @@ def _repetition_penalty(processed: Tensor, written: list[int], penalty: float, _
 
 
 def _no_repeat_ngram(processed: Tensor, written: list[int], n: int, _config: ModelConfig) -> None:
-    for number in _repeating(written, n):
-        processed[number] = -math.inf
+    """Forbid the ids that would end a sequence of ``n`` ids that was written before."""
+    for end in range(n, len(written) + 1) if n else ():
+        if written[end - n : end - 1] == written[len(written) - n + 1 :]:
+            processed[written[end - 1]] = -math.inf
 
 
 def _min_length(processed: Tensor, written: list[int], least: int, config: ModelConfig) -> None:
@@ -38,13 +40,6 @@ PROCESSOR_EQUATIONS: dict[str, Callable[[Tensor, list[int], Any, ModelConfig], N
     "no_repeat_ngram": _no_repeat_ngram,
     "min_length": _min_length,
 }
-
-
-def _repeating(written: Sequence[int], n: int) -> Iterable[int]:
-    """The ids that would end a sequence of ``n`` ids that was written before."""
-    for end in range(n, len(written) + 1) if n else ():
-        if written[end - n : end - 1] == written[len(written) - n + 1 :]:
-            yield written[end - 1]
 
 
 def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tensor, processed: Tensor) -> None:
@@ -73,10 +68,7 @@ def _occurs(phrase: list[int], ids: list[int]) -> bool:
     return any(ids[start : start + len(phrase)] == phrase for start in range(len(ids)))
 
 
-RULES: Entries = {}
-
-
-@entry(RULES, "search.processed_log_probs", "After the rules", "θ log P, or −∞", "Keskar et al. 2019")
+@entry("search.processed_log_probs", "After the rules", "θ log P, or −∞", "Keskar et al. 2019")
 def _processed_log_probs(scope: Scope) -> Tensor:
     """A token that was written before costs more; one that repeats an n-gram, ends too early or breaks a
     constraint gets −∞.
@@ -93,7 +85,6 @@ def _processed_log_probs(scope: Scope) -> Tensor:
 
 
 add(
-    RULES,
     "search.prefix_ids",
     "Required beginnings",
     "What each output has to begin with, padded.",
@@ -102,7 +93,6 @@ add(
 )
 
 add(
-    RULES,
     "search.required_ids",
     "Required sequences",
     "What each output has to contain, padded; until it does, it may not end, and the beam is divided.",
@@ -110,4 +100,4 @@ add(
     "Post and Vilar 2018",
 )
 
-add(RULES, "search.banned_ids", "Banned sequences", "What no output may contain, padded.", "given", _NOT_IN_PAPER)
+add("search.banned_ids", "Banned sequences", "What no output may contain, padded.", "given", _NOT_IN_PAPER)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.explain.entries.entry import Entries, add, entry
+from glassformer.explain.entries.entry import add, entry
 from glassformer.explain.entries.scope import Scope, active_places, has_rules
 from glassformer.settings import DecodeConfig
 
@@ -26,31 +26,21 @@ def _filtered_log_probs(scope: Scope) -> Tensor:
     return log_probs.to(own.dtype)
 
 
-def _temperature(log_probs: Tensor, temperature: float, _kept: Tensor) -> Tensor:
-    return (log_probs / temperature).log_softmax(dim=-1)
-
-
-def _top_k(log_probs: Tensor, k: int, kept: Tensor) -> Tensor:
-    return _keep(log_probs, _ranks(log_probs, kept) < k)
-
-
-def _top_p(log_probs: Tensor, p: float, kept: Tensor) -> Tensor:
-    return _keep(log_probs, _smallest_set(log_probs, log_probs, kept, p))
-
-
-def _min_p(log_probs: Tensor, min_p: float, _kept: Tensor) -> Tensor:
-    return _keep(log_probs, log_probs.exp() >= min_p * log_probs.exp().amax(dim=-1, keepdim=True))
-
-
-def _typical_p(log_probs: Tensor, p: float, kept: Tensor) -> Tensor:
-    entropy = torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
-    return _keep(log_probs, _smallest_set(log_probs, -(-log_probs - entropy).abs(), kept, p))
-
-
 # What each sampling filter leaves, by its setting and in the same order; ``kept`` are the tokens that it did leave.
 FILTER_EQUATIONS: dict[str, Callable[[Tensor, Any, Tensor], Tensor]] = {
-    "temperature": _temperature, "top_k": _top_k, "top_p": _top_p, "min_p": _min_p, "typical_p": _typical_p,
-}  # fmt: skip
+    "temperature": lambda log_probs, temperature, kept: (log_probs / temperature).log_softmax(dim=-1),
+    "top_k": lambda log_probs, k, kept: _keep(log_probs, _ranks(log_probs, kept) < k),
+    "top_p": lambda log_probs, p, kept: _keep(log_probs, _smallest_set(log_probs, log_probs, kept, p)),
+    "min_p": lambda log_probs, p, kept: _keep(log_probs, log_probs.exp() >= p * log_probs.exp().amax(-1, True)),
+    "typical_p": lambda log_probs, p, kept: _keep(
+        log_probs, _smallest_set(log_probs, -(-log_probs - _entropy(log_probs)).abs(), kept, p)
+    ),
+}
+
+
+def _entropy(log_probs: Tensor) -> Tensor:
+    entropy: Tensor = torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
+    return entropy
 
 
 def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:
@@ -72,12 +62,8 @@ def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) ->
     return (before < share) | (ranks == 0)
 
 
-SAMPLING: Entries = {}
-
-
 _NAMES = [setting.replace("_", "-") for setting in FILTER_EQUATIONS]
 add(
-    SAMPLING,
     "search.filtered_log_probs",
     "The distribution drawn from",
     f"After {', '.join(_NAMES[:-1])} and {_NAMES[-1]}, where they are set; tokens left out have −∞.",
@@ -87,7 +73,6 @@ add(
 )
 
 add(
-    SAMPLING,
     "search.uniforms",
     "A random number",
     "It depends on the seed, the sentence and the number of the sample alone.",
@@ -96,7 +81,7 @@ add(
 )
 
 
-@entry(SAMPLING, "search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", _NOT_IN_PAPER)
+@entry("search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", _NOT_IN_PAPER)
 def _drawn_ids(scope: Scope) -> Tensor:
     """The first token at which the cumulated probability is above u."""
     # How many tokens lie below u times the whole probability.
@@ -105,7 +90,7 @@ def _drawn_ids(scope: Scope) -> Tensor:
     return below.sum(dim=1).clamp(max=cumulated.shape[1] - 1)
 
 
-@entry(SAMPLING, "search.sampled_ids", "Samples so far", "[ids; drawn]", _NOT_IN_PAPER)
+@entry("search.sampled_ids", "Samples so far", "[ids; drawn]", _NOT_IN_PAPER)
 def _sampled_ids(scope: Scope) -> Tensor:
     """The drawn token is appended."""
     step, new = scope.step.call, scope.at("search.drawn_ids")[:, None]
@@ -114,7 +99,7 @@ def _sampled_ids(scope: Scope) -> Tensor:
     return torch.cat([scope.at_call("search.sampled_ids", step - 1)[active_places(scope, step)], new], dim=1)
 
 
-@entry(SAMPLING, "search.sampled_log_probs", "Their log-probabilities", "Σ log P", _NOT_IN_PAPER)
+@entry("search.sampled_log_probs", "Their log-probabilities", "Σ log P", _NOT_IN_PAPER)
 def _sampled_log_probs(scope: Scope) -> Tensor:
     """By the model's own distribution, not by the filtered one."""
     step = scope.step.call

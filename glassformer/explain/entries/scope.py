@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.decoding.search.filters import PROCESSORS
 from glassformer.errors import TraceError
 from glassformer.model import Transformer
-from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.settings import DecodeConfig, TrainConfig
 from glassformer.trace import Step
 
 _SUBLAYERS = {
@@ -37,14 +37,9 @@ class PassContext:
     derived_ids: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
-    def config(self) -> ModelConfig:
-        """The model's configuration."""
-        return self.model.config
-
-    @property
     def has_dropout(self) -> bool:
         """Whether the pass applied dropout."""
-        return self.train is not None and self.config.dropout > 0
+        return self.train is not None and self.model.config.dropout > 0
 
 
 class Record:
@@ -65,7 +60,7 @@ class Scope:
         self._record, self._place = record, place
         self.step = record.steps[place]
         self.context = record.context
-        self.config = record.context.config
+        self.config = record.context.model.config
         self.module = self.step.address.rpartition(".")[0]
 
     def count(self, address: str) -> int:
@@ -120,24 +115,12 @@ class Scope:
         address = f"{self.module}.{name}.bias"
         return self._record.weights[address].detach() if address in self._record.weights else None
 
-    def rows_since(self, address: str) -> Tensor | None:
-        """Which row of the latest value at ``address`` each row continues now; None when no row has moved."""
-        since = self.place(address)
-        rows = None
-        for place in self._record.places.get("search.rows", ()):
-            if since is not None and since < place < self._place:
-                chosen = self._record.steps[place].value
-                rows = chosen if rows is None else rows[chosen]
-        return rows
-
     def at_rows(self, address: str) -> Tensor:
         """The latest value at ``address``, with its rows where the search has moved them since."""
-        value, rows = self.at(address), self.rows_since(address)
-        return value if rows is None else value.index_select(0, rows)
-
-    def previous(self) -> Tensor | None:
-        """This tap's own value one call before, with its rows moved as the search did; None at the first call."""
-        return self.at_rows(self.step.address) if self.has(self.step.address) else None
+        value, places = self.at(address), self._record.places.get("search.rows", ())
+        for place in places[bisect_left(places, self.place(address) or 0) : bisect_left(places, self._place)]:
+            value = value.index_select(0, self._record.steps[place].value)
+        return value
 
 
 def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:
@@ -220,11 +203,6 @@ def has_rules(scope: Scope) -> bool:
     options, settings = scope.context.decode, [one.setting for one in PROCESSORS]
     is_set = any(getattr(options, setting) != getattr(DecodeConfig, setting) for setting in settings)
     return is_set or scope.has("search.required_ids")
-
-
-def hypothesis_ranking(scope: Scope, step: int) -> Tensor:
-    """The sums by which the hypotheses of a step are ranked."""
-    return state_before(scope, "sums" if has_rules(scope) else "log_probs", step)
 
 
 def by_hypothesis(scope: Scope, name: str, step: int) -> Tensor:

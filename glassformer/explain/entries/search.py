@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.explain.entries.candidates import candidate_ranking, is_eos
-from glassformer.explain.entries.entry import Compute, Entries, TapEntry
+from glassformer.explain.entries.entry import entry
 from glassformer.explain.entries.scope import (
     Scope,
     active_places,
@@ -28,34 +28,41 @@ _NOT_IN_PAPER = "not in the paper"
 _MIN_COVERAGE = torch.finfo(torch.float32).tiny
 
 
+@entry("search.tgt_in_ids", "Read at this step", "tᵢ", "3.1")
+def _tgt_in_ids(scope: Scope) -> Tensor:
+    """The id that each row of the decoder reads: <s> first, then the id that was appended last."""
+    step, config, options = scope.step.call, scope.config, scope.context.decode
+    if step == 0:
+        return torch.full_like(scope.step.value, config.bos_id)
+    ids = written_ids(scope, step)  # without a cache all of them are read
+    return ids[:, -1:] if options.cache else torch.cat([ids.new_full((len(ids), 1), config.bos_id), ids], dim=1)
+
+
+@entry("search.next_log_probs", "Log-probability of each next token", "log softmax(logits)", "3.4")
+def _next_log_probs(scope: Scope) -> Tensor:
+    """The logarithm of the softmax at the last position; <pad> and <s> are never chosen."""
+    log_probs = scope.at("output_projection.logits")[:, -1].float().log_softmax(dim=-1)
+    log_probs[:, [scope.config.pad_id, scope.config.bos_id]] = -math.inf
+    return log_probs
+
+
+@entry("search.attention", "Where the decoder looked", "pᵢⱼ = Σ_heads α / h", _COVERAGE)
+def _attention(scope: Scope) -> Tensor:
+    """The last layer's cross-attention at this position, the mean of its heads."""
+    last = scope.config.n_decoder_layers - 1
+    return scope.at(f"decoder.layers.{last}.cross_attention.weights")[:, :, -1].float().mean(dim=1)
+
+
+@entry("search.rows", "Rows kept", "row ← rows[i]", _NOT_IN_PAPER)
 def _decoder_rows(scope: Scope) -> Tensor:
-    """Which row of the decoder each row continues: of a beam the parents of what lives, else what is not done."""
+    """Row i of the next step continues this row, with its cache and its memory."""
+    # Of a beam the parents of what lives, else what is not done.
     step, options = scope.count("search.next_log_probs"), scope.context.decode
     if step == 0:  # a row for each sample of a source
         return torch.arange(len(scope.step.value), device=scope.step.value.device) // options.n_best
     if options.sample:
         return active_places(scope, step)
     return _parent_rows(scope, step - 1)[active_places(scope, step)].flatten()
-
-
-def _tgt_in_ids(scope: Scope) -> Tensor:
-    """<s>, then the id that was appended last; without a cache all ids."""
-    step, config, options = scope.step.call, scope.config, scope.context.decode
-    if step == 0:
-        return torch.full_like(scope.step.value, config.bos_id)
-    ids = written_ids(scope, step)
-    return ids[:, -1:] if options.cache else torch.cat([ids.new_full((len(ids), 1), config.bos_id), ids], dim=1)
-
-
-def _next_log_probs(scope: Scope) -> Tensor:
-    log_probs = scope.at("output_projection.logits")[:, -1].float().log_softmax(dim=-1)
-    log_probs[:, [scope.config.pad_id, scope.config.bos_id]] = -math.inf
-    return log_probs
-
-
-def _attention(scope: Scope) -> Tensor:
-    last = scope.config.n_decoder_layers - 1
-    return scope.at(f"decoder.layers.{last}.cross_attention.weights")[:, :, -1].float().mean(dim=1)
 
 
 def _living(scope: Scope, step: int) -> Tensor:
@@ -73,22 +80,39 @@ def _parent_rows(scope: Scope, step: int) -> Tensor:
     return torch.arange(len(parents), device=parents.device)[:, None] * beam + parents
 
 
-def _living_sums(name: str) -> Compute:
-    def equation(scope: Scope) -> Tensor:
-        """Zero at the start; then those of the living candidates, −∞ in places without one."""
-        step = scope.step.call - 1
-        if step < 0:
-            limits = scope.at_call("search.limits", 0)
-            return torch.zeros(len(limits), 1, device=limits.device)
-        living = _living(scope, step)
-        empty = is_eos(scope, step) | (candidate_ranking(scope, step) == -math.inf)
-        sums = scope.at_call(f"search.candidate_{name}", step)
-        return sums.masked_fill(empty, -math.inf).gather(1, living)
-
-    return equation
+def _of_parents(values: Tensor, parents: Tensor) -> Tensor:
+    """The last axis of each parent."""
+    return values.gather(1, parents[:, :, None].expand(-1, -1, values.shape[2]))
 
 
+@entry("search.sentences", "Sentences in progress", "rows", "6.1")
+def _sentences(scope: Scope) -> Tensor:
+    """Which sentences of the batch are still searched."""
+    limits = scope.at_call("search.limits", 0)
+    return _carried_over(scope) if scope.step.call else torch.arange(len(limits), device=limits.device)
+
+
+@entry("search.limits", "Longest outputs", "min(⌊a · n_src⌋ + b, max_length)", "6.1")
+def _limits(scope: Scope) -> Tensor | None:
+    """The most ids that each output may have, with </s>; the source's own </s> does not count."""
+    return _carried_over(scope) if scope.step.call else None
+
+
+@entry("search.last_penalty", "Penalty at the limit", "((5 + limit) / 6)^α, or limit^α with length_norm power", _WU)
+def _last_penalty(scope: Scope) -> Tensor:
+    """The length penalty of the longest output; with it, a bound on what a living hypothesis may still score."""
+    limits = scope.at_call("search.limits", 0)
+    return _carried_over(scope) if scope.step.call else _penalty(limits, scope.context.decode)
+
+
+def _carried_over(scope: Scope) -> Tensor:
+    """A field that stays as it is while sentences leave."""
+    return state_before(scope, scope.step.name, scope.step.call - 1)
+
+
+@entry("search.ids", "Living hypotheses", "[parent; token]", "6.1")
 def _living_ids(scope: Scope) -> Tensor:
+    """The ids so far with the new one appended, best first."""
     step = scope.step.call - 1
     if step < 0:
         limits = scope.at_call("search.limits", 0)
@@ -97,13 +121,33 @@ def _living_ids(scope: Scope) -> Tensor:
     return torch.cat([_of_parents(state_before(scope, "ids", step), _parents(scope, step)), new[:, :, None]], dim=2)
 
 
-def _of_parents(values: Tensor, parents: Tensor) -> Tensor:
-    """The last axis of each parent."""
-    return values.gather(1, parents[:, :, None].expand(-1, -1, values.shape[2]))
+def _living_sums(scope: Scope) -> Tensor:
+    """Zero at the start; then those of the living candidates, −∞ in places without one."""
+    step = scope.step.call - 1
+    if step < 0:
+        limits = scope.at_call("search.limits", 0)
+        return torch.zeros(len(limits), 1, device=limits.device)
+    living = _living(scope, step)
+    empty = is_eos(scope, step) | (candidate_ranking(scope, step) == -math.inf)
+    sums = scope.at_call(f"search.candidate_{scope.step.name}", step)
+    return sums.masked_fill(empty, -math.inf).gather(1, living)
 
 
+@entry("search.log_probs", "Their log-probabilities", "Σ log P", "6.1")
+def _log_probs(scope: Scope) -> Tensor:
+    """The sum over all their tokens."""
+    return _living_sums(scope)
+
+
+@entry("search.sums", "Their sums", "Σ log P′", _NOT_IN_PAPER)
+def _sums(scope: Scope) -> Tensor:
+    """The sums after the rules; they rank the living hypotheses."""
+    return _living_sums(scope)
+
+
+@entry("search.covered", "Attention received so far", "Σⱼ pᵢⱼ", _COVERAGE)
 def _coverage(scope: Scope) -> Tensor:
-    """At the start nothing, and 1 at padding; then the attention of one more id is added."""
+    """What each source position received from all ids of a hypothesis; padding counts as fully covered."""
     step = scope.step.call - 1
     if step < 0:
         padding = ~scope.at("src_mask")[:, 0, 0]
@@ -128,29 +172,28 @@ def _ending(scope: Scope, step: int) -> Tensor:
     return ending & (torch.arange(ending.shape[1], device=ending.device) < scope.context.decode.beam)
 
 
+@entry("search.finished", "How many have finished", "count", "6.1")
 def _finished_count(scope: Scope) -> Tensor:
+    """Hypotheses that reached </s>."""
     step = scope.step.call - 1
     if step < 0:
         return torch.zeros_like(scope.at_call("search.limits", 0))
     return state_before(scope, "finished", step) + _ending(scope, step).sum(dim=1)
 
 
-def _best_finished(name: str) -> Compute:
-    def equation(scope: Scope) -> Tensor:
-        """The best by score of those that ended before and those that end now."""
-        step = scope.step.call - 1
-        if step < 0:
-            return _nothing_ended(scope, name)
-        before = state_before(scope, name, step)
-        if name == "finished_ids":
-            before = torch.nn.functional.pad(before, (0, 1), value=scope.config.pad_id)
-        if not _ending(scope, step).any():
-            return before
-        now, best = _ending_now(scope, step, name), _best_ended(scope, step)
-        both = torch.cat([before, now], dim=1)
-        return _of_parents(both, best) if name == "finished_ids" else both.gather(1, best)
-
-    return equation
+def _best_finished(scope: Scope) -> Tensor:
+    """The best by score of those that ended before and those that end now."""
+    step, name = scope.step.call - 1, scope.step.name
+    if step < 0:
+        return _nothing_ended(scope, name)
+    before = state_before(scope, name, step)
+    if name == "finished_ids":
+        before = torch.nn.functional.pad(before, (0, 1), value=scope.config.pad_id)
+    if not _ending(scope, step).any():
+        return before
+    now, best = _ending_now(scope, step, name), _best_ended(scope, step)
+    both = torch.cat([before, now], dim=1)
+    return _of_parents(both, best) if name == "finished_ids" else both.gather(1, best)
 
 
 def _nothing_ended(scope: Scope, name: str) -> Tensor:
@@ -186,8 +229,33 @@ def _best_ended(scope: Scope, step: int) -> Tensor:
     return scores.topk(before.shape[1], dim=1).indices
 
 
+@entry("search.finished_ids", "The best that finished", "… </s>", "6.1")
+def _finished_ids(scope: Scope) -> Tensor:
+    """Padded after </s>; a hypothesis that has ended is not continued."""
+    return _best_finished(scope)
+
+
+@entry("search.finished_log_probs", "Their log-probabilities", "Σ log P", "6.1")
+def _finished_log_probs(scope: Scope) -> Tensor:
+    """The sum over all their tokens, with </s>."""
+    return _best_finished(scope)
+
+
+@entry(
+    "search.finished_scores",
+    "Their scores",
+    "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1), or / length^α with length_norm power",
+    _WU,
+)
+def _finished_scores(scope: Scope) -> Tensor:
+    """Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set."""
+    return _best_finished(scope)
+
+
+@entry("search.done", "Done", "no better one is possible, or all are drawn", "6.1")
 def _done(scope: Scope) -> Tensor:
-    """No living hypothesis can reach a place among the best, a beam has ended, or the limit is reached."""
+    """Sentences that no further step can improve, and samples that are complete."""
+    # No living hypothesis can reach a place among the best, a beam has ended, or the limit is reached.
     step, options = scope.step.call, scope.context.decode
     if options.sample:
         ids, limits = scope.at("search.sampled_ids"), scope.at_call("search.limits", 0)
@@ -204,138 +272,3 @@ def _done(scope: Scope) -> Tensor:
     penalty = _penalty(length, options).to(sums.device) if stopping == "heuristic" else after["last_penalty"]
     done = (after["finished_scores"][:, -1] >= sums.amax(dim=1) / penalty) | (length >= after["limits"])
     return done | (after["finished"] >= scope.context.decode.beam) if stopping == "beam" else done
-
-
-def _carry_over(name: str, first: Compute) -> Compute:
-    """A field that stays as it is while sentences leave; ``first`` is its value at the start."""
-
-    def equation(scope: Scope) -> Tensor | None:
-        return state_before(scope, name, scope.step.call - 1) if scope.step.call else first(scope)
-
-    return equation
-
-
-def _first_sentences(scope: Scope) -> Tensor:
-    limits = scope.at_call("search.limits", 0)
-    return torch.arange(len(limits), device=limits.device)
-
-
-def _last_penalty(scope: Scope) -> Tensor:
-    return _penalty(scope.at_call("search.limits", 0), scope.context.decode)
-
-
-_STEP: dict[str, TapEntry] = {
-    "tgt_in_ids": TapEntry(
-        "Read at this step",
-        "The id that each row of the decoder reads: <s> first, then the id that was appended last.",
-        "tᵢ",
-        "3.1",
-        compute=_tgt_in_ids,
-    ),
-    "next_log_probs": TapEntry(
-        "Log-probability of each next token",
-        "The logarithm of the softmax at the last position; <pad> and <s> are never chosen.",
-        "log softmax(logits)",
-        "3.4",
-        compute=_next_log_probs,
-    ),
-    "attention": TapEntry(
-        "Where the decoder looked",
-        "The last layer's cross-attention at this position, the mean of its heads.",
-        "pᵢⱼ = Σ_heads α / h",
-        _COVERAGE,
-        compute=_attention,
-    ),
-    "rows": TapEntry(
-        "Rows kept",
-        "Row i of the next step continues this row, with its cache and its memory.",
-        "row ← rows[i]",
-        _NOT_IN_PAPER,
-        compute=_decoder_rows,
-    ),
-}
-
-_STATE: dict[str, TapEntry] = {
-    "sentences": TapEntry(
-        "Sentences in progress",
-        "Which sentences of the batch are still searched.",
-        "rows",
-        "6.1",
-        compute=_carry_over("sentences", _first_sentences),
-    ),
-    "limits": TapEntry(
-        "Longest outputs",
-        "The most ids that each output may have, with </s>; the source's own </s> does not count.",
-        "min(⌊a · n_src⌋ + b, max_length)",
-        "6.1",
-        compute=_carry_over("limits", lambda scope: None),
-    ),
-    "last_penalty": TapEntry(
-        "Penalty at the limit",
-        "The length penalty of the longest output; with it, a bound on what a living hypothesis may still score.",
-        "((5 + limit) / 6)^α, or limit^α with length_norm power",
-        _WU,
-        compute=_carry_over("last_penalty", _last_penalty),
-    ),
-    "ids": TapEntry(
-        "Living hypotheses",
-        "The ids so far with the new one appended, best first.",
-        "[parent; token]",
-        "6.1",
-        compute=_living_ids,
-    ),
-    "log_probs": TapEntry(
-        "Their log-probabilities",
-        "The sum over all their tokens.",
-        "Σ log P",
-        "6.1",
-        compute=_living_sums("log_probs"),
-    ),
-    "sums": TapEntry(
-        "Their sums",
-        "The sums after the rules; they rank the living hypotheses.",
-        "Σ log P′",
-        _NOT_IN_PAPER,
-        compute=_living_sums("sums"),
-    ),
-    "covered": TapEntry(
-        "Attention received so far",
-        "What each source position received from all ids of a hypothesis; padding counts as fully covered.",
-        "Σⱼ pᵢⱼ",
-        _COVERAGE,
-        compute=_coverage,
-    ),
-    "finished": TapEntry(
-        "How many have finished", "Hypotheses that reached </s>.", "count", "6.1", compute=_finished_count
-    ),
-    "finished_ids": TapEntry(
-        "The best that finished",
-        "Padded after </s>; a hypothesis that has ended is not continued.",
-        "… </s>",
-        "6.1",
-        compute=_best_finished("finished_ids"),
-    ),
-    "finished_log_probs": TapEntry(
-        "Their log-probabilities",
-        "The sum over all their tokens, with </s>.",
-        "Σ log P",
-        "6.1",
-        compute=_best_finished("finished_log_probs"),
-    ),
-    "finished_scores": TapEntry(
-        "Their scores",
-        "Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set.",
-        "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1), or / length^α with length_norm power",
-        _WU,
-        compute=_best_finished("finished_scores"),
-    ),
-    "done": TapEntry(
-        "Done",
-        "Sentences that no further step can improve, and samples that are complete.",
-        "no better one is possible, or all are drawn",
-        "6.1",
-        compute=_done,
-    ),
-}
-
-SEARCH: Entries = {"search": {**_STEP, **_STATE}}

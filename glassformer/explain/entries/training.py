@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.explain.entries.entry import Entries, add, entry
+from glassformer.explain.entries.entry import add, entry
 from glassformer.explain.entries.scope import Scope
 from glassformer.settings import TrainConfig
 
@@ -22,10 +22,7 @@ def _options(scope: Scope) -> TrainConfig:
     return scope.context.train
 
 
-TRAINING: Entries = {}
-
-
-@entry(TRAINING, "loss.target_distribution", "Smoothed target", "q = (1 − ε) δ + ε / vocab", "5.4")
+@entry("loss.target_distribution", "Smoothed target", "q = (1 − ε) δ + ε / vocab", "5.4")
 def _target_distribution(scope: Scope) -> Tensor:
     """1 − ε on the right token, ε spread evenly over the vocabulary."""
     # (1 - ε) on the target + ε / vocab, as a mixture of the target and the even distribution.
@@ -36,13 +33,13 @@ def _target_distribution(scope: Scope) -> Tensor:
     return q * (targets != scope.config.pad_id)[..., None]
 
 
-@entry(TRAINING, "loss.log_probs", "Log-probabilities", "log p = log softmax(logits)", "5.4")
+@entry("loss.log_probs", "Log-probabilities", "log p = log softmax(logits)", "5.4")
 def _log_probs(scope: Scope) -> Tensor:
     """Of every token at every position."""
     return scope.at("output_projection.logits").float().log_softmax(-1)
 
 
-@entry(TRAINING, "loss.nll_per_token", "Negative log-likelihood", "−log p(tgt_out)", "5.4")
+@entry("loss.nll_per_token", "Negative log-likelihood", "−log p(tgt_out)", "5.4")
 def _nll_per_token(scope: Scope) -> Tensor:
     """How improbable the right token was to the model; zero at padding."""
     targets = scope.at("text.tgt_out_ids")
@@ -50,27 +47,26 @@ def _nll_per_token(scope: Scope) -> Tensor:
     return -log_probs * (targets != scope.config.pad_id)
 
 
-@entry(TRAINING, "loss.per_token", "Loss of each token", "−Σ q log p", "5.4")
+@entry("loss.per_token", "Loss of each token", "−Σ q log p", "5.4")
 def _per_token(scope: Scope) -> Tensor:
     """The cross-entropy with the smoothed target; zero at padding."""
     return -(scope.at("loss.target_distribution") * scope.at("loss.log_probs")).sum(dim=-1)
 
 
-@entry(TRAINING, "loss.mean", "Loss", "Σ loss / ntokens", "5.4")
+@entry("loss.mean", "Loss", "Σ loss / ntokens", "5.4")
 def _mean(scope: Scope) -> Tensor:
     """The mean over all target tokens without padding; training lowers it."""
     tokens = (scope.at("text.tgt_out_ids") != scope.config.pad_id).sum()
     return scope.at("loss.per_token").sum() / tokens
 
 
-@entry(TRAINING, "update.gradient_norm", "Norm of the gradient", "‖g‖₂", _NOT_IN_PAPER)
+@entry("update.gradient_norm", "Norm of the gradient", "‖g‖₂", _NOT_IN_PAPER)
 def _gradient_norm(scope: Scope) -> Tensor:
     """Of all weights together, before clipping."""
     return torch.nn.utils.get_total_norm(scope.all_named("gradient"))
 
 
 add(
-    TRAINING,
     "update.cooldown",
     "Cooldown",
     "The share of the learning rate that the cooldown leaves: 1 before it begins, almost 0 at its end.",
@@ -79,7 +75,6 @@ add(
 )
 
 add(
-    TRAINING,
     "update.restarts",
     "Restarts",
     "How often the training went back after it had diverged; each halves the learning rate.",
@@ -88,7 +83,7 @@ add(
 )
 
 
-@entry(TRAINING, "update.rate", "Learning rate", "c · equation 3", "5.3")
+@entry("update.rate", "Learning rate", "c · equation 3", "5.3")
 def _rate(scope: Scope) -> Tensor:
     """Of this update, by the schedule."""
     # Equation 3, d_model^-0.5 · min(t^-0.5, t · warmup^-1.5); with a peak of its own, the same curve up to it.
@@ -100,47 +95,47 @@ def _rate(scope: Scope) -> Tensor:
     return rate
 
 
-add(TRAINING, "update.count_before", "Updates before", "How many updates the moments have seen.", "t − 1", _ADAM)
+add("update.count_before", "Updates before", "How many updates the moments have seen.", "t − 1", _ADAM)
 
 
-@entry(TRAINING, "update.count", "Number of this update", "t", _ADAM)
+@entry("update.count", "Number of this update", "t", _ADAM)
 def _count(scope: Scope) -> Tensor:
     """Adam corrects its moments by it."""
     return scope.at("update.count_before") + 1
 
 
-add(TRAINING, "weight.gradient", "Gradient", "How the loss changes with each weight.", "g = ∂loss / ∂w", "5.3")
+add("weight.gradient", "Gradient", "How the loss changes with each weight.", "g = ∂loss / ∂w", "5.3")
 
 
-@entry(TRAINING, "weight.clipped_gradient", "Clipped gradient", "g · min(1, clip / ‖g‖)", _NOT_IN_PAPER)
+@entry("weight.clipped_gradient", "Clipped gradient", "g · min(1, clip / ‖g‖)", _NOT_IN_PAPER)
 def _clipped_gradient(scope: Scope) -> Tensor:
     """Scaled down when the norm of all gradients together is above the limit."""
     longest, norm = _options(scope).clip_norm or math.inf, scope.at("update.gradient_norm")
     return scope.here("gradient") * (longest / (norm + 1e-6)).clamp(max=1.0)
 
 
-add(TRAINING, "weight.value_before", "Weight before", "As the forward pass used it.", "w", _ADAM)
+add("weight.value_before", "Weight before", "As the forward pass used it.", "w", _ADAM)
 
-add(TRAINING, "weight.first_moment_before", "First moment before", "Zero in the first update.", "m", _ADAM)
+add("weight.first_moment_before", "First moment before", "Zero in the first update.", "m", _ADAM)
 
-add(TRAINING, "weight.second_moment_before", "Second moment before", "Zero in the first update.", "v", _ADAM)
+add("weight.second_moment_before", "Second moment before", "Zero in the first update.", "v", _ADAM)
 
 
-@entry(TRAINING, "weight.first_moment", "First moment", "m ← β₁ m + (1 − β₁) g", _ADAM)
+@entry("weight.first_moment", "First moment", "m ← β₁ m + (1 − β₁) g", _ADAM)
 def _first_moment(scope: Scope) -> Tensor:
     """A running mean of the gradient."""
     beta = _options(scope).adam_beta1
     return beta * scope.here("first_moment_before") + (1 - beta) * scope.here("clipped_gradient")
 
 
-@entry(TRAINING, "weight.second_moment", "Second moment", "v ← β₂ v + (1 − β₂) g²", _ADAM)
+@entry("weight.second_moment", "Second moment", "v ← β₂ v + (1 − β₂) g²", _ADAM)
 def _second_moment(scope: Scope) -> Tensor:
     """A running mean of the squared gradient."""
     beta = _options(scope).adam_beta2
     return beta * scope.here("second_moment_before") + (1 - beta) * scope.here("clipped_gradient") ** 2
 
 
-@entry(TRAINING, "weight.value", "Weight after", "w ← w − rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)", _ADAM)
+@entry("weight.value", "Weight after", "w ← w − rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)", _ADAM)
 def _value(scope: Scope) -> Tensor:
     """Moved against the first moment, with a step that the second moment scales."""
     # w - rate · (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + ε), the two corrections taken together, as the kernel does.

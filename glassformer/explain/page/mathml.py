@@ -8,7 +8,7 @@ import re
 from html import escape
 
 _TOKEN = re.compile(
-    r"(?P<space>\s+)|(?P<number>\d+(?:\.\d+)?)|(?P<word><[a-z]+>|(?:src|tgt)_[a-z]+|[^\W\d_]+)|(?P<sign>.)",
+    r"(?P<space>\s+)|(?P<number>\d+(?:\.\d+)?)|(?P<word><[a-z]+>|(?:src|tgt)_[a-z]+|[^\W\d_₀-₉ₙₖᵀ′²³⁻]+)|(?P<sign>.)",
     re.DOTALL,
 )
 _BELOW = dict(zip("₀₁₂₃₄₅₆₇₈₉ₙₖ", "0123456789nk", strict=True))
@@ -20,18 +20,13 @@ _WORD_SPACE = '<mspace width="0.3em"/>'
 
 def to_mathml(equation: str) -> str:
     """``<math>`` for one equation; everything in it is escaped."""
-    tokens = [(match.lastgroup or "sign", match.group()) for match in _TOKEN.finditer(_split_small(equation))]
+    tokens = [(match.lastgroup or "sign", match.group()) for match in _TOKEN.finditer(equation)]
     return f"<math>{_Parser(tokens).row(None)}</math>"
-
-
-def _split_small(equation: str) -> str:
-    """Letters with small signs after them apart, so that ``t₁`` and ``Kᵀ`` are two tokens each."""
-    return re.sub(r"([₀-₉ₙₖᵀ′²³⁻])", "\u200b\\1\u200b", equation)
 
 
 class _Parser:
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
-        self._tokens = [token for token in tokens if token[1] != "\u200b"]
+        self._tokens = tokens
         self._at = 0
 
     def _peek(self) -> tuple[str, str] | None:

@@ -141,26 +141,25 @@ def patch_sweep(  # noqa: PLR0917  # two runs, what is measured, and where
     ``source`` is the trace of that run, of one sentence of the same length. ``addresses`` are taps whose second axis
     counts positions, such as the layers' outputs; each gives a row. Raises ``TraceError`` if the lengths differ.
     """
-    found = [_patch_positions(model, one, source[one], src_ids, tgt_in_ids, metric) for one in addresses]
-    return torch.stack(found)
 
+    def measure(address: str) -> Tensor:
+        value = source[address]
+        every = torch.arange(value.shape[1])
 
-def _patch_positions(  # noqa: PLR0917  # one place of the sweep
-    model: Transformer, address: str, value: Tensor, src_ids: Tensor, tgt_in_ids: Tensor, metric: Metric
-) -> Float[Tensor, "position"]:
-    every = torch.arange(value.shape[1])
+        def patch(found: Tensor) -> Tensor:
+            if found.shape[1:] != value.shape[1:]:
+                raise TraceError(
+                    f"{address}: the trace holds {tuple(value.shape[1:])}, this run {tuple(found.shape[1:])} a "
+                    "sentence. Choose two sentences with as many tokens."
+                )
+            found[every, every] = value[0]  # row i gets position i
+            return found
 
-    def patch(found: Tensor) -> Tensor:
-        if found.shape[1:] != value.shape[1:]:
-            raise TraceError(
-                f"{address}: the trace holds {tuple(value.shape[1:])}, this run {tuple(found.shape[1:])} a sentence. "
-                "Choose two sentences with as many tokens."
-            )
-        found[every, every] = value[0]  # row i gets position i
-        return found
+        with tracing(model, {address: patch}, only=address):
+            return metric(model(src_ids.expand(len(every), -1), tgt_in_ids.expand(len(every), -1)))
 
-    with torch.no_grad(), evaluating(model), tracing(model, {address: patch}, only=address):
-        return metric(model(src_ids.expand(len(every), -1), tgt_in_ids.expand(len(every), -1)))
+    with torch.no_grad(), evaluating(model):
+        return torch.stack([measure(address) for address in addresses])
 
 
 def integrated_gradients(

@@ -71,8 +71,10 @@ def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -
         for address in addresses:
             place = places[address]
             cells = _cells(address, place, found["cells"] or "")
-            patch = None if other is None else partial(_patch, address, cells, other)
-            edit = patch or _edit(address, place, cells, value, plain)
+            compute = (
+                partial(_saved, address, other) if other is not None else _computed(address, place, value, plain)
+            )
+            edit = partial(_replace, address, cells, compute)
             edits[address] = partial(_chain, edits[address], edit) if address in edits else edit
     return edits
 
@@ -90,7 +92,7 @@ def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
     places = {
         step.address: _Place(step.axes, tap_axes[step.address], _tokens(plain, step))
         for step in plain.steps
-        if _is_tap(step)
+        if step.address.partition(".")[0] not in ("text", "choice")
     }
     for name, tensor in (
         *model.named_parameters(remove_duplicate=False),
@@ -99,10 +101,6 @@ def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
         axes = ("row", "column")[: tensor.ndim]
         places[name] = _Place(axes, axes, _row_tokens(name, translator))
     return places
-
-
-def _is_tap(step: WalkStep) -> bool:
-    return step.address.partition(".")[0] not in ("text", "choice")
 
 
 def _tokens(plain: WalkData, step: WalkStep) -> dict[str, Sequence[str]]:
@@ -158,17 +156,17 @@ def _range(address: str, word: str, index: str, labels: Sequence[str]) -> slice:
     raise TraceError(f"--edit {address}: {word}={index!r}, expected an index such as 0, a range such as 2:5{tokens}")
 
 
-def _edit(address: str, place: _Place, cells: tuple[slice, ...], value: str, plain: WalkData) -> Edit:
+def _computed(address: str, place: _Place, value: str, plain: WalkData) -> Edit:
     if value == "mean":
         averaged = [at for at, word in enumerate(place.axes[:-1]) if word in _AVERAGED]
-        return partial(_fill_with_mean, address, cells, averaged, _token_mask(place.axes, plain))
+        return partial(_mean, address, averaged, _token_mask(place.axes, plain))
     try:
         number = _TRUTH[value] if value in _TRUTH else float(value)
     except ValueError:
         raise TraceError(
             f"--edit {address}: found value {value!r}, expected a number, true, false, mean, or @DIR of a trace."
         ) from None
-    return partial(_fill, address, cells, number)
+    return lambda found: torch.full_like(found, number)
 
 
 def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
@@ -183,39 +181,32 @@ def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
     return real
 
 
-def _fill(address: str, cells: tuple[slice, ...], number: float, value: Tensor) -> Tensor:
-    _check_inside(address, cells, value)
-    value[cells] = number
-    return value
-
-
-def _fill_with_mean(address: str, cells: tuple[slice, ...], axes: list[int], real: Tensor, value: Tensor) -> Tensor:
-    """Replace by the mean without padding, so that more padding does not change it."""
-    _check_inside(address, cells, value)
+def _mean(address: str, axes: list[int], real: Tensor, value: Tensor) -> Tensor:
+    """The mean without padding, so that more padding does not change it."""
     if not axes or not value.is_floating_point():
         raise TraceError(f"--edit {address}: has no mean over sentences and positions. Give a number.")
     counted = real.to(value.device).expand([size if at in axes else 1 for at, size in enumerate(value.shape)])
     mean = (value * counted).sum(dim=axes, keepdim=True) / counted.sum(dim=axes, keepdim=True)
-    value[cells] = mean.expand_as(value)[cells].to(value.dtype)
-    return value
+    return mean.expand_as(value)
 
 
-def _patch(address: str, cells: tuple[slice, ...], other: Trace, value: Tensor) -> Tensor:
-    _check_inside(address, cells, value)
+def _saved(address: str, other: Trace, value: Tensor) -> Tensor:
     patch = other[address].to(value.device)
     if patch.shape != value.shape:
         raise TraceError(
             f"--edit {address}: the saved trace holds {tuple(patch.shape)}, this one {tuple(value.shape)}. "
             "Save a trace of sentences with as many rows and tokens."
         )
-    value[cells] = patch[cells].to(value.dtype)
-    return value
+    return patch
 
 
-def _check_inside(address: str, cells: tuple[slice, ...], value: Tensor) -> None:
+def _replace(address: str, cells: tuple[slice, ...], compute: Edit, value: Tensor) -> Tensor:
+    """Put what ``compute`` makes of the value into its cells."""
     for at, chosen in enumerate(cells):
         size = value.shape[at]
         if len(range(*chosen.indices(size))) == 0 or (chosen.stop or 0) > size:
             raise TraceError(
                 f"--edit {address}: selects {chosen.start}:{chosen.stop} of axis {at}, which has {size} entries."
             )
+    value[cells] = compute(value)[cells].to(value.dtype)
+    return value

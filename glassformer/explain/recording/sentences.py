@@ -1,7 +1,7 @@
 """Sentences before they enter the model: their tokens and padded ids, and the steps of a walk that show them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -35,8 +35,6 @@ class Sentences:
     src_derivations: tuple[Derivation, ...]
     tgt_derivations: tuple[Derivation, ...] | None
     vocab: tuple[str, ...]
-    pad_id: int
-    eos_id: int
 
     @property
     def steps(self) -> list[Step]:
@@ -49,37 +47,13 @@ class Sentences:
                 Step("text.tgt_in_ids", ("batch", "tgt"), self.batch.tgt_in_ids),
                 Step("text.ntokens", (), torch.tensor(self.batch.target_tokens))]  # fmt: skip
 
-    @property
-    def source_steps(self) -> list[Step]:
-        """The steps of the source only, for a generation."""
-        return [step for step in self.steps if step.name.startswith("src")]
-
     def lines(self, address: str) -> Rows | None:
         """What the numbers at ``address`` count, sentence by sentence: normal form, pre-tokens or spelling."""
         side, _, name = address.removeprefix("text.").partition("_")
         derivations = self.src_derivations if side == "src" else self.tgt_derivations
-        if not address.startswith("text.") or name not in _LINES or not derivations:
+        if not address.startswith("text.") or name not in _SHOWN or not derivations:
             return None
-        return tuple(tuple(_LINES[name](derivation)) for derivation in derivations)
-
-    def with_targets(self, targets: tuple[str, ...]) -> "Sentences":
-        """The same sources with targets that the model generated."""
-        return replace(self, targets=targets, tgt_derivations=None)
-
-    @property
-    def derived_src_ids(self) -> Tensor:
-        """The source ids that follow from the derivations, with </s> and padding."""
-        pad_id, eos_id = self.pad_id, self.eos_id
-        return pad_ids([[*derivation.ids, eos_id] for derivation in self.src_derivations], pad_id, _CPU)
-
-    def cells(self, address: str) -> Rows | None:
-        """The tokens of the entries at ``address``, when they are ids."""
-        return {
-            "text.src_tokens": self.src_tokens,
-            "text.src_ids": self.src_tokens,
-            "text.tgt_in_ids": self.tgt_in_tokens,
-            "text.tgt_out_ids": self.tgt_out_tokens,
-        }.get(address)
+        return tuple(tuple(_SHOWN[name][0](derivation)) for derivation in derivations)
 
 
 def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> Sentences:
@@ -114,8 +88,6 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         src_derivations=tuple(map(translator.src_tokenizer.derive, sources)),
         tgt_derivations=tuple(map(translator.tgt_tokenizer.derive, targets)) if forced else None,
         vocab=tuple(translator.tgt_tokenizer.to_tokens(range(translator.tgt_tokenizer.size))),
-        pad_id=config.pad_id,
-        eos_id=config.eos_id,
     )
 
 
@@ -124,24 +96,19 @@ def _spelling_lines(derivation: Derivation) -> list[str]:
     return [line for part in derivation.pre_tokens for line in (str(part), *(f"  {step}" for step in part.steps))]
 
 
-_LINES: dict[str, Callable[[Derivation], list[str]]] = {
-    "normalised": lambda derivation: [derivation.normalised],
-    "pre_tokens": lambda derivation: [part.text for part in derivation.pre_tokens],
-    "spelling": _spelling_lines,
-}
-_COUNTS: dict[str, Callable[[Derivation], int]] = {
-    "normalised": lambda derivation: len(derivation.normalised),
-    "pre_tokens": lambda derivation: len(derivation.pre_tokens),
-    "spelling": lambda derivation: sum(len(part.steps) for part in derivation.pre_tokens),
+# What a step of a text shows, in lines, and what its number counts.
+_SHOWN: dict[str, tuple[Callable[[Derivation], list[str]], Callable[[Derivation], int]]] = {
+    "normalised": (lambda one: [one.normalised], lambda one: len(one.normalised)),
+    "pre_tokens": (lambda one: [part.text for part in one.pre_tokens], lambda one: len(one.pre_tokens)),
+    "spelling": (_spelling_lines, lambda one: sum(len(part.steps) for part in one.pre_tokens)),
 }
 
 
 def _derivation_steps(side: str, derivations: Sequence[Derivation]) -> list[Step]:
-    if not derivations:
-        return []
     return [
         Step(f"text.{side}_{name}", ("batch",), torch.tensor([count(one) for one in derivations]))
-        for name, count in _COUNTS.items()
+        for name, (_, count) in _SHOWN.items()
+        if derivations
     ]
 
 

@@ -20,44 +20,30 @@ _MOST = 5
 _IDS_OF = {"log_probs": "ids", "sums": "ids", "finished_scores": "finished_ids", "sampled_log_probs": "sampled_ids"}
 
 
-@dataclass(frozen=True, eq=False)
-class WalkStep:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WalkStep(Step):
     """One tensor of the walk. ``axes`` name src or tgt, not query or key.
 
-    ``call`` counts the passes of the address. Where the entries are ids, ``cells`` holds their tokens; ``lines`` puts
-    a count or a step of a search into words, row by row. ``labels`` are the tokens along the axes src, tgt and vocab,
-    ``sentences`` the sentence, from 0, of each row of the batch. ``token`` is the number, from 1, of the token that
-    is being generated. ``gradient`` is set in a training step only.
+    Where the entries are ids, ``cells`` holds their tokens; ``lines`` puts a count or a step of a search into words,
+    row by row. ``labels`` are the tokens along the axes src, tgt and vocab, ``sentences`` the sentence, from 0, of
+    each row of the batch. ``token`` is the number, from 1, of the token that is being generated. ``gradient`` is set
+    in a training step only.
     """
 
     number: int
-    address: str
     stage: str
     story: Story
-    axes: tuple[str, ...]
-    value: Tensor
     cells: Rows | None
     lines: Rows | None
     labels: Mapping[str, Rows]
     sentences: tuple[int, ...]
     token: int
-    call: int
     gradient: Tensor | None
-
-    @property
-    def name(self) -> str:
-        """The last part of the address."""
-        return self.address.rpartition(".")[2]
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """The walkthroughs' symbol of each axis."""
         return tuple(LEGEND[word].symbol for word in self.axes)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The concrete size of each axis."""
-        return tuple(self.value.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +166,10 @@ class RowLabels:
 
     def cells(self, step: Step) -> Rows | None:
         """The tokens of the step's entries, row by row, when they are ids; None for every other step."""
-        if step.value.ndim == 2 and step.name.endswith("_ids") and step.value.dtype == torch.int64:
-            return self._read.cells(step.address) or token_rows(self._tokenizer, step.value.cpu())
-        return self._read.cells(step.address)
+        if step.address in ("text.src_tokens", "text.src_ids"):
+            return self._read.src_tokens
+        is_ids = step.value.ndim == 2 and step.name.endswith("_ids") and step.value.dtype == torch.int64
+        return token_rows(self._tokenizer, step.value.cpu()) if is_ids else None
 
     def lines(self, step: Step) -> Rows | None:
         """The step in words, row by row, when it belongs to the text or to the search."""

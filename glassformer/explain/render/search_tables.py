@@ -44,8 +44,7 @@ def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched)
     elif best and before and after:
         count = len(after["sentences"])
         before |= _values(searched, ("sums",), call)
-        for name in _SOMETIMES:
-            best |= _values(searched, (name,), call)
+        best |= {name: searched[name, call].value for name in _SOMETIMES if (name, call) in searched}
         tables = (_beam_table(walk, place, before, best | after) for place in range(count))
     else:
         return
@@ -83,9 +82,8 @@ def _continuations(
 ) -> Iterator[tuple[Cell, ...]]:
     sums = ["candidate_sums"] if "candidate_sums" in after else []
     names = ("candidate_log_probs", "candidate_parents", "candidate_ids", "candidate_outcomes", *sums)
-    for log_prob, parent, token, outcome, *ranking in zip(
-        *(after[name][place].tolist() for name in names), strict=True
-    ):
+    fields = (after[name][place].tolist() for name in names)
+    for log_prob, parent, token, outcome, *ranking in zip(*fields, strict=True):
         if min(log_prob, *ranking, 0.0) > -math.inf:
             ids = [*prefixes[parent], token]
             share = math.exp(float(next_log_probs[parent, token]))

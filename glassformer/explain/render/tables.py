@@ -150,19 +150,15 @@ def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Tab
     n_down = min(down.size, most.down)
     n_across = min(across.size, most.tokens if across.is_tokens else most.numbers)
     shown = value.reshape(down.size, across.size)[:n_down]
-    places = _greatest(shown, n_across) if across.word == "vocab" else list(range(n_across))
+    places = list(range(n_across))
+    if across.word == "vocab":  # of a whole vocabulary only the greatest numbers are of interest
+        places = shown.amax(dim=0).topk(n_across).indices.tolist()
     labelled = zip(down.labels, shown[:, places].tolist(), strict=False)
     rows: list[tuple[Cell, ...]] = [(clip_text(label, down.width), *numbers) for label, numbers in labelled]
     if cells is not None:
         rows.append(("", *_headers(cells, places)))
     table = Table(("", *_headers(across.labels, places)), tuple(rows), shaded=cells is None)
     return table, [*_left_out(down, n_down), *_left_out(across, n_across)]
-
-
-def _greatest(shown: Tensor, count: int) -> list[int]:
-    """The columns with the greatest numbers, greatest first: of a whole vocabulary only these are of interest."""
-    places: list[int] = shown.amax(dim=0).topk(count).indices.tolist()
-    return places
 
 
 def _headers(labels: list[str], places: list[int]) -> list[str]:
@@ -193,8 +189,10 @@ def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
     ):
         pre_tokens = found.get(f"text.{side}_pre_tokens")
         if pre_tokens is not None:
+            counts = (ids != walk.config.pad_id).sum(dim=1).tolist()
+            without_padding = tuple(row[:count] for row, count in zip(tokens, counts, strict=True))
             normal = found.get(f"text.{side}_normalised") or ()
-            yield _table(name, texts, normal, pre_tokens, _strip_padding(tokens, ids, sentences.pad_id))
+            yield _table(name, texts, normal, pre_tokens, without_padding)
 
 
 def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, tokens: Rows) -> Table:
@@ -210,10 +208,6 @@ def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, toke
     shown = list(zip(*columns.values(), strict=True))[:MAX_SENTENCES]
     rows = tuple(tuple(clip_text(text, _TEXT_WIDTH) for text in row) for row in shown)
     return Table(tuple(columns), rows, caption=left_out(len(shown), len(texts), "sentences"))
-
-
-def _strip_padding(tokens: Rows, ids: Tensor, pad_id: int) -> Rows:
-    return tuple(row[:count] for row, count in zip(tokens, (ids != pad_id).sum(dim=1).tolist(), strict=True))
 
 
 def left_out(shown: int, of: int, what: str) -> str:
@@ -242,7 +236,7 @@ def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
 
 def _losses_of(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
     sentences = walk.sentences
-    count = int((sentences.batch.tgt_out_ids[row] != sentences.pad_id).sum())
+    count = int((sentences.batch.tgt_out_ids[row] != walk.config.pad_id).sum())
     shown = min(count, _MAX_TOKENS)
     nll, loss = (found[name][row, :shown].tolist() for name in _LOSSES[:2])
     rows = tuple(

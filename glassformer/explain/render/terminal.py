@@ -42,19 +42,14 @@ def print_walk(
     Layers after the first of each stack, the decoder's steps at tokens after the first, and the steps of each weight
     are folded into one line, unless ``all_layers`` or ``values`` is given or the walk is one of chosen addresses.
     """
-    _print_sentences(walk, console)
+    pairs = zip(walk.sentences.sources, walk.sentences.targets, strict=True)
+    for number, (source, target) in enumerate(pairs, start=1):
+        console.print(Text(f"{number}  {printable(source)} → {printable(target)}"))
     if values:
         console.print(Text(f"values: those of sentence {row + 1}", style="dim"))
     folds, columns = not (values or all_layers), _columns(walk, console.width)
     for section in outline(walk, folds_layers=folds, folds_repeats=folds):
         _print_section(section, walk, columns, console, row if values else None)
-
-
-def _print_sentences(walk: WalkData, console: Console) -> None:
-    for number, (source, target) in enumerate(
-        zip(walk.sentences.sources, walk.sentences.targets, strict=True), start=1
-    ):
-        console.print(Text(f"{number}  {printable(source)} → {printable(target)}"))
 
 
 def _print_section(section: Section, walk: WalkData, columns: "_Columns", console: Console, row: int | None) -> None:

@@ -18,8 +18,8 @@ from glassformer.errors import CheckpointError, ConfigError, InputError, RunErro
 from glassformer.explain.compare.align import Positions, align_steps, join_calls, stack_sentences
 from glassformer.explain.compare.compare import compare, diff_traces
 from glassformer.explain.compare.compiled import capture_pass, run_compiled
-from glassformer.explain.compare.passes import EXACT, LOW_PRECISION, WAYS, Mode, read_way, run_pass, usual_tolerance
-from glassformer.explain.compare.runs import Side, diff_places, diff_runs, diff_sides
+from glassformer.explain.compare.passes import EXACT, LOW_PRECISION, Mode, read_way, run_pass, usual_tolerance
+from glassformer.explain.compare.runs import Side, diff_places, diff_sides
 from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.walks import walk
 from glassformer.run_directory import RunDirectory
@@ -156,7 +156,7 @@ def test_every_way_agrees_with_the_plain_walk(way, positions, small_model, src_i
 def test_the_ways_are_those_of_the_page_and_of_the_help():
     page = (Path(__file__).parents[3] / "docs" / "tracing.md").read_text(encoding="utf-8")
     for way in Mode:
-        assert f"| `{way}` | {WAYS[way].meaning} |" in page
+        assert f"| `{way}` | {way.meaning} |" in page
     assert ", ".join(Mode) == cli_explain._WAYS
 
 
@@ -388,7 +388,7 @@ def test_of_two_checkpoints_with_one_other_weight_the_first_tap_that_reads_it_is
     with torch.no_grad():
         other.get_parameter(weight)[cell] += 0.01
     first, second = make_run("run", translator.model), make_run("run", other, update=2)
-    found = diff_runs(first, second, SOURCES, TARGETS, device="cpu").first
+    found = diff_places(first, second, SOURCES, TARGETS, device="cpu").first
     assert found is not None
     assert found.address == reader
     changed = {word: found.place[word] for word in list(found.place)[-1:]}
@@ -397,7 +397,7 @@ def test_of_two_checkpoints_with_one_other_weight_the_first_tap_that_reads_it_is
 
 def test_one_run_is_compared_with_itself_in_another_way(translator, make_run):
     place = make_run("run", translator.model).parent.parent
-    found = diff_runs(place, None, SOURCES, ways=(Mode.PLAIN, Mode.CACHED), device="cpu")
+    found = diff_places(place, None, SOURCES, ways=(Mode.PLAIN, Mode.CACHED), device="cpu")
     assert found.agrees
     lines = found.lines()
     assert lines[0] == f"plain against cached: {len(found.taps)} taps compared, tolerance 1e-05"
@@ -412,7 +412,7 @@ def test_the_report_names_tap_title_cell_tokens_numbers_and_size(translator, mak
     with torch.no_grad():
         other.src_embedding.tokens.weight[love, 4] += 1
     one, two = (make_run(name, model).parent.parent for name, model in (("one", translator.model), ("two", other)))
-    found = diff_runs(one, two, SOURCES[:1], TARGETS[:1], device="cpu")
+    found = diff_places(one, two, SOURCES[:1], TARGETS[:1], device="cpu")
     first = found.first
     assert first is not None
     before = translator.model.src_embedding.tokens.weight[love, 4].item()

@@ -8,7 +8,7 @@ from glassformer.axes import LEGEND
 from glassformer.errors import TraceError
 from glassformer.explain import Walk, resolved_axes, story_of
 from glassformer.explain.addresses import kind_of
-from glassformer.explain.entries import ENTRIES, Check
+from glassformer.explain.entries import Check
 from glassformer.explain.entries.entry import all_entries
 from glassformer.model import Transformer
 from glassformer.settings import ModelConfig
@@ -65,11 +65,11 @@ def test_no_entry_is_of_a_tap_that_is_not_there(all_steps, walks):
     addresses = {step.address for steps in all_steps.values() for step in steps}
     addresses |= {step.address for walked in walks for step in walked.steps}
     met = {(kind_of(address), address.rpartition(".")[2]) for address in addresses}
-    assert {(kind, name) for kind, name, _ in all_entries(ENTRIES)} == met
+    assert {(kind, name) for kind, name, _ in all_entries()} == met
 
 
 def test_each_entry_is_checked_in_at_least_one_way_and_what_is_given_says_so():
-    given = {f"{kind}.{name}" for kind, name, entry in all_entries(ENTRIES) if entry.checks == (Check.GIVEN,)}
+    given = {f"{kind}.{name}" for kind, name, entry in all_entries() if entry.checks == (Check.GIVEN,)}
     assert given == {
         *(f"text.{side}_{name}" for side in ("src", "tgt") for name in ("normalised", "pre_tokens", "spelling")),
         "text.src_tokens", "text.tgt_out_ids", "dropout.kept", "search.uniforms", "search.prefix_ids",
@@ -98,7 +98,7 @@ PRODUCT = tuple(f"glassformer.{part}." for part in ("model", "decoding", "traini
 
 
 def test_what_an_entry_computes_calls_no_function_of_the_product_and_what_it_repeats_does():
-    for kind, name, entry in all_entries(ENTRIES):
+    for kind, name, entry in all_entries():
         for function, repeats in ((entry.compute, False), (entry.repeat, True)):
             if function is not None:
                 reached = functions_reached(function, set())
@@ -113,7 +113,7 @@ def test_every_axis_word_of_the_legend_is_recorded(all_steps, walks):
 
 
 def test_each_variant_changes_an_equation_that_exists():
-    for _, _, entry in all_entries(ENTRIES):
+    for _, _, entry in all_entries():
         for variant in entry.variants:
             assert entry.equation != variant.equation
             assert not variant.applies(ModelConfig()), "a variant departs from the paper's default"
