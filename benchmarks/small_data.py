@@ -43,7 +43,7 @@ from glassformer.text.corpus.corpus import read_pairs
 from glassformer.training.evaluation.evaluation import translate_and_score
 from glassformer.training.loop.averaging import average_weights
 from glassformer.training.loop.checkpointing import TrainState
-from glassformer.training.loop.model_selection import list_candidates
+from glassformer.training.loop.model_selection import list_contenders
 
 MINUTES = {2_000: 4, 5_000: 10, 20_000: 25}
 TEST_PAIRS = 1_000
@@ -166,7 +166,7 @@ def candidate_scores(run: Path, files: dict[str, Path]) -> list[dict[str, Any]]:
     test = list(read_pairs(files["test.en"], files["test.de"]))
     translator = Translator(loaded.model, loaded.src_tokenizer, loaded.tgt_tokenizer, loaded.config.decode)
     found = []
-    for candidate in list_candidates(place, state, settings.metric, settings.average_last, print):
+    for candidate in list_contenders(place, state, settings.metric, settings.average_last, print):
         weights = average_weights(candidate.checkpoints)
         load_weights(loaded.model, weights, run)
         scores, _ = translate_and_score(translator, test, DecodeConfig(beam=1))

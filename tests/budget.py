@@ -14,14 +14,14 @@ OTHERS = "all other files"
 BUDGET = {
     "model": 1_700,
     "trace": 700,
-    "text": 4_500,
+    "text": 4_650,
     "interop": 2_250,
-    "decoding": 4_050,
-    "training": 4_450,
+    "decoding": 3_850,
+    "training": 4_650,
     "explain": 7_400,
     "documents": 900,
     "cli": 1_950,
-    OTHERS: 2_100,
+    OTHERS: 2_810,
     ASSETS: 8_963,  # what Prettier made of it, plus 300
 }
 

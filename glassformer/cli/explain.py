@@ -173,10 +173,10 @@ def diff(
     """
     import json
 
-    from glassformer.explain.compare.passes import Mode, read_way
+    from glassformer.explain.compare.passes import Mode, read_mode
     from glassformer.explain.compare.runs import diff_places
 
-    ways = read_way(a_way), read_way(b_way)
+    ways = read_mode(a_way), read_mode(b_way)
     if Mode.COMPILED in ways:
         typer.echo("compiling, which takes a minute or so ...", err=True)
     sources = [from_shell(one) for one in text or ()]

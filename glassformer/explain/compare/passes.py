@@ -140,7 +140,7 @@ class Mode(StrEnum):
         return mode
 
 
-def read_way(name: str) -> Mode:
+def read_mode(name: str) -> Mode:
     """The way of that name; raises ``ConfigError`` with all names for another."""
     known = {str(way): way for way in Mode}
     if name not in known:

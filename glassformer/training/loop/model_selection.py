@@ -46,7 +46,7 @@ class Verdict:
     validation: Validation
 
 
-def list_candidates(
+def list_contenders(
     run: RunDirectory, state: TrainState, metric: str, average_last: int, warn: Callable[[str], None]
 ) -> list[Contender]:
     """The models that may be kept, the most promising first: should time run out, the others are not judged.
@@ -103,7 +103,7 @@ def best_verdict(
     """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
 
     Whether a metric differs measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where the
-    loss does not count, the first of these is kept, which ``list_candidates`` calls the most promising.
+    loss does not count, the first of these is kept, which ``list_contenders`` calls the most promising.
     """
     return verdicts[world.broadcast(lambda: _choose(verdicts, metric, loss_is_comparable=loss_is_comparable))]
 

@@ -28,7 +28,7 @@ from glassformer.training.loop.model_selection import (
     Contender,
     best_verdict,
     judge,
-    list_candidates,
+    list_contenders,
     verdict_lines,
 )
 from glassformer.training.loop.optimizer import freeze, new_optimizer
@@ -180,7 +180,7 @@ class Trainer:
         """Save the final model: of the candidates, the one that is best on the validation text."""
         settings = self.config.train
         candidates = self.world.broadcast(
-            lambda: list_candidates(self.run, self.state, settings.metric, settings.average_last, self.display.warn)
+            lambda: list_contenders(self.run, self.state, settings.metric, settings.average_last, self.display.warn)
         )
         if not candidates:  # every checkpoint is damaged: the weights of the last update are still here
             validation = self._measure()

@@ -18,7 +18,7 @@ from glassformer.errors import CheckpointError, ConfigError, InputError, RunErro
 from glassformer.explain.compare.align import Positions, align_steps, join_calls, stack_sentences
 from glassformer.explain.compare.compare import compare, diff_traces
 from glassformer.explain.compare.compiled import capture_pass, run_compiled
-from glassformer.explain.compare.passes import EXACT, LOW_PRECISION, Mode, read_way, run_pass, usual_tolerance
+from glassformer.explain.compare.passes import EXACT, LOW_PRECISION, Mode, read_mode, run_pass, usual_tolerance
 from glassformer.explain.compare.runs import Side, diff_places, diff_sides
 from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.walks import walk
@@ -450,8 +450,8 @@ def test_an_unknown_way_is_answered_with_the_nearest():
     with pytest.raises(
         ConfigError, match=r"found 'cache', expected one of plain, cached, .* Did you mean 'cached'\?"
     ):
-        read_way("cache")
-    assert read_way("bf16") is Mode.BF16
+        read_mode("cache")
+    assert read_mode("bf16") is Mode.BF16
 
 
 def test_runs_that_cannot_be_compared_are_refused_in_words(translator, make_run, tmp_path):

@@ -20,7 +20,7 @@ from glassformer.training.loop.model_selection import (
     Verdict,
     best_verdict,
     judge,
-    list_candidates,
+    list_contenders,
     verdict_lines,
 )
 from glassformer.training.request.arguments import TrainRequest
@@ -37,7 +37,7 @@ def state_of(run: Path) -> TrainState:
 
 
 def candidates_of(run: Path, average_last: int) -> list[Contender]:
-    return list_candidates(RunDirectory(run), state_of(run), "chrf", average_last, pytest.fail)
+    return list_contenders(RunDirectory(run), state_of(run), "chrf", average_last, pytest.fail)
 
 
 @pytest.fixture(scope="module")
