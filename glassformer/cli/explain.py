@@ -1,5 +1,6 @@
 """The commands that show: each parses, makes one library call, and prints. ``cli`` gives them their place."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,59 @@ from glassformer.cli.streams import from_shell
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
+    from glassformer.explain import Walk
     from glassformer.explain.walks import WalkResult
 
 EXAMPLE = "I love you, too."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
 _TARGET = "The target to force, one for each TEXT; the model's own translation if none"
 _EDIT = r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownOptions:
+    """What of a walk is printed."""
+
+    values: Annotated[bool, option("Print the numbers, with tokens on the axes", "--values", panel=_SHOWN)] = False
+    only: Annotated[
+        str, option("Only these addresses, e.g. '*cross_attention.weights'", panel=_SHOWN, metavar="GLOB")
+    ] = "*"
+    layer: Annotated[int | None, option("Only this layer, from 0", panel=_SHOWN)] = None
+    head: Annotated[int | None, option("Only this head, from 0", panel=_SHOWN)] = None
+    all_layers: Annotated[bool, option("Do not fold layers that repeat the first", "--all-layers", panel=_SHOWN)] = (
+        False
+    )
+
+    def check_report(self) -> None:
+        """Raise ``ConfigError`` for an option that says how a walk is printed where a report takes its place."""
+        shown = {
+            "--values": self.values, "--all-layers": self.all_layers, "--layer": self.layer is not None,
+            "--head": self.head is not None,
+        }  # fmt: skip
+        if ignored := [name for name, given in shown.items() if given]:
+            raise ConfigError(
+                f"{', '.join(ignored)}: found with --verify or --edit, which print a report. Drop one of both."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptOptions:
+    """The files that a walk is written to."""
+
+    as_json: Annotated[
+        Path | None, option("Write every step to this file", "--json", panel=_KEPT, metavar="FILE")
+    ] = None
+    markdown: Annotated[Path | None, option("Write the walk as Markdown", panel=_KEPT, metavar="FILE")] = None
+    save: Annotated[Path | None, option("Save the trace: safetensors and JSON", panel=_KEPT, metavar="DIR")] = None
+
+    def write(self, whole: "Walk", shown: "Walk", *, values: bool) -> None:
+        """Save the whole walk, and write what is shown of it."""
+        if self.save is not None:
+            whole.save(self.save)
+        if self.as_json is not None:
+            shown.write_json(self.as_json, values=values)
+        if self.markdown is not None:
+            shown.write_markdown(self.markdown, values=values)
 
 
 # Minimum Bayes risk compares texts after the search, and a walk takes all its texts as one batch.
@@ -35,20 +83,8 @@ def trace(
         bool, option("Recompute every step from those before it, and report", "--verify", panel=_PROOF)
     ] = False,
     edit: Annotated[list[str] | None, option(_EDIT, panel=_PROOF, metavar="EDIT")] = None,
-    values: Annotated[bool, option("Print the numbers, with tokens on the axes", "--values", panel=_SHOWN)] = False,
-    only: Annotated[
-        str, option("Only these addresses, e.g. '*cross_attention.weights'", panel=_SHOWN, metavar="GLOB")
-    ] = "*",
-    layer: Annotated[int | None, option("Only this layer, from 0", panel=_SHOWN)] = None,
-    head: Annotated[int | None, option("Only this head, from 0", panel=_SHOWN)] = None,
-    all_layers: Annotated[
-        bool, option("Do not fold layers that repeat the first", "--all-layers", panel=_SHOWN)
-    ] = False,
-    as_json: Annotated[
-        Path | None, option("Write every step to this file", "--json", panel=_KEPT, metavar="FILE")
-    ] = None,
-    markdown: Annotated[Path | None, option("Write the walk as Markdown", panel=_KEPT, metavar="FILE")] = None,
-    save: Annotated[Path | None, option("Save the trace: safetensors and JSON", panel=_KEPT, metavar="DIR")] = None,
+    shown: ShownOptions,
+    kept: KeptOptions,
     device: opt.Device = "auto",
     decode: dict[str, Any],
 ) -> None:
@@ -72,23 +108,14 @@ def trace(
         verify=verify,
         options=decode,
         edits=[from_shell(text) for text in edit or ()],
-        only=only,
+        only=shown.only,
         device=device,
     )
-    shown = {"--values": values, "--all-layers": all_layers, "--layer": layer is not None, "--head": head is not None}
-    ignored = [name for name, given in shown.items() if given]
-    if ignored and (verify or edit) and as_json is None and markdown is None:
-        raise ConfigError(
-            f"{', '.join(ignored)}: found with --verify or --edit, which print a report. Drop one of both."
-        )
+    if (verify or edit) and kept.as_json is None and kept.markdown is None:
+        shown.check_report()
     made, console = request.make(), Console()
-    if save is not None:
-        made.walk.save(save)
-    walked = made.walk.narrow(layer=layer, head=head)
-    if as_json is not None:
-        walked.write_json(as_json, values=values)
-    if markdown is not None:
-        walked.write_markdown(markdown, values=values)
+    walked = made.walk.narrow(layer=shown.layer, head=shown.head)
+    kept.write(made.walk, walked, values=shown.values)
     if verify:
         _report(made)
     elif made.plain is not None:
@@ -96,8 +123,8 @@ def trace(
 
         print_effect(changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
     else:
-        parts = layer is not None or head is not None
-        print_walk(walked, console, values=values, all_layers=all_layers or parts)
+        parts = shown.layer is not None or shown.head is not None
+        print_walk(walked, console, values=shown.values, all_layers=shown.all_layers or parts)
 
 
 def explore(
