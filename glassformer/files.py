@@ -16,10 +16,12 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TextIO
 
+LARGEST_JSON = 32 * 2**20  # bytes of a file that is read as JSON: as Python's values it may take 25 times as many
 WRITING = ".writing"  # what the name of a file that is being written ends with
 # Not every system has these flags.
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
@@ -87,6 +89,25 @@ def open_to_read(path: Path) -> BufferedReader:
     raise OSError(errno.EINVAL, "is a pipe or a device, not a regular file")
 
 
+def read_bounded(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a regular file. Raises ``OSError``, and ``ValueError`` before more than ``max_bytes`` are read."""
+    with open_to_read(path) as file:
+        if os.fstat(file.fileno()).st_size <= max_bytes and len(data := file.read(max_bytes + 1)) <= max_bytes:
+            return data
+    raise ValueError(f"has more than {max_bytes:,} bytes")
+
+
+def read_json_file(path: Path, max_bytes: int = LARGEST_JSON) -> Any:
+    """The value in a file of JSON. Raises ``OSError``, ``RecursionError``, ``ValueError`` that says what is wrong."""
+    return json.loads(read_bounded(path, max_bytes).decode())
+
+
+def read_json_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a regular file; one of more than ``LARGEST_JSON`` bytes in pieces, which are no JSON."""
+    with open_to_read(path) as file:
+        yield from iter(partial(file.readline, LARGEST_JSON), b"")
+
+
 def open_to_append(path: Path) -> TextIO:
     """A regular file of UTF-8 text to append to, made if it is missing; ``OSError`` for a link, pipe or device."""
     refuse_link(path)
@@ -151,11 +172,7 @@ def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
     Raises ``OSError``, ``RecursionError``, or ``ValueError`` that says what is wrong: the size, the JSON, the format,
     the sum.
     """
-    with open_to_read(path) as file:
-        text = file.read(max_bytes + 1)
-    if len(text) > max_bytes:
-        raise ValueError(f"has more than {max_bytes:,} bytes")
-    values = json.loads(text)
+    values = read_json_file(path, max_bytes)
     if not isinstance(values, dict) or not {"format", "sha256"} <= values.keys():
         raise ValueError("expected an object with format and sha256")
     if values["format"] != form:

@@ -373,7 +373,7 @@ class RunDirectory:
             except OSError as error:
                 file.seek(0)
                 raise RunError(
-                    f"{self.path}: is being trained by process {file.read().strip() or '?'}. "
+                    f"{self.path}: is being trained by process {file.read(20).strip() or '?'}. "
                     "Wait for it, stop it, or name another --run."
                 ) from error
             file.truncate(0)
