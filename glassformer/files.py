@@ -183,6 +183,33 @@ def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
     return values
 
 
+def check_output(path: Path) -> None:
+    """Raise the ``OSError`` with which ``write_output`` would end, before there is something to write.
+
+    A pipe that a person names is refused too: opening it would wait for a reader. ``/dev/stdout`` may be one.
+    """
+    place = real_path(path)
+    if place.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a directory")
+    if place.is_fifo() and not _is_stream(path):
+        raise OSError(errno.EINVAL, "is a pipe, expected a file")
+    if _is_written_in_place(path, place):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    trial = place.with_name(f".{secrets.token_hex(8)}{WRITING}")
+    trial.touch(exist_ok=False)
+    trial.unlink()
+
+
+def _is_stream(path: Path) -> bool:
+    return str(path.absolute().parent) in {"/dev", "/dev/fd", "/proc/self/fd"}
+
+
+def _is_written_in_place(path: Path, place: Path) -> bool:
+    return _is_stream(path) or (place.exists() and not (place.is_file() and os.access(place.parent, os.W_OK)))
+
+
 @contextmanager
 def write_output(path: Path) -> Iterator[TextIO]:
     """``write_durably`` for a file that a person names: links are followed, devices and pipes are written to as such.
@@ -190,8 +217,7 @@ def write_output(path: Path) -> Iterator[TextIO]:
     So ``/dev/stdout`` and ``/dev/null`` stay what they are, and a directory that takes no new files is no obstacle.
     """
     place = real_path(path)
-    is_stream = str(path.absolute().parent) in {"/dev", "/dev/fd", "/proc/self/fd"}
-    if is_stream or (place.exists() and not (place.is_file() and os.access(place.parent, os.W_OK))):
+    if _is_written_in_place(path, place):
         with path.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream
     else:
