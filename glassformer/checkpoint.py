@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from glassformer.errors import CheckpointError, StorageError
 from glassformer.files import (
     make_directory,
+    read_json_file,
     refuse_link,
     remove,
     require_regular_file,
@@ -132,8 +133,7 @@ def _write_manifest(directory: Path, form: int) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; ``CheckpointError`` that names the file if there is none."""
     try:
-        require_regular_file(path)
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json_file(path)
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read as JSON: {error}.") from error
     if not isinstance(value, dict):

@@ -16,6 +16,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,6 +24,7 @@ from typing import Any, TextIO
 from glassformer.errors import StorageError
 
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
+LARGEST_JSON = 32 * 2**20  # bytes of a file that is read as JSON: as Python's values it may take 25 times as many
 WRITING = ".writing"  # what the name of a file that is being written ends with
 # Not every system has these flags.
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
@@ -88,6 +90,25 @@ def open_to_read(path: Path) -> BufferedReader:
         return file
     file.close()
     raise OSError(errno.EINVAL, "is a pipe or a device, not a regular file")
+
+
+def read_bounded(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a regular file. Raises ``OSError``, and ``ValueError`` before more than ``max_bytes`` are read."""
+    with open_to_read(path) as file:
+        if os.fstat(file.fileno()).st_size <= max_bytes and len(data := file.read(max_bytes + 1)) <= max_bytes:
+            return data
+    raise ValueError(f"has more than {max_bytes:,} bytes")
+
+
+def read_json_file(path: Path, max_bytes: int = LARGEST_JSON) -> Any:
+    """The value in a file of JSON. Raises ``OSError``, ``RecursionError``, ``ValueError`` that says what is wrong."""
+    return json.loads(read_bounded(path, max_bytes).decode())
+
+
+def read_json_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a regular file; one of more than ``LARGEST_JSON`` bytes in pieces, which are no JSON."""
+    with open_to_read(path) as file:
+        yield from iter(partial(file.readline, LARGEST_JSON), b"")
 
 
 def open_to_append(path: Path) -> TextIO:
@@ -163,11 +184,7 @@ def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
     Raises ``OSError``, ``RecursionError``, or ``ValueError`` that says what is wrong: the size, the JSON, the format,
     the sum.
     """
-    with open_to_read(path) as file:
-        text = file.read(max_bytes + 1)
-    if len(text) > max_bytes:
-        raise ValueError(f"has more than {max_bytes:,} bytes")
-    values = json.loads(text)
+    values = read_json_file(path, max_bytes)
     if not isinstance(values, dict) or not {"format", "sha256"} <= values.keys():
         raise ValueError("expected an object with format and sha256")
     if values["format"] != form:
@@ -178,6 +195,33 @@ def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
     return values
 
 
+def check_output(path: Path) -> None:
+    """Raise the ``OSError`` with which ``write_output`` would end, before there is something to write.
+
+    A pipe that a person names is refused too: opening it would wait for a reader. ``/dev/stdout`` may be one.
+    """
+    place = real_path(path)
+    if place.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a directory")
+    if place.is_fifo() and not _is_stream(path):
+        raise OSError(errno.EINVAL, "is a pipe, expected a file")
+    if _is_written_in_place(path, place):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    trial = place.with_name(f".{secrets.token_hex(8)}{WRITING}")
+    trial.touch(exist_ok=False)
+    trial.unlink()
+
+
+def _is_stream(path: Path) -> bool:
+    return str(path.absolute().parent) in {"/dev", "/dev/fd", "/proc/self/fd"}
+
+
+def _is_written_in_place(path: Path, place: Path) -> bool:
+    return _is_stream(path) or (place.exists() and not (place.is_file() and os.access(place.parent, os.W_OK)))
+
+
 @contextmanager
 def write_output(path: Path) -> Iterator[TextIO]:
     """``write_durably`` for a file that a person names: links are followed, devices and pipes are written to as such.
@@ -185,8 +229,7 @@ def write_output(path: Path) -> Iterator[TextIO]:
     So ``/dev/stdout`` and ``/dev/null`` stay what they are, and a directory that takes no new files is no obstacle.
     """
     place = real_path(path)
-    is_stream = str(path.absolute().parent) in {"/dev", "/dev/fd", "/proc/self/fd"}
-    if is_stream or (place.exists() and not (place.is_file() and os.access(place.parent, os.W_OK))):
+    if _is_written_in_place(path, place):
         with path.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream
     else:

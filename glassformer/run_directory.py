@@ -79,6 +79,8 @@ def pick_device(name: str) -> "torch.device":
     """The device of that name; ``auto`` is the GPU if there is one. ``ConfigError`` if it is not available."""
     import torch
 
+    if not isinstance(name, str | torch.device):
+        raise ConfigError(f"device: found {type(name).__name__}, expected a name: auto, cpu or cuda.")
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -363,7 +365,7 @@ class RunDirectory:
             except OSError as error:
                 file.seek(0)
                 raise RunError(
-                    f"{self.path}: is being trained by process {file.read().strip() or '?'}. "
+                    f"{self.path}: is being trained by process {file.read(20).strip() or '?'}. "
                     "Wait for it, stop it, or name another --run."
                 ) from error
             file.truncate(0)

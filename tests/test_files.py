@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.files import read_sealed_json, real_path, write_durably, write_output, write_sealed_json
+from glassformer.files import (
+    check_output,
+    read_sealed_json,
+    real_path,
+    write_durably,
+    write_output,
+    write_sealed_json,
+)
 
 
 def write(path: Path, text: str = "new\n") -> None:
@@ -80,3 +87,17 @@ def test_sealed_values_come_back_and_what_is_changed_is_named(tmp_path: Path) ->
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(OSError, match="is a symbolic link"):
         write_sealed_json(tmp_path / "link", 3, values)
+
+
+def test_what_cannot_be_written_is_known_before_there_is_something_to_write(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("old")
+    for name, message in (
+        ("pipe", "is a pipe"), (".", "is a directory"), ("none/out", "No such file"), ("file/out", "Not a directory"),
+    ):  # fmt: skip
+        with pytest.raises(OSError, match=message):
+            check_output(tmp_path / name)
+    for place in (tmp_path / "file", tmp_path / "new", Path("/dev/null"), Path("/dev/stdout")):
+        check_output(place)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "pipe"]
+    assert (tmp_path / "file").read_text() == "old"

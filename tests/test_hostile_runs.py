@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,10 @@ from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import MANIFEST, checkpoints
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.files import sha256
+from glassformer.interop.shortlist import read_shortlist
+from glassformer.run_directory import RunDirectory
 from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.reporting.report import read_metrics
 
 MAX_MEMORY_MB = 1500  # PyTorch itself takes some 300
 
@@ -141,6 +146,38 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hang(name: str, crafted: Path) -
     os.mkfifo(file)
     with pytest.raises(GlassformerError):
         Translator.load(crafted)
+
+
+@pytest.mark.parametrize("name", ["config.json", "final/*/manifest.json", "final/*/state.json", "shortlist.json"])
+def test_json_without_end_is_refused_before_it_is_read(name: str, crafted: Path, caplog: Any) -> None:
+    file = next(crafted.glob(name), crafted / name)
+    with file.open("ab") as stream:
+        stream.truncate(6 * 2**30)  # takes no room on the disk
+    if "state" in name:
+        reseal(crafted)
+    with little_memory(), pytest.raises(CheckpointError) as raised:
+        read_shortlist(RunDirectory(crafted).load("cpu"))
+    assert "has more than " in str(raised.value) + caplog.text
+
+
+def test_lines_of_json_without_end_are_no_records(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    with run.metrics_file.open("w") as stream:
+        stream.write('{"update": 1}\n')
+        stream.truncate(2**30)
+    with little_memory():
+        assert read_metrics(run) == [{"update": 1}]
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """Fails if Python takes more than 200 MB."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 200_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

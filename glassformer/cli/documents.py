@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import option
-from glassformer.errors import ConfigError
-from glassformer.files import real_path
+from glassformer.cli.shards import prepare_directory
+from glassformer.errors import ConfigError, StorageError
+from glassformer.files import check_output, real_path
 from glassformer.text.formats import FormatOptions, endings, find_format
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ def check_input(
 ) -> None:
     """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing.
 
+    Raises ``StorageError`` for an ``--out`` that cannot be written: nothing of this is said only after the model is
+    loaded.
+
     The given ``document_options`` need ``--out``; the given ``line_options`` need to be without it, or with a pattern
     of files, which has no ``--stream`` and no ``--attention``.
     """
@@ -89,10 +93,20 @@ def check_input(
         return
     if path is None:
         raise ConfigError("--out: found without --input, expected the file to translate: --input F --out G.")
-    if real_path(path) == real_path(out):
+    if real_path(path) == real_path(out) or (path.exists() and out.exists() and path.samefile(out)):
         raise ConfigError(f"--out: found {out}, which is --input, expected another file. Name another --out.")
-    if not is_pattern(path):
+    if is_pattern(path):
+        prepare_directory(path, out)
+    else:
         _check_document(path, out, document_options, line_options)
+        _check_writable(out)
+
+
+def _check_writable(out: Path) -> None:
+    try:
+        check_output(out)
+    except OSError as error:
+        raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
 
 
 def _check_document(path: Path, out: Path, document_options: list[str], line_options: list[str]) -> None:

@@ -10,7 +10,8 @@ from glassformer.cli.options import argument, option
 from glassformer.interop.programs import export_model, export_targets, import_sources, read_model
 
 _SOURCE = (
-    f"What to read: {', '.join(import_sources())}, a directory that export wrote, or a name on the Hugging Face hub"
+    f"What to read: {', '.join(import_sources())}, a directory that export wrote, or a model on the Hugging Face "
+    "hub, hf:USER/MODEL"
 )
 _PROGRAM = f"For which: {' or '.join(export_targets())}"
 _QUANTIZATION = f"With --to {' or '.join(export_targets('quantization'))}: int8, int8_float32, float16 ..."

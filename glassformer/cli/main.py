@@ -28,8 +28,10 @@ from glassformer.cli.train import distill, diversify, shortlist, train
 from glassformer.cli.translate import translate
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
 from glassformer.settings import NAMED_MODELS
+from glassformer.text.lines import without_surrogates
 from glassformer.version import __version__
 
+_LONGEST_MESSAGE = 3000  # characters
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 # What is wrong with a place that was named, or with the machine, and not with this program.
 _PLACES = {
@@ -71,6 +73,13 @@ def _top(version: Annotated[bool, option("Print the version and end.", "--versio
         typer.echo(f"glassformer {__version__}")
         raise typer.Exit
     _print_warnings()
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise RunError(
+            f"the working directory cannot be read ({error.strerror}): it was deleted or moved, expected one that is "
+            "there. Go to another directory."
+        ) from error
 
 
 for _command in (train, diversify, distill, translate, evaluate, score, trace, explore, diff):
@@ -167,6 +176,9 @@ def _print_warnings() -> None:
 
 
 def _fail(message: str, code: int) -> NoReturn:
+    """End with one line; of one that a stranger's file made long, with its start and its end, the advice."""
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[: _LONGEST_MESSAGE - 500]} … {message[-500:]}"
     typer.echo(f"error: {message}", err=True)
     raise SystemExit(code)
 
@@ -215,15 +227,24 @@ def _report_faults(run: Callable[[], None]) -> None:
     """The last door: what nobody foresaw is our fault. Its traceback goes to a file, for the report of it."""
     try:
         run()
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of a library in Rust is no Exception
         report = Path(tempfile.gettempdir()) / f"glassformer-{secrets.token_hex(4)}.txt"
         try:
-            report.write_text(f"glassformer {__version__}, Python {sys.version}\n\n{traceback.format_exc()}")
+            _write_report(report, f"glassformer {__version__}, Python {sys.version}\n\n{traceback.format_exc()}")
             where = f"with {report}, which has the details"
         except OSError:
             where = f"with these details:\n{traceback.format_exc()}"
         kind = type(error).__name__
         _fail(f"this is a fault of glassformer, not yours ({kind}: {error}). Please report it {where}.", OUR_FAULT)
+
+
+def _write_report(path: Path, text: str) -> None:
+    """For nobody else to read: a traceback may name what a person translates."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
 
 
 def _share_the_machine() -> None:
@@ -249,19 +270,31 @@ def _run() -> None:
     except GlassformerError as error:
         _fail(str(error), error.exit_code)
     except OSError as error:
-        if error.errno in _PLACES:
-            place = str(error.filename or "a file")
-            _fail(f"{place:.300}: {error.strerror}. Correct that, or name another place.", StorageError.exit_code)
-        if error.errno not in _FULL:
+        _fail_of_place(error)
+        raise
+    except UnicodeEncodeError:
+        odd = next((word for word in sys.argv if without_surrogates(word) != word), None)
+        if odd is None:
             raise
-        _silence_stdout()
-        _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}.", StorageError.exit_code)
+        _fail(
+            f"{odd!r}: is a name that is not UTF-8, which is needed here. Name it otherwise.", StorageError.exit_code
+        )
     except MemoryError:
         _fail(*_out_of_memory())
     except RuntimeError as error:
         if "allocate" not in str(error) and "out of memory" not in str(error):
             raise
         _fail(*_out_of_memory())
+
+
+def _fail_of_place(error: OSError) -> None:
+    """End if the place that was named, or the machine, is what is wrong."""
+    if error.errno in _PLACES:
+        place = str(error.filename or "a file")
+        _fail(f"{place:.300}: {error.strerror}. Correct that, or name another place.", StorageError.exit_code)
+    if error.errno in _FULL:
+        _silence_stdout()
+        _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}.", StorageError.exit_code)
 
 
 def _out_of_memory() -> tuple[str, int]:

@@ -18,7 +18,7 @@ from typing import IO
 import typer
 
 from glassformer.errors import ConfigError, StorageError, TextError
-from glassformer.files import WRITING, lock_file, make_directory, open_to_append, sync
+from glassformer.files import WRITING, check_output, lock_file, make_directory, open_to_append, sync
 from glassformer.text.formats import find_format
 
 
@@ -58,6 +58,18 @@ def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Itera
         )
 
 
+def prepare_directory(pattern: Path, out: Path) -> None:
+    """Make ``out``, and raise what ``translate_shards`` would raise of both before it translates anything."""
+    shards = _find_shards(pattern, out)
+    try:
+        make_directory(out)
+        check_output(out / shards[0].name)
+    except OSError as error:
+        raise StorageError(
+            f"{out}: cannot be written: {error.strerror}. Correct the permissions, or name another --out."
+        ) from error
+
+
 def _find_shards(pattern: Path, out: Path) -> list[Path]:
     """The files that match, without what is in ``out``; raises ``ConfigError`` for what cannot be meant."""
     if out.exists() and not out.is_dir():
@@ -82,7 +94,15 @@ def _find_shards(pattern: Path, out: Path) -> list[Path]:
             f"--input {str(pattern)!r}: matches two files named {twice[0]}, expected different names, because the "
             "translations get them too. Rename one."
         )
+    if odd := next((out / shard.name for shard in shards if _is_no_file(out / shard.name)), None):
+        raise ConfigError(
+            f"--out {out}: holds {odd.name}, which is no file, expected the place for a translation. Rename it."
+        )
     return shards
+
+
+def _is_no_file(path: Path) -> bool:
+    return path.exists() and not path.is_file()
 
 
 def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iterator[str]]) -> str:

@@ -31,8 +31,7 @@ class Request:
     def __post_init__(self) -> None:
         given: dict[str, Any] = {"must": self.must, "ban": self.ban}
         for name, phrases in given.items():
-            if isinstance(phrases, str):
-                raise _not_a_list(name, phrases)
+            _check_list(name, phrases)
             if not all(isinstance(phrase, str) for phrase in phrases):
                 raise InputError(f"{name}: found {list(phrases)!r}, expected phrases, each of them a str.")
         if not isinstance(self.prefix, str):
@@ -46,19 +45,17 @@ def make_requests(
     banned: Sequence[str],
 ) -> list[Request]:
     """A request for each text; raises ``InputError`` unless there is one prefix, or list of phrases, for each."""
-    if isinstance(banned, str):
-        raise _not_a_list("banned", banned)
+    _check_list("banned", banned)
     for name, given in (("prefixes", prefixes), ("constraints", constraints)):
-        if isinstance(given, str):
-            raise _not_a_list(name, given)
+        if given is not None:
+            _check_list(name, given)
         if given is not None and len(given) != len(texts):
             raise InputError(
                 f"{name}: found {len(given)} for {len(texts)} texts, expected one for each. "
                 f"Give {'an empty str' if name == 'prefixes' else 'an empty list'} where there is none."
             )
     for number, phrases in enumerate(constraints or ()):
-        if isinstance(phrases, str):
-            raise _not_a_list(f"constraints[{number}]", phrases)
+        _check_list(f"constraints[{number}]", phrases)
     return [
         Request(
             text,
@@ -70,8 +67,11 @@ def make_requests(
     ]
 
 
-def _not_a_list(name: str, found: str) -> InputError:
-    return InputError(f"{name}: found one str {found[:40]!r}, expected a list. Put it in a list.")
+def _check_list(name: str, found: object) -> None:
+    if isinstance(found, str):
+        raise InputError(f"{name}: found one str {found[:40]!r}, expected a list. Put it in a list.")
+    if not isinstance(found, Sequence) or isinstance(found, bytes):
+        raise InputError(f"{name}: found {type(found).__name__}, expected a list.")
 
 
 def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> Constraints:

@@ -205,8 +205,10 @@ class Translator:
         if these are a part of it: the random numbers of sampling follow from it.
         """
         refuse_one_str("texts", texts)
-        if chunk < 1:
-            raise InputError(f"chunk: found {chunk}, expected 1 or more texts to read at a time.")
+        if not _is_number(chunk, 1):
+            raise InputError(f"chunk: found {chunk!r:.40}, expected 1 or more texts to read at a time.")
+        if not _is_number(start, 0):
+            raise InputError(f"start: found {start!r:.40}, expected the number of the first text, from 0.")
         if not isinstance(texts, Iterable):
             raise InputError(
                 f"texts: found {type(texts).__name__}, expected an iterable of texts. Give a list of str."
@@ -324,6 +326,10 @@ def _torch_engine(models: "Sequence[Transformer]", precision: str | None, worker
     return WorkerPool(models, read_precision(precision), workers)
 
 
+def _is_number(value: object, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
 def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
     """The directories as a list; raises ``RunError`` for none, and for what is no path."""
     if isinstance(directories, str | Path):
@@ -334,6 +340,11 @@ def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
         )
     if not directories:
         raise RunError("run: found none, expected at least one run directory. Name one.")
+    for directory in directories:
+        if not isinstance(directory, str | Path):
+            raise RunError(
+                f"run: found {type(directory).__name__} in the list, expected the path of a run directory."
+            )
     return [Path(directory) for directory in directories]
 
 

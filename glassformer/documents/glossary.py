@@ -14,7 +14,7 @@ from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.documents.placeholders import Result
-from glassformer.errors import TextError
+from glassformer.errors import InputError, TextError
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats.segment import Code, Part, join_parts
 from glassformer.text.lines import is_blank, read_lines
@@ -44,6 +44,8 @@ class Glossary:
     """The terms of a file."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
+        if not isinstance(terms, Sequence) or not all(isinstance(term, Term) for term in terms):
+            raise InputError("terms: found another thing than a list of Terms; Glossary.read takes a file.")
         self.terms = terms
 
     @classmethod

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Self
 
+from glassformer.errors import InputError
 from glassformer.text.corpus.corpus import Pair, read_pairs
 
 NEAR = 0.75  # how alike a source must be to be shown
@@ -29,7 +30,11 @@ class Memory:
     def __init__(self, pairs: Iterable[Pair]) -> None:
         self._exact: dict[str, str] = {}
         self._by_word: defaultdict[str, list[str]] = defaultdict(list)
+        if not isinstance(pairs, Iterable):
+            raise InputError(f"pairs: found {type(pairs).__name__}, expected Pairs; Memory.read takes a file.")
         for pair in pairs:
+            if not isinstance(pair, Pair):
+                raise InputError(f"pairs: found {type(pair).__name__}, expected a Pair of source and target.")
             if pair.blank:
                 continue
             source = _simplify(pair.src)
@@ -67,6 +72,8 @@ class Memory:
 
 
 def _simplify(text: str) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"source: found {type(text).__name__}, expected str.")
     return " ".join(text.split())
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.checkpoint import newest_valid
 from glassformer.decoding import Translator
-from glassformer.decoding.batching import output_limit, read_sources
+from glassformer.decoding.batching import check_texts, output_limit, read_sources
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.decoding.search.search import search
 from glassformer.decoding.search.steps import DecoderSteps
@@ -29,7 +29,7 @@ from glassformer.model.inference import evaluating
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import WARMUP, DecodeConfig, TrainConfig, flag
 from glassformer.trace import Step, tracing
-from glassformer.trace.taps import Edit
+from glassformer.trace.taps import Edit, check_selection
 from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.loop.distributed import ParallelStrategy
 from glassformer.training.loop.optimizer import freeze, new_optimizer, restore_optimizer
@@ -53,6 +53,7 @@ def walk(
     ``edits`` are those of ``tracing``. Raises ``InputError`` for sentences that do not fit the model, ``TraceError``
     for an ``only`` that matches nothing.
     """
+    check_selection(only, edits)
     sentences = read_sentences(translator, sources, targets)
     return walk_through(translator, sentences, only=only, edits=edits)
 
@@ -92,6 +93,8 @@ def walk_generation(
     ``constraints`` has one entry for each source. Raises ``InputError`` for sentences that do not fit the model and
     constraints that no output can meet, ``TraceError`` for an ``only`` that matches nothing.
     """
+    check_selection(only, None)
+    check_texts("sources", sources)
     options = options or translator.config
     sentences = read_sentences(translator, sources, [""] * len(sources))
     model = translator.model

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
-from glassformer.files import open_to_read
+from glassformer.files import read_bounded
 from glassformer.interop.archives import open_archive, read_arrays, read_member
 from glassformer.interop.imported_model import (
     EOS,
@@ -44,7 +44,8 @@ from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
 
 SETTINGS, DECODER = "special:model.yml", "decoder.yml"
 MAX_LENGTH = 1024  # positions; Marian itself has no limit
-LARGEST_TEXT = 64 * 2**20  # bytes of a vocabulary or of settings
+LARGEST_TEXT = 64 * 2**20  # bytes of a vocabulary
+_LARGEST_YAML = 2**18  # characters of settings, of which a release has some 10,000
 # What each of our parts is called there, and the attention's and the norm's own parts.
 BLOCKS = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
 NORMS = {"self_attention": "self_Wo", "cross_attention": "context_Wo", "feed_forward": "ffn_ffn"}
@@ -152,17 +153,20 @@ def _config_before_tying(model: Mapping[str, Any], where: str) -> ModelConfig:
 
 def _read(path: Path) -> str:
     try:
-        with open_to_read(path) as file:
-            data = file.read(LARGEST_TEXT + 1)
-        if len(data) > LARGEST_TEXT:
-            raise CheckpointError(f"{path}: has more than {LARGEST_TEXT:,} bytes.")
-        return data.decode()
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bounded(path, LARGEST_TEXT).decode()
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """The settings in a YAML text; ``CheckpointError`` if it holds none, ``RunError`` without ``pyyaml``."""
+    """The settings in a YAML text; ``CheckpointError`` if it holds none, ``RunError`` without ``pyyaml``.
+
+    Aliases are refused: each may stand for all that is before it, and so a few lines for more than any memory.
+    """
+    if len(text) > _LARGEST_YAML:
+        raise CheckpointError(
+            f"{where}: has {len(text):,} characters, expected settings of at most {_LARGEST_YAML:,}."
+        )
     try:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
@@ -170,12 +174,28 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
             f"{where}: is YAML, and pyyaml is not installed. Install it: pip install 'glassformer[import]'"
         ) from error
     try:
-        values = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise CheckpointError(f"{where}: cannot be read as YAML: {str(error).splitlines()[0]}.") from error
+        values = _load_yaml(text, yaml)
+    # The library converts a value of a named type, such as !!int x, without looking at it first.
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{where}: cannot be read as YAML: {reason:.200}.") from error
     if not isinstance(values, dict):
         raise CheckpointError(f"{where}: found {type(values).__name__}, expected settings.")
     return values
+
+
+def _load_yaml(text: str, yaml: Any) -> Any:
+    loader = yaml.SafeLoader(text)
+    compose = loader.compose_node
+
+    def compose_no_alias(parent: Any, index: Any) -> Any:
+        if loader.check_event(yaml.AliasEvent):
+            alias = loader.get_event()
+            raise yaml.YAMLError(f"line {alias.start_mark.line + 1}: found the alias *{alias.anchor}, expected none")
+        return compose(parent, index)
+
+    loader.compose_node = compose_no_alias
+    return loader.get_single_data()
 
 
 def _files(decoder: Mapping[str, Any], key: str, directory: Path, place: Path) -> list[Path]:

@@ -5,12 +5,16 @@ model may be a directory, an archive or a name on the Hugging Face hub.
 """
 
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError, RunError
+
+_HUB = "hf:"  # before the name of a model on the Hugging Face hub
+_NAME_ON_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
 if TYPE_CHECKING:
     from glassformer.interop.imported_model import ImportedModel
@@ -92,19 +96,22 @@ def find_program(place: Path) -> Program | None:
 
 
 def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
-    """The model at ``source``: a directory, a .zip, or, if there is none of that name, a model of the hub.
+    """The model at ``source``: a directory, a .zip, or a model of the hub, named ``hf:user/model``.
 
-    ``report`` is called before something is fetched. Raises ``RunError`` if it is none of these.
+    A name without hf: is asked of the hub too, if nothing here has it. ``report`` is called before the network is
+    asked. Raises ``RunError`` if it is none of these.
     """
     from glassformer.run_directory import RunDirectory
 
-    place = Path(source)
-    if not place.exists():
-        if place.is_absolute() or source.startswith(".") or source.count("/") != 1:
+    place, name = Path(source), source.removeprefix(_HUB)
+    if source.startswith(_HUB) or not place.exists():
+        if _NAME_ON_HUB.fullmatch(name) is None:
             raise RunError(
-                f"{source}: there is no such file or directory, and it is no name on the hub (user/model)."
+                f"{source}: there is no such file or directory, and it is no name on the hub (hf:user/model)."
             )
-        place = download(source, report)
+        here = "" if source.startswith(_HUB) else f"{source}: there is no such file or directory here; "
+        report(f"{here}asking huggingface.co for the model {_HUB}{name} ...")
+        place = download(name, report)
     program = find_program(place)
     if program is not None and program.read is not None:
         return program.read(place)

@@ -34,7 +34,7 @@ _ROUNDS = 4
 _MAX_TOKENS = 255  # of a text
 _LINKS_AT_ONCE = 4_000_000
 _FORMAT = 1
-_MAX_BYTES = 2**28
+_MAX_BYTES = 2**26
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,6 @@ _SIZES = {
 WEIGHTS_FILE, PICKLED_FILE = "model.safetensors", "pytorch_model.bin"
 _WITHOUT_END = '"post_processor":null'
 _WITH_END = f'"post_processor":{json.dumps(APPENDS_EOS, separators=(",", ":"))}'
-LARGEST_VOCABULARY = 64 * 2**20  # bytes of JSON
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 MAX_UNUSED = 64  # rows without an entry: the padding, and what rounds a vocabulary up
 
@@ -367,10 +366,7 @@ def with_end(text: str) -> str:
 
 def read_entries(path: Path) -> list[str]:
     """The entries of a vocab.json in the order of their ids, which must be 0, 1, 2 and so on."""
-    if path.stat().st_size > LARGEST_VOCABULARY:
-        raise TokenizerError(f"{path}: has more than {LARGEST_VOCABULARY:,} bytes, expected a vocabulary.")
-    vocab = read_json(path)
-    return order_entries(vocab, str(path))
+    return order_entries(read_json(path), str(path))
 
 
 def order_entries(vocab: Mapping[str, Any], where: str) -> list[str]:

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, nearest
+from glassformer.files import read_bounded
+
+_LARGEST_TOML = 2**20  # bytes of settings
 
 
 def knob(
@@ -129,7 +132,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     if path.exists() and not (path.is_file() or path.is_dir()):  # a device may have no end
         raise ConfigError(f"{path}: is not a regular file, expected a file of TOML.")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_bounded(path, _LARGEST_TOML).decode())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:

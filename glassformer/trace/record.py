@@ -20,6 +20,7 @@ from torch import Tensor
 
 from glassformer.axes import LEGEND
 from glassformer.errors import StorageError, TraceError, nearest
+from glassformer.files import read_json_file
 from glassformer.trace.heat_maps import Heads, heads_html
 
 FORMAT, VERSION = "glassformer trace", 1
@@ -251,7 +252,7 @@ def _cells(step: Step) -> tuple[str, ...]:
 
 def _read_index(path: Path) -> list[dict[str, Any]]:
     try:
-        mapping = json.loads(path.read_text(encoding="utf-8"))
+        mapping = read_json_file(path)
         found = (mapping["format"], mapping["version"])
         steps: list[dict[str, Any]] = list(mapping["steps"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

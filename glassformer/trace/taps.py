@@ -168,6 +168,21 @@ def capture(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
         _recorder.reset(token)
 
 
+def check_selection(only: object, edits: object) -> None:
+    """Raise ``TraceError`` unless ``only`` is a glob, and ``edits`` maps globs to functions or is None."""
+    if not isinstance(only, str):
+        raise TraceError(f"only: found {type(only).__name__}, expected a glob over addresses, such as 'encoder.*'.")
+    if edits is None:
+        return
+    if not isinstance(edits, Mapping):
+        raise TraceError(f"edits: found {type(edits).__name__}, expected a dict from addresses to functions.")
+    for address, edit in edits.items():
+        if not isinstance(address, str) or not callable(edit):
+            raise TraceError(
+                f"edits: found {address!r:.60}: {type(edit).__name__}, expected an address and a function."
+            )
+
+
 @contextmanager
 def tracing(
     model: nn.Module,
@@ -188,6 +203,7 @@ def tracing(
     notes. A compiled model has no taps: trace the model itself, not the result of ``torch.compile``. Raises
     ``TraceError`` inside another block that records, which would miss what happens here.
     """
+    check_selection(only, edits)
     if _recorder.get() is not None:
         raise TraceError(
             "tracing: found one block inside another, expected one at a time: the outer one would not record what "

@@ -4,9 +4,11 @@ import gzip
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from glassformer import Translator
 from glassformer.cli.main import app, main
 from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
@@ -633,7 +636,69 @@ def test_what_nobody_foresaw_is_said_to_be_our_fault_with_the_details_in_a_file(
     assert said[1]
     report = Path(said[2].partition("report it with ")[2].partition(", which")[0])
     assert "nobody foresaw this" in report.read_text()
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
     report.unlink()
+
+
+def test_a_panic_of_a_library_is_our_fault_too_and_not_a_traceback(
+    call: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class PanicException(BaseException):
+        """As PyO3 has it."""
+
+    def panic(self: RunDirectory) -> None:
+        raise PanicException("x" * 10_000)
+
+    monkeypatch.setattr(RunDirectory, "read_config", panic)
+    result = call("translate", "A", "--run", "anywhere")
+    assert result.code == 70
+    assert "Traceback" not in result.err
+    assert len(result.err) < 4000
+    Path(result.err.partition("report it with ")[2].partition(", which")[0]).unlink()
+
+
+def test_names_that_are_not_utf_8_and_a_working_directory_that_is_gone_are_said(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    result = call("export", "--to", "transformers", "--out", odd)
+    assert result.code == 5
+    assert "is a name that is not UTF-8" in result.err
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    result = call("translate", "A")
+    assert result.code == 2
+    assert "the working directory cannot be read (No such file or directory)" in result.err
+
+
+@pytest.mark.parametrize("out", ["none/b.txt", "pipe", ".", "a.txt", "link"])
+def test_an_output_that_cannot_be_written_is_said_before_a_model_is_loaded(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    (tmp_path / "a.txt").write_text("A man sleeps.\n")
+    (tmp_path / "link").hardlink_to(tmp_path / "a.txt")
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(Translator, "load", lambda *_, **__: pytest.fail("the model was loaded"))
+    result = call("translate", "--input", tmp_path / "a.txt", "--out", tmp_path / out)
+    assert result.code in (2, 5)
+    assert re.search("cannot be written: .*Name another --out|which is --input", result.err)
+
+
+def test_an_output_of_shards_that_cannot_be_written_is_said_before_a_model_is_loaded(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("A man sleeps.\n")
+    (tmp_path / "out" / "a.txt").mkdir(parents=True)
+    monkeypatch.setattr(Translator, "load", lambda *_, **__: pytest.fail("the model was loaded"))
+    for pattern, out, message in (
+        ("*.txt", "out", "holds a.txt, which is no file"),
+        ("*.txt", "a.txt/out", "cannot be written: Not a directory"),
+        ("*.po", "new", "matches no file"),
+    ):
+        result = call("translate", "--input", tmp_path / pattern, "--out", tmp_path / out)
+        assert result.code in (2, 5)
+        assert message in result.err
 
 
 @pytest.mark.slow

@@ -373,6 +373,24 @@ def test_a_name_on_the_hub_needs_the_network(monkeypatch):
         read_model("Helsinki-NLP/no-such-model", lambda line: None)
 
 
+def test_the_network_is_named_before_it_is_asked(monkeypatch):
+    said: list[str] = []
+
+    def ask(name, report):
+        assert said, "nothing was said before"
+        raise RunError(f"asked for {name}")
+
+    monkeypatch.setattr("glassformer.interop.programs.download", ask)
+    for source, here in (("a/b", "a/b: there is no such file or directory here; "), ("hf:a/b", "")):
+        said.clear()
+        with pytest.raises(RunError, match=r"^asked for a/b$"):
+            read_model(source, said.append)
+        assert said == [f"{here}asking huggingface.co for the model hf:a/b ..."]
+    for source in ("hf:a", "hf:", "hf:a/b/c", "hf:../b", "a/b?c", "/a/b", "./b"):
+        with pytest.raises(RunError, match="no such file or directory, and it is no name on the hub"):
+            read_model(source, said.append)
+
+
 def test_other_kinds_of_sentencepiece_models_are_refused(tmp_path):
     from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 

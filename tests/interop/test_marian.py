@@ -1,6 +1,7 @@
 """Marian releases: what they may not hold is named; vocabularies and searches come in as they were written."""
 
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -15,7 +16,7 @@ from interop.test_export import marian_release, write_zip
 
 from glassformer.errors import CheckpointError, ConfigError, StorageError
 from glassformer.interop.archives import read_arrays
-from glassformer.interop.marian import import_marian
+from glassformer.interop.marian import import_marian, read_yaml
 from glassformer.interop.transformers import import_transformers
 from glassformer.run_directory import load_run
 from glassformer.settings import DecodeConfig
@@ -172,6 +173,55 @@ def test_an_escape_that_only_yaml_has_is_read(release, tmp_path):
         text = (place / name).read_text()
         (place / name).write_text(re.sub(r"(?m)^.*: 150$", r'"\\x80\\e": 150', text))
     assert " \x80\x1b" in import_marian(place).tokenizers[0].entries()
+
+
+BOMB = "models: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+    for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
+def test_aliases_of_yaml_are_refused_before_they_grow(release, tmp_path):
+    place = changed_release(release, tmp_path / "native", {}, {})
+    (place / "decoder.yml").write_text(BOMB)
+    with pytest.raises(
+        CheckpointError, match=r"decoder\.yml: cannot be read as YAML: line 2: found the alias \*a, exp"
+    ):
+        import_marian(place)
+    shutil.copy(release / "decoder.yml", place)
+    found = dict(np.load(place / "model.npz"))
+    found["special:model.yml"] = np.frombuffer(BOMB.encode() + b"\0", dtype=np.int8)
+    np.savez(place / "model.npz", **found)
+    with pytest.raises(CheckpointError, match=r"special:model\.yml: cannot be read as YAML: line 2: found the alias"):
+        import_marian(place)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: !!int x", "a: !!int ''", "a: !!bool x", "a: !!timestamp x", "a: !!float ''", "? [a]\n: b", "!" * 5000],
+)
+def test_yaml_that_the_library_does_not_foresee_is_refused_in_short_words(text):
+    with pytest.raises(CheckpointError, match=r"decoder\.yml: (cannot be read as YAML|found str)") as raised:
+        read_yaml(text, "decoder.yml")
+    assert len(str(raised.value)) < 300
+
+
+def test_settings_of_any_size_are_refused_before_they_are_read(release, tmp_path):
+    with pytest.raises(CheckpointError, match="has 500,000 characters, expected settings of at most 262,144"):
+        read_yaml("a: [" * 125_000, "decoder.yml")
+    place = changed_release(release, tmp_path / "native", {}, {})
+    os.truncate(place / "decoder.yml", 6 * 2**30)
+    with pytest.raises(CheckpointError, match=r"decoder\.yml: cannot be read: has more than 67,108,864 bytes"):
+        import_marian(place)
+
+
+@pytest.mark.parametrize("name", ["generation_config.json", "vocab.json", "config.json"])
+def test_json_of_another_program_without_end_is_refused_before_it_is_read(name, tmp_path):
+    write_marian(tmp_path / "hf")
+    (tmp_path / "hf" / name).touch()
+    os.truncate(tmp_path / "hf" / name, 6 * 2**30)  # takes no room on the disk
+    with pytest.raises(CheckpointError, match=rf"{name}: cannot be read as JSON: has more than 33,554,432 bytes"):
+        import_transformers(tmp_path / "hf")
 
 
 def test_a_member_whose_name_is_too_long_is_said(tmp_path):

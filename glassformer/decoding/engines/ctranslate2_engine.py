@@ -13,7 +13,7 @@ What CTranslate2 does not have, or computes in another way, is refused by name.
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from glassformer.decoding.engines.export_cache import cached_export
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.decoding.search.outputs import Output, rank_outputs
 from glassformer.errors import ConfigError, InputError
+from glassformer.files import remove
 from glassformer.interop.ctranslate2 import NEEDED, check_supported
 from glassformer.run_directory import RunDirectory, logger
 from glassformer.settings import DecodeConfig, ModelConfig, RunConfig, flag
@@ -338,12 +339,20 @@ def load_engine(
     check_supported(config.model)
     if shortlist:
         _check_shortlist(run)
-    directory = cached_export(run, COMPUTE_TYPES[kind], logger.warning)
+    export = partial(cached_export, run, COMPUTE_TYPES[kind], logger.warning)
+    directory = export()
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)
-    engine = CTranslate2Engine(
-        directory, config.model, tokenizers, precision=precision, workers=workers, shortlist=shortlist
-    )
+    load = partial(
+        CTranslate2Engine,
+        config=config.model, tokenizers=tokenizers, precision=precision, workers=workers, shortlist=shortlist,
+    )  # fmt: skip
+    try:
+        engine = load(directory)
+    except (RuntimeError, ValueError) as error:  # its own sums may be right all the same: others may have written it
+        logger.warning("%s: cannot be loaded (%.100s); it is made anew.", directory, error)
+        remove(directory)
+        engine = load(export())
     return engine, tokenizers, config
 
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import MANIFEST, STATE, read_json, tensors_sha256
-from glassformer.errors import CheckpointError, StorageError
+from glassformer.errors import CheckpointError, RunError, StorageError
 from glassformer.files import (
     json_sha256,
     lock_file,
@@ -32,12 +32,14 @@ from glassformer.run_directory import WEIGHTS, RunDirectory
 CACHE = "ctranslate2"
 _FORMAT = 1  # of what is written; another number makes all be written anew
 _SECONDS_BETWEEN_TRIES = 0.1
+_MAX_WAIT = 600.0  # seconds for another process to write an export
 
 
 def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path:
     """The directory with the weights that ``run.load`` takes; written, if there is none.
 
-    Raises what ``RunDirectory.load`` and ``export_ctranslate2`` raise; ``StorageError`` if it can be written nowhere.
+    Raises what ``RunDirectory.load`` and ``export_ctranslate2`` raise; ``StorageError`` if it can be written nowhere,
+    ``RunError`` if another process does not end writing.
     """
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(warn)
@@ -54,7 +56,7 @@ def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], No
     for place in places:
         if _is_whole(place / name, origin):
             return place / name
-    return _write(run, checkpoint, [place / name for place in places], origin)
+    return _write(run, checkpoint, [place / name for place in places], origin, warn)
 
 
 def _places(run: RunDirectory) -> list[Path]:
@@ -88,7 +90,13 @@ def _is_whole(directory: Path, origin: dict[str, Any]) -> bool:
         return False
 
 
-def _write(run: RunDirectory, checkpoint: Path, directories: list[Path], origin: dict[str, Any]) -> Path:
+def _write(
+    run: RunDirectory,
+    checkpoint: Path,
+    directories: list[Path],
+    origin: dict[str, Any],
+    warn: Callable[[str], None],
+) -> Path:
     """The first of ``directories`` that can be written; those of other weights of the run are deleted."""
     from glassformer.interop.shortlist import read_shortlist
 
@@ -97,7 +105,7 @@ def _write(run: RunDirectory, checkpoint: Path, directories: list[Path], origin:
         try:
             refuse_link(directory.parent)
             make_directory(directory.parent)
-            with _lock(directory.parent):
+            with _lock(directory.parent, warn):
                 if _is_whole(directory, origin):  # another process was faster
                     return directory
                 remove(directory)  # damaged, if it exists
@@ -115,16 +123,31 @@ def _write(run: RunDirectory, checkpoint: Path, directories: list[Path], origin:
 
 
 @contextmanager
-def _lock(directory: Path) -> Iterator[None]:
-    """Only one process writes to a directory of exports; the others wait for it."""
-    with open_to_append(directory / ".lock") as file:
-        while True:
-            try:
-                lock_file(file)
-                break
-            except (BlockingIOError, PermissionError):
-                time.sleep(_SECONDS_BETWEEN_TRIES)
+def _lock(directory: Path, warn: Callable[[str], None]) -> Iterator[None]:
+    """Only one process writes to a directory of exports; the others say so and wait, ``RunError`` if for too long."""
+    path = directory / ".lock"
+    with open_to_append(path) as file:
+        began = time.monotonic()
+        told = False
+        while not _try_lock(file):
+            if not told:
+                warn(f"{path}: another process exports the model; waiting for it.")
+                told = True
+            if time.monotonic() - began > _MAX_WAIT:
+                raise RunError(
+                    f"{path}: another process has held this lock for {_MAX_WAIT:.0f} seconds, expected the end of an "
+                    "export. End that process, or use --engine torch."
+                )
+            time.sleep(_SECONDS_BETWEEN_TRIES)
         yield
+
+
+def _try_lock(file: TextIO) -> bool:
+    try:
+        lock_file(file)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 def _remove_outdated(current: Path, quantization: str) -> None:

@@ -4,7 +4,6 @@ The directory is one that ``export`` wrote. Names, shapes and types of the array
 with the numbers that stand alone, such as how many heads there are; the values of an array when they are asked for.
 """
 
-import json
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from glassformer.checkpoint import read_json
 from glassformer.errors import CheckpointError
-from glassformer.files import open_to_read
+from glassformer.files import open_to_read, read_json_file
 from glassformer.interop.ctranslate2 import MODEL, TOKENIZER_FILES
 from glassformer.interop.transformers import load_tokenizer
 from glassformer.model.layers import ACTIVATIONS
@@ -39,7 +38,6 @@ _ACTIVATIONS = {1: "gelu (tanh)", 4: "gelu (sigmoid)", 5: "tanh", 6: "sigmoid"} 
 }
 _EPSILON = 1e-5  # CTranslate2's, where the file names none
 _ADVICE = "Export the run again: glassformer export RUN --to ctranslate2 --out NEW"
-_LARGEST_VOCABULARY = 64 * 2**20  # bytes of JSON
 
 
 @dataclass(frozen=True)
@@ -162,8 +160,7 @@ def _read_vocabulary(place: Path, side: str) -> tuple[Path, list[str]]:
     if path is None:
         raise CheckpointError(f"{place}: has no {' and no '.join(names)}, expected one of both. {_ADVICE}")
     try:
-        with open_to_read(path) as file:
-            tokens = json.loads(file.read(_LARGEST_VOCABULARY).decode())
+        tokens = read_json_file(path)
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read as JSON: {error}. {_ADVICE}") from error
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):

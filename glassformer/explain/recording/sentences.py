@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding import Translator
-from glassformer.decoding.batching import read_sources
+from glassformer.decoding.batching import check_texts, read_sources
 from glassformer.decoding.search.steps import pad_ids
 from glassformer.errors import InputError
 from glassformer.settings import ModelConfig
@@ -62,6 +62,11 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     Raises ``InputError`` when there is no sentence, when there are not as many targets as sources, or when one is
     longer than the model takes.
     """
+    if not isinstance(translator, Translator):
+        raise InputError(f"translator: found {type(translator).__name__}, expected a Translator.")
+    check_texts("sources", sources)
+    if targets is not None:
+        check_texts("targets", targets)
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
     sources = [without_surrogates(text) for text in sources]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.errors import TextError
-from glassformer.files import remove, write_durably
+from glassformer.files import read_json_file, remove, write_durably
 
 Ids = npt.NDArray[np.integer[Any]]
 Lengths = npt.NDArray[np.int32]
@@ -107,7 +107,7 @@ class EncodedPairs:
     def __init__(self, directory: Path) -> None:
         """Raises ``TextError`` when files are missing, do not have the expected size or contradict each other."""
         try:
-            form = json.loads((directory / "encoded.json").read_text(encoding="utf-8"))
+            form = read_json_file(directory / "encoded.json")
             self._count = int(form["pairs"])
             self.src_side, self.tgt_side = (
                 EncodedSide.read(directory, side, form["dtype"], self._count, words=form.get("words", False))

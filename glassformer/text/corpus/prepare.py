@@ -21,6 +21,8 @@ import numpy as np
 from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
 from glassformer.files import (
     make_directory,
+    read_json_file,
+    read_json_lines,
     refuse_link,
     remove,
     remove_unfinished,
@@ -151,8 +153,7 @@ def read_prepared(
     if not file.exists():
         return None
     try:
-        require_regular_file(file)
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = read_json_file(file)
         same_settings = replace(TextConfig.from_mapping(found["text"]), workers=config.workers) == config
         if not same_settings or found["source"] != (source or found["source"]) or found["format"] != _FORMAT:
             return None
@@ -396,5 +397,4 @@ def _write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
 
 
 def _read_pairs(path: Path) -> list[Pair]:
-    with path.open(encoding="ascii") as stream:
-        return [Pair(*json.loads(line)) for line in stream]
+    return [Pair(*json.loads(line.decode("ascii"))) for line in read_json_lines(path)]

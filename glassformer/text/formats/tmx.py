@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
 from glassformer.text.formats.segment import Edit, FileSegment, Part, line_number, write_parts
-from glassformer.text.formats.xml import Node, fill_element, indent, parse_xml, xml_parts
+from glassformer.text.formats.xml import DeclarationGuard, Node, fill_element, indent, parse_xml, xml_parts
 from glassformer.text.lines import LONGEST_LINE, open_text
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -46,10 +46,12 @@ class _LimitedUnits:
 
     def __init__(self, stream: IO[bytes], path: Path) -> None:
         self._stream, self.path, self.since_unit = stream, path, 0
+        self._guard = DeclarationGuard(path)
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; ``TextError`` if the unit is too long."""
+        """The next bytes; ``TextError`` if the unit is too long, or for declarations of entities or attributes."""
         found = self._stream.read(size)
+        self._guard.feed(found)
         self.since_unit += len(found)
         if self.since_unit > LONGEST_LINE:
             raise TextError(

@@ -22,6 +22,8 @@ SPACE = "▁"
 # such an entry is never found in it.
 UNREACHABLE = " "
 LARGEST_SPM = 64 * 2**20  # bytes
+# The most fields of a model, which has one for each piece; of its settings, and of a piece, which has three.
+_MAX_FIELDS, _MAX_SETTINGS, _MAX_OF_PIECE = 1_000_000, 10_000, 8
 LARGEST_CHARSMAP = 2**21  # characters of base64; that of NFKC has 320,000
 _UNIGRAM = 1
 _NORMAL, _BYTE, _USER_DEFINED = 1, 6, 4
@@ -63,9 +65,9 @@ class SentencePieceModel:
         if len(data) > LARGEST_SPM:
             raise TokenizerError(f"has more than {LARGEST_SPM:,} bytes, expected a SentencePiece model.")
         try:
-            fields = list(_fields(data))
+            fields = list(_fields(data, _MAX_FIELDS))
             pieces = [_piece(value) for number, value in fields if number == 1]
-            trainer, normalizer = (dict(_fields(dict(fields).get(number, b""))) for number in (2, 3))
+            trainer, normalizer = (dict(_fields(dict(fields).get(number, b""), _MAX_SETTINGS)) for number in (2, 3))
         except (ValueError, IndexError, TypeError, struct.error) as error:
             raise TokenizerError(f"is not a SentencePiece model, or is cut short: {error}.") from error
         if not {2, 3} <= dict(fields).keys():
@@ -152,6 +154,7 @@ def check_charsmap(charsmap: bytes) -> None:
     texts = np.frombuffer(charsmap, np.uint8, offset=4 + size)
     following = np.arange(len(units)) ^ ((units >> 10) << ((units & 512) >> 6))
     is_node = units < 2**31
+    is_node[0] = True  # a look-up begins at the root, whatever it says it is
     if (following[is_node] >= len(units)).any():  # the table has whole blocks of 256, so that any label stays in it
         raise wrong
     values = units[following[is_node & (units & 256 > 0)]] & (2**31 - 1)
@@ -179,14 +182,17 @@ def _check_kind(pieces: list[tuple[str, float, int]], trainer: dict[int, Any], n
 
 def _piece(data: bytes) -> tuple[str, float, int]:
     """A piece's text, score and type."""
-    values = dict(_fields(data))
+    values = dict(_fields(data, _MAX_OF_PIECE))
     return values[1].decode(), struct.unpack("<f", values.get(2, bytes(4)))[0], values.get(3, _NORMAL)
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field of a protocol buffer's message: an int, or bytes."""
-    at = 0
+def _fields(data: bytes, most: int) -> Iterator[tuple[int, Any]]:
+    """Number and value of each field of a protocol buffer's message, an int or bytes; ``ValueError`` for too many."""
+    at = count = 0
     while at < len(data):
+        count += 1
+        if count > most:
+            raise ValueError(f"a message has more than {most:,} fields")
         key, at = _varint(data, at)
         number, wire = key >> 3, key & 7
         if wire == 0:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from html import escape
 from typing import Any
 
-from glassformer.files import storage_errors, write_durably
+from glassformer.files import read_json_lines, storage_errors, write_durably
 from glassformer.run_directory import RunDirectory
 from glassformer.text.scripts import split_words
 from glassformer.training.evaluation.results import Example
@@ -46,9 +46,9 @@ dt { font-weight: 600; } dd { margin: 0 0 .5rem; }
 def read_metrics(run: RunDirectory) -> list[dict[str, Any]]:
     """The records of metrics.jsonl, without lines that a killed process left half written or that are damaged."""
     records = []
-    for line in run.metrics_file.read_text(encoding="utf-8", errors="replace").split("\n"):
+    for line in read_json_lines(run.metrics_file):
         with suppress(ValueError, RecursionError, OverflowError):
-            found = json.loads(line)
+            found = json.loads(line.decode(errors="replace"))
             if isinstance(found, dict):
                 records.append({key: value for key, value in found.items() if _is_number(value)})
     return [record for record in records if "update" in record]

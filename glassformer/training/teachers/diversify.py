@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, RunError
-from glassformer.files import is_unfinished, remove_unfinished
+from glassformer.files import is_unfinished, read_json_file, remove_unfinished
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig, TextConfig
 from glassformer.text.corpus.corpus import Pair, is_validation, to_line, write_pairs, write_texts
@@ -109,8 +109,8 @@ def _claim_directory(place: Path, made: dict[str, Any]) -> None:
     """Write made.json; refuse to overwrite foreign files, or to mix the pairs of two texts."""
     pairs = place / "pairs"
     try:
-        before = json.loads((pairs / "made.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        before = read_json_file(pairs / "made.json")
+    except (OSError, ValueError, RecursionError):
         before = None
     names = {path.name for path in pairs.iterdir()} if pairs.is_dir() else set()
     if before is None and any(name != "made.json" and not is_unfinished(name) for name in names):

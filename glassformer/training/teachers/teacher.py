@@ -16,7 +16,7 @@ from glassformer.checkpoint import tensors_sha256
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import RunError
-from glassformer.files import json_sha256, lock_file, open_to_append, storage_errors
+from glassformer.files import json_sha256, lock_file, open_to_append, read_json_lines, storage_errors
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text.corpus.prepare import SECONDS_BETWEEN_LINES, PrepareProgress
@@ -90,12 +90,13 @@ def _to_line(text: str, translation: str) -> str:
 
 def _read_translations(path: Path, texts: Sequence[str], display: Display) -> list[str]:
     """Those of the first texts, up to the first that is missing or damaged."""
-    try:
-        lines = path.read_text(encoding="ascii").split("\n")[:-1]
-    except (OSError, ValueError):
+    if not path.is_file():
         return []
     found: list[str] = []
-    for text, line in zip(texts, lines, strict=False):
+    for text, raw in zip(texts, read_json_lines(path), strict=False):
+        if not raw.endswith(b"\n"):  # its writer was killed
+            break
+        line = raw[:-1].decode("ascii", "replace")
         try:
             translation = json.loads(line)[1]
         except (ValueError, RecursionError, LookupError, TypeError):

@@ -21,6 +21,7 @@ from glassformer.decoding import Request
 from glassformer.decoding.engines.export_cache import CACHE
 from glassformer.decoding.translator import ENGINES
 from glassformer.errors import ConfigError, InputError, RunError, StorageError
+from glassformer.files import lock_file, open_to_append, sha256
 from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus.corpus import read_pairs
 
@@ -242,6 +243,35 @@ def test_a_damaged_export_is_written_again(run, name):
     damaged = next((run / CACHE).glob(f"*/{name}"))
     damaged.write_bytes(damaged.read_bytes()[:-9] + b"ruined it")
     assert translate() == expected
+
+
+@pytest.mark.slow
+def test_an_export_whose_sums_are_right_and_which_does_not_load_is_written_again(run, caplog):
+    def translate() -> str:
+        with Translator.load(run, engine="ctranslate2", workers=1) as translator:
+            return translator.translate(["I love you, too."])[0].text
+
+    expected = translate()
+    model = next((run / CACHE).glob("*/model.bin"))
+    model.write_bytes(b"ruined it")
+    manifest = json.loads((model.parent / MANIFEST).read_text())
+    manifest["files"][model.name] = sha256(model)
+    (model.parent / MANIFEST).write_text(json.dumps(manifest))
+    assert translate() == expected
+    assert "cannot be loaded" in caplog.text
+    assert model.stat().st_size > 1000
+
+
+def test_a_lock_that_another_process_holds_is_said_and_waited_for_so_long_only(run, monkeypatch, caplog):
+    monkeypatch.setattr("glassformer.decoding.engines.export_cache._MAX_WAIT", 0.2)
+    (run / CACHE).mkdir()
+    with open_to_append(run / CACHE / ".lock") as held:
+        lock_file(held)
+        with pytest.raises(
+            RunError, match=r"\.lock: another process has held this lock for 0 seconds, expected the end"
+        ):
+            Translator.load(run, engine="ctranslate2", workers=1)
+    assert caplog.text.count("another process exports the model; waiting for it.") == 1
 
 
 @pytest.mark.slow

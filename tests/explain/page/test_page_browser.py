@@ -458,3 +458,19 @@ def test_a_choice_that_the_page_does_not_know_leaves_the_recorded_pass(browser, 
         assert "recorded pass only" in page.inner_text("#typing")
         assert "sideways" in page.inner_text("#typing")
         assert page.locator("svg.matrix").count() == 1
+
+
+@pytest.mark.parametrize(
+    "place", ["constructor", "toString", "__proto__", "why.constructor", "decoder.hasOwnProperty"]
+)
+def test_an_address_that_every_object_has_is_nothing_and_says_so(browser, small, place):
+    with opened(browser, small[1], f"#{place}") as page:
+        assert "Nothing is here" in page.inner_text("#view")
+
+
+@pytest.mark.parametrize(
+    "rest", ["sentence=-1", "sentence=0.5", "step=0.5", "step=-1&tour=-1", "tour=1.5", "step=1e9"]
+)
+def test_numbers_of_an_address_that_are_none_of_the_page_lead_to_the_nearest(browser, small, rest):
+    with opened(browser, small[1], f"#next&{rest}") as page:
+        assert "Next token, step " in page.inner_text("#view")

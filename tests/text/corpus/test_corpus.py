@@ -208,8 +208,24 @@ def test_malformed_tmx_names_the_line(tmp_path):
 def test_an_entity_bomb_is_refused(tmp_path):
     entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
     bomb = f'<!DOCTYPE tmx [<!ENTITY e0 "ha">{entities}]><tmx><body><tu><tuv lang="a"><seg>&e11;</seg></tuv></tu></body></tmx>'
-    with pytest.raises(TextError, match=r"a\.tmx:1:"):
+    with pytest.raises(TextError, match=r"a\.tmx:1: declares entities"):
         pairs_of(tmp_path, "a.tmx", bomb)
+
+
+def test_a_bomb_of_attributes_is_refused_before_its_elements_are_made(tmp_path):
+    default, text = "x" * 100_000, "<ph/>" * 40_000  # with its attributes 4 GB
+    bomb = f'<!DOCTYPE tmx [\n<!ATTLIST ph a CDATA "{default}">]><tmx><body><tu><tuv><seg>{text}</seg></tuv></tu></body></tmx>'
+    tracemalloc.start()
+    with pytest.raises(TextError, match=r"a\.tmx:2: declares attributes"):
+        pairs_of(tmp_path, "a.tmx", bomb)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+@pytest.mark.parametrize("doctype", ['<!DOCTYPE tmx SYSTEM "tmx14.dtd">', "<!DOCTYPE tmx [<!ELEMENT tmx ANY>]>"])
+def test_a_doctype_without_entities_and_attributes_is_read(tmp_path, doctype):
+    assert pairs_of(tmp_path, "a.tmx", MEMORY.format(srclang="en").replace("<tmx", f"{doctype}<tmx", 1))
 
 
 @pytest.mark.slow

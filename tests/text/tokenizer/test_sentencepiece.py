@@ -61,6 +61,33 @@ def test_damaged_rules_are_refused_before_the_library_follows_them(seed):
         made(data)
 
 
+@pytest.mark.parametrize("root", [2**31, 2**31 | 5000 << 10])
+def test_a_look_up_begins_at_a_root_that_is_said_to_be_no_node(root):
+    with pytest.raises(TokenizerError, match="damaged rules"):
+        made(struct.pack("<I256I", 1024, root, *[0] * 255) + b"abc\0")
+
+
+def _field(number: int, content: bytes) -> bytes:
+    size, digits = len(content), b""
+    while size > 127:
+        size, digits = size >> 7, digits + bytes([size & 127 | 128])
+    return bytes([number << 3 | 2]) + digits + bytes([size]) + content
+
+
+@pytest.mark.parametrize(
+    ("data", "most"),
+    [
+        (_field(1, b"\n\x01a") * 1_000_001, 1_000_000),
+        (_field(2, b"\x08\1" * 10_001), 10_000),
+        (_field(1, b"\x08\1" * 9), 8),
+    ],
+    ids=["pieces", "settings", "of a piece"],
+)
+def test_a_model_of_many_fields_is_refused(data, most):
+    with pytest.raises(TokenizerError, match=f"a message has more than {most:,} fields"):
+        SentencePieceModel.from_bytes(data)
+
+
 @pytest.mark.parametrize(
     ("place", "value"),
     [

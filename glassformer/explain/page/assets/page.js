@@ -117,9 +117,11 @@ function readHash(app) {
     /* a broken link is taken as it is */
   }
   app.place = readPlace(text);
-  app.step = Number(found.get("step") ?? 0) || 0;
-  app.tour = Number(found.get("tour") ?? 0) || 0;
-  app.sentence = Math.min(Number(found.get("sentence") ?? 0) || 0, app.records.length - 1);
+  const numberOf = (/** @type {string} */ name) =>
+    /^\d{1,9}$/.test(found.get(name) ?? "") ? Number(found.get(name)) : 0;
+  app.step = numberOf("step");
+  app.tour = numberOf("tour");
+  app.sentence = Math.min(numberOf("sentence"), app.records.length - 1);
   return found;
 }
 

@@ -24,6 +24,10 @@ export function writePlace(address, cells = {}) {
   return chosen.length ? `${address}[${chosen.join(",")}]` : address;
 }
 
+/** What a table has under a name that somebody typed; nothing under what all objects have, such as `constructor`.
+ * @template T @param {Record<string, T>} table @param {string} name @returns {T | undefined} */
+export const entryOf = (table, name) => (Object.hasOwn(table, name) ? table[name] : undefined);
+
 /** @param {string} address @returns {{stack: "encoder" | "decoder", layer: number} | null} */
 export function layerOf(address) {
   const found = /^(encoder|decoder)\.layers\.(\d+)(?:\.|$)/.exec(address);

@@ -1,6 +1,6 @@
 // @ts-check
 /** What a thing is: title, sentence, equation, section, shape in words, and where it comes from and goes. */
-import { inWords, nameOf, sideOf } from "../record/addresses.js";
+import { entryOf, inWords, nameOf, sideOf } from "../record/addresses.js";
 import { element } from "../drawing/element.js";
 import { inputsOf, linearOf } from "../record/origin.js";
 
@@ -31,8 +31,8 @@ const PLACES = {
 /** @param {import("../page.js").App} app */
 export function explanationOf(app) {
   const { address } = app.place;
-  const story = app.about.stories[address];
-  const told = PLACES[address] ?? app.panels[address]?.about;
+  const story = entryOf(app.about.stories, address);
+  const told = entryOf(PLACES, address) ?? entryOf(app.panels, address)?.about;
   if (!story) {
     const weight =
       app.record.taps.size && app.record.at(address)

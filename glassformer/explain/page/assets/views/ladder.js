@@ -1,6 +1,6 @@
 // @ts-check
 /** The views of the middle, from the architecture down to one matrix; each leads one step down. */
-import { crumbs, hueOf, inWords, layerOf, moduleOf, nameOf, writePlace } from "../record/addresses.js";
+import { crumbs, entryOf, hueOf, inWords, layerOf, moduleOf, nameOf, writePlace } from "../record/addresses.js";
 import { derivationView } from "./derivation.js";
 import { distributionView } from "./distribution.js";
 import { element } from "../drawing/element.js";
@@ -30,7 +30,8 @@ export function viewOf(app) {
         : null,
     );
   if (address === "attention") return titled("Every head of every layer", headsOverview(app, true));
-  if (app.panels[address]) return titled(app.panels[address].title, app.panels[address].view(app));
+  const panel = entryOf(app.panels, address);
+  if (panel) return titled(panel.title, panel.view(app));
   const tap = app.record.taps.get(address) ?? app.record.at(address);
   if (tap) return tapView(app, tap, address, cells);
   const inside = [...app.record.taps.keys()].filter((one) => one.startsWith(`${address}.`));
@@ -283,7 +284,7 @@ function landmarks(members, few) {
 /** @param {import("../page.js").App} app @param {string} address */
 function stepCard(app, address) {
   const tap = /** @type {import("../record/record.js").Tap} */ (app.record.taps.get(address));
-  const story = app.about.stories[address];
+  const story = entryOf(app.about.stories, address);
   const vocabulary = tap.axes.includes("vocab");
   return element(
     "a.step",
@@ -316,7 +317,7 @@ function stepCard(app, address) {
  * @param {import("../page.js").App} app @param {import("../record/record.js").Tap} tap @param {string} address
  * @param {Record<string, number>} cells */
 function tapView(app, tap, address, cells) {
-  const story = app.about.stories[address];
+  const story = entryOf(app.about.stories, address);
   const title = story?.title ?? nameOf(address);
   if (!tap.data) return leftOut(title, address, app);
   if (tap.axes.includes("vocab")) return vocabularyView(app, title, address, cells);
