@@ -10,7 +10,7 @@ from babel.messages import mofile, pofile
 from babel.messages.catalog import Catalog
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_number
+from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
 from glassformer.text.lines import read_bytes
 
 _KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=")')
@@ -119,9 +119,10 @@ def po_segments(text: str, path: Path, language: str | None = None) -> list[File
     _parse(text.encode("utf-8"), path)
     segments: list[FileSegment] = []
     header: list[Edit] = []
+    line_of = line_finder(text)
     for entry in _entries(text, path):
         sources = entry.strings
-        line = line_number(text, sources["msgid"][1])
+        line = line_of(sources["msgid"][1])
         if not sources["msgid"][0] and "msgstr" in sources:
             header = _header_edits(text, *sources["msgstr"][1:], language)
         if ("msgid_plural" in sources) != any(name.startswith("msgstr[") for name in sources):
