@@ -98,11 +98,14 @@ def _write_lines(text: str, longest: int | None) -> str:
     if longest is None:
         return text.lstrip("-–— ") or f" {text}"
 
-    def shown_length(part: str) -> int:
-        return len(_TAG.sub("", part))
-
-    spaces = [place.start() for place in re.finditer(rf"(?:{_TAG.pattern})|( )(?![-–—])", text) if place[1]]
-    if shown_length(text) <= longest or not spaces:
+    hidden, spaces = 0, list[tuple[int, int]]()  # characters of tags; how much is shown before a space, and its place
+    for found in re.finditer(rf"(?:{_TAG.pattern})|( )(?![-–—])", text):
+        if found[1]:
+            spaces.append((found.start() - hidden, found.start()))
+        else:
+            hidden += len(found[0])
+    shown = len(text) - hidden
+    if shown <= longest or not spaces:
         return text
-    middle = min(spaces, key=lambda place: abs(shown_length(text[:place]) - shown_length(text) / 2))
+    _, middle = min(spaces, key=lambda space: abs(space[0] - shown / 2))
     return f"{text[:middle]}\n{text[middle + 1 :]}"

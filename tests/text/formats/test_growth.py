@@ -81,6 +81,22 @@ def test_hostile_pages_take_proportional_time(pattern: str) -> None:
     check_growth(lambda size: fill(".html", "<p>a " + pattern * (size // len(pattern))), 100_000)
 
 
+LONG = {
+    ".po": lambda size: 'msgid ""\n' + '"man \\n"\n' * (size // 9) + 'msgstr ""\n',
+    ".srt": lambda size: "00:00:01,000 --> 00:00:02,000\n" + "the <b>man</b> " * (size // 15) + "\n",
+    ".csv": lambda size: 'source,target\n"' + 'the ""man""\n' * (size // 12) + '",\n',
+    ".jsonl": lambda size: '{"text": "a", ' + '"b": [], ' * (size // 9) + '"c": 0}\n',
+    ".xlf": lambda size: LARGE_FILES["XLIFF"](size // 70).replace("\n", ""),
+    ".tmx": lambda size: LARGE_FILES["TMX"](size // 70).replace("\n", ""),
+    ".txt": lambda size: "the man " * (size // 8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", LONG)
+def test_a_long_text_and_a_long_line_take_proportional_time(ending: str) -> None:
+    check_growth(lambda size: fill(ending, LONG[ending](size)), 200_000)
+
+
 HOSTILE_MARKDOWN: dict[str, Callable[[int], str]] = {
     "cells of a row": lambda size: "|a" * (size // 4) + "|\n" + "|-" * (size // 4) + "|\n",
     "rows": lambda size: "|a|b|\n|-|-|\n" + "|[x](y)|`c`|\n" * (size // 12),
