@@ -94,8 +94,8 @@ def main() -> None:
     for name in LARGE_FILES:
         rows[name] = measure_growth(name, options.segments, options.limit)
         print(f"{name:10} {rows[name]}", flush=True)
-    kept[options.name] = {"machine": machine(), "formats": rows}
-    options.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        kept[options.name] = {"machine": machine(), "formats": rows}
+        options.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
