@@ -5,8 +5,10 @@ model that does not know a term may write nonsense round it.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
@@ -40,6 +42,14 @@ class Term:
         return any(re.search(rf"(?<!\w){re.escape(form)}(?!\w)", text) for form in self.forms)
 
 
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a text, those alike that differ only in case."""
+    return tuple(word.translate(_DOTTED).casefold() for word in re.findall(r"\w+", text))
+
+
+_DOTTED = {ord(sign): "i" for sign in "\u0130\u0131"}  # alike where case does not count
+
+
 class Glossary:
     """The terms of a file."""
 
@@ -47,6 +57,18 @@ class Glossary:
         if not isinstance(terms, Sequence) or not all(isinstance(term, Term) for term in terms):
             raise InputError("terms: found another thing than a list of Terms; Glossary.read takes a file.")
         self.terms = terms
+        self._by_words: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        for number, term in enumerate(terms):
+            self._by_words[_words(term.src)].append(number)
+        self._lengths = sorted(set(map(len, self._by_words)))  # in words
+
+    def terms_in(self, text: str) -> list[Term]:
+        """The terms that occur in a text, in the order of the glossary; how many it has hardly costs time."""
+        words, numbers = _words(text), set[int]()
+        for length in takewhile(len(words).__ge__, self._lengths):
+            for start in range(len(words) - length + 1):
+                numbers.update(self._by_words.get(words[start : start + length], ()))
+        return [self.terms[number] for number in sorted(numbers) if self.terms[number].occurs_in(text)]
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -79,7 +101,7 @@ class Glossary:
         """
         for source, result in results.items():
             plain = join_parts(part for part in source if isinstance(part, str))
-            missing = [term for term in self.terms if term.occurs_in(plain) and not term.is_met_by(result.text)]
+            missing = [term for term in self.terms_in(plain) if not term.is_met_by(result.text)]
             if not missing:
                 continue
             if any(isinstance(part, Code) for part in source):

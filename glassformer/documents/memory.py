@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from heapq import nlargest
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +14,8 @@ from glassformer.text.corpus.corpus import Pair, read_pairs
 
 NEAR = 0.75  # how alike a source must be to be shown
 _COMPARED = 20  # the sources with the most words in common that are compared
+_COMMON = 5000  # sources; a word that more of them have says nothing
+_LONG, _LONGEST = 400, 10_000  # characters: longer texts are compared by words, or not at all
 
 
 @dataclass(frozen=True)
@@ -58,17 +61,37 @@ class Memory:
     def near(self, source: str) -> NearMatch | None:
         """The most similar source, if one is similar enough."""
         wanted = _simplify(source)
-        shared: defaultdict[str, float] = defaultdict(float)
-        for word in set(_words(wanted)):
-            known = self._by_word.get(word, [])
-            for candidate in known if len(known) <= 5000 else []:
-                shared[candidate] += 1 / len(known)  # a rare word says more
+        if len(wanted) > _LONGEST:
+            return None
         closest: NearMatch | None = None
-        for candidate in sorted(shared, key=shared.__getitem__, reverse=True)[:_COMPARED]:
-            similarity = SequenceMatcher(None, wanted, candidate, autojunk=False).ratio()
-            if similarity >= max(NEAR, closest.similarity if closest else 0.0):
+        for candidate in nlargest(_COMPARED, shared := self._shared_words(wanted), key=shared.__getitem__):
+            least = max(NEAR, closest.similarity if closest else 0.0)
+            similarity = _similarity(wanted, candidate, least)
+            if similarity >= least:
                 closest = NearMatch(candidate, self._exact[candidate], similarity)
         return closest
+
+    def _shared_words(self, wanted: str) -> dict[str, float]:
+        """How much each source has in common with a text; a rare word says more."""
+        shared: defaultdict[str, float] = defaultdict(float)
+        looked_at = 0
+        known = {word: self._by_word[word] for word in _words(wanted) if word in self._by_word}
+        for sources in sorted(known.values(), key=len):
+            looked_at += len(sources)
+            if len(sources) > _COMMON or looked_at > 10 * _COMMON:
+                break
+            for candidate in sources:
+                shared[candidate] += 1 / len(sources)
+        return shared
+
+
+def _similarity(wanted: str, candidate: str, least: float) -> float:
+    """How alike two texts are, in characters or, of long ones, in words; 0 if that is less than ``least``."""
+    in_words = max(len(wanted), len(candidate)) > _LONG
+    cut = re.compile(r"\w+|[^\w\s]" if in_words else r"(?s).").findall
+    matcher = SequenceMatcher(None, cut(wanted), cut(candidate), autojunk=in_words)
+    possible = matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least
+    return matcher.ratio() if possible else 0.0
 
 
 def _simplify(text: str) -> str:

@@ -120,7 +120,8 @@ class FileTranslator:
         for segment in segments:
             source, result = segment.text, results[segment.parts]
             report.from_memory += segment.parts in exact
-            report.flagged += [Remark(segment.line, source, result.text, flag) for flag in result.flags]
+            flags = *result.flags, *segment.doubts(result.parts)
+            report.flagged += [Remark(segment.line, source, result.text, flag) for flag in flags]
             report.notes += [Remark(segment.line, source, result.text, note) for note in result.notes]
             near = self.memory.near(source) if self.memory is not None and segment.parts not in exact else None
             if near is not None:

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -442,3 +443,45 @@ def test_training_reads_pairs_of_csv_xliff_and_excel(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("One,Eins\nTwo\n")
     with pytest.raises(TextError, match=r"e\.csv:2: found 1 columns, expected at least 2"):
         list(read_pairs(tmp_path / "e.csv"))
+
+
+LIVE = re.compile(r"<(?:img|a|em|strong|code|script)\b")
+
+
+@pytest.mark.parametrize("source", ["The man is old.", "a < b, [x] and c_d", "[WIP] 2 * 3 \\d", "`x and <y", "a\\"])
+@pytest.mark.parametrize(
+    "attack",
+    ["<img src=x onerror=alert(1)>", "\\<img src=x>", "\\\\<img src=x>", "[x](javascript:alert)", "\\[x\\](y)", "<http://a.b>",
+     "[x]: http://a.b", "*x* _y_ __z__", "`x` ``y``", "[WIP](x)", "<y x>", "![x](y)", "2\\*3\\*", "[x][x] [WIP]"],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["{}", "# {}", "- {}", "| a |\n|---|\n| {} |"])
+def test_no_markup_comes_in_with_a_translation(source: str, attack: str, form: str) -> None:
+    text = form.format(source) + "\n"
+    segments = find_segments(Path("a.md"), FormatOptions())(text)
+    edits = [edit for one in segments for edit in one.edits([attack])]
+    shown = MarkdownIt("commonmark").enable("table").render(apply_edits(text, edits))
+    assert LIVE.search(shown) is None
+    assert attack in unescape(re.sub(r"</?(?:p|h1|ul|li|table|thead|tbody|tr|t[hd])>", "", shown))
+
+
+def test_signs_that_are_no_markup_where_they_stand_stay_as_they_are() -> None:
+    text = "See a_b and [WIP] if 2 * 3 < 7 in ~/x and `code`.\n"
+    (segment,) = find_segments(Path("a.md"), FormatOptions())(text)
+    code = next(part for part in segment.parts if isinstance(part, Code))
+    for words, expected in (
+        ("Wenn 2 * 3 < 7 ist, siehe [WIP] und b_a in ~/x: ", "Wenn 2 * 3 < 7 ist, siehe [WIP] und b_a in ~/x: "),
+        ("[WIP] [WIP] [ABC] <b> *a* ", "[WIP] \\[WIP\\] \\[ABC\\] \\<b> \\*a\\* "),
+    ):
+        assert apply_edits(text, segment.edits([words, code, "."])) == f"{expected}`code`.\n"
+
+
+def test_a_cell_that_a_spreadsheet_would_compute_is_doubtful() -> None:
+    for ending, sign in ((".csv", ","), (".tsv", "\t")):
+        text = f"source{sign}target\nSum{sign}\n-5 degrees{sign}\n"
+        plain, computed = find_segments(Path(f"a{ending}"), FormatOptions())(text)
+        assert plain.doubts(["Summe"]) == []
+        assert computed.doubts(["-5 Grad"]) == []
+        for begin in "=+-@":
+            assert plain.doubts([f" {begin}HYPERLINK(1)"]) == [
+                f"begins with {begin}, so that a spreadsheet may compute it"
+            ]

@@ -3,6 +3,7 @@
 import re
 import struct
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from babel.messages import mofile, pofile
 from babel.messages.catalog import Catalog
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_number
+from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
 from glassformer.text.lines import read_bytes
 
 _KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=")')
@@ -90,9 +91,28 @@ class _Entry:
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.strings: dict[str, tuple[str, int, int]] = {}  # msgid, msgstr, msgstr[0] ...: text, start, end
+        self._pieces: dict[str, tuple[list[str], int, int]] = {}  # as strings, the text in pieces
         self.flags: tuple[int, str] | None = None  # where the flags start, and what they are
         self.previous: int | None = None  # where #| lines start, before which flags must stand
+
+    @cached_property
+    def strings(self) -> dict[str, tuple[str, int, int]]:
+        """By msgid, msgstr, msgstr[0] ...: the text, where it starts and ends. To be asked for when all are added."""
+        return {name: ("".join(pieces), start, end) for name, (pieces, start, end) in self._pieces.items()}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no string yet."""
+        return not self._pieces
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._pieces
+
+    def add_string(self, name: str, text: str, start: int, end: int) -> None:
+        """Add a further string of that name."""
+        pieces, first, _ = self._pieces.get(name, ([], start, end))
+        pieces.append(text)
+        self._pieces[name] = pieces, first, end
 
     def add_comment(self, line: str, position: int) -> None:
         """Note where flags stand, or have to stand."""
@@ -120,9 +140,10 @@ def po_segments(text: str, path: Path, language: str | None = None) -> list[File
     _parse(text.encode("utf-8"), path)
     segments: list[FileSegment] = []
     header: list[Edit] = []
+    line_of = line_finder(text)
     for entry in _entries(text, path):
         sources = entry.strings
-        line = line_number(text, sources["msgid"][1])
+        line = line_of(sources["msgid"][1])
         if not sources["msgid"][0] and "msgstr" in sources:
             header = _header_edits(text, *sources["msgstr"][1:], language)
         if ("msgid_plural" in sources) != any(name.startswith("msgstr[") for name in sources):
@@ -170,15 +191,15 @@ def _entries(text: str, path: Path) -> Iterator[_Entry]:
         stripped = line.strip()
         keyword = _KEYWORD.match(stripped)
         if keyword is not None:
-            starts_new = keyword[1] == "msgctxt" or (keyword[1] == "msgid" and "msgctxt" not in entry.strings)
-            if starts_new and "msgid" in entry.strings:
+            starts_new = keyword[1] == "msgctxt" or (keyword[1] == "msgid" and "msgctxt" not in entry)
+            if starts_new and "msgid" in entry:
                 yield entry
                 entry = _Entry(position)
-            if not entry.strings:
+            if entry.is_empty:
                 entry.start = position if entry.previous is None else entry.previous
             name = keyword[1]
         elif stripped.startswith("#") or not stripped:
-            if "msgid" in entry.strings:
+            if "msgid" in entry:
                 yield entry
                 entry, name = _Entry(position), ""
             entry.add_comment(line, position)
@@ -190,10 +211,9 @@ def _entries(text: str, path: Path) -> Iterator[_Entry]:
                 'with \\" for one inside. Check it with msgfmt -c.'
             )
         for string in _STRING.finditer(line):
-            before, start, _ = entry.strings.get(name, ("", position + string.start(), 0))
-            entry.strings[name] = (before + _unquote(string[1]), start, position + string.end())
+            entry.add_string(name, _unquote(string[1]), position + string.start(), position + string.end())
         position += len(line)
-    if "msgid" in entry.strings:
+    if "msgid" in entry:
         yield entry
 
 

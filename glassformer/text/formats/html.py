@@ -1,12 +1,21 @@
 """HTML pages. A paragraph, a heading, a cell or an item of a list is one text with codes."""
 
 import re
-from html import unescape
-from html.parser import HTMLParser
+from collections import Counter
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, FileSegment, Part, line_number, replace_span, trim, write_parts
+from glassformer.text.formats.segment import (
+    Code,
+    FileSegment,
+    Part,
+    join_texts,
+    line_finder,
+    replace_span,
+    trim,
+    write_parts,
+)
+from glassformer.text.formats.tags import Token, read_tokens
 
 # Elements inside a sentence. All others end it.
 _INLINE = {
@@ -28,119 +37,82 @@ _ENDED_BY = {
 _UNTRANSLATED = {"script", "style", "code", "kbd", "pre", "samp", "svg", "math", "textarea", "template", "var"}
 
 
-class _Reader(HTMLParser):
+class _Reader:
     """Collects the runs of text and inline tags between two block tags."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=False)
         self._text = text
-        self._lines = [0, *(place for place, sign in enumerate(text, 1) if sign == "\n")]
         self.runs: list[tuple[int, int, list[Part]]] = []
         self._parts: list[Part] = []
         self._start: int | None = None
-        self._untranslated: list[tuple[str, int]] = []  # open elements, and where the outermost begins
-
-    @property
-    def _position(self) -> int:
-        line, column = self.getpos()
-        return self._lines[line - 1] + column
+        self._untranslated: list[tuple[str, int]] = []  # open elements, and where they begin
+        self._names = Counter[str]()  # of these
 
     def finish(self) -> None:
         """Read the whole text."""
-        self.feed(self._text)
-        self.close()
+        for token in read_tokens(self._text):
+            if token.kind in ("start", "empty"):
+                self._read_start(token)
+            elif token.kind == "end":
+                self._read_end(token)
+            elif self._untranslated:
+                continue
+            elif token.kind == "text":
+                self._add(token.text, token.start)
+            elif token.kind == "declaration":
+                self._end_run(token.start)
+            elif self._start is not None:
+                self._add(Code(self._text[token.start : token.end]), token.start)
         self._end_run(self._untranslated[0][1] if self._untranslated else len(self._text))
 
     def _end_run(self, end: int) -> None:
         if self._start is not None and any(isinstance(part, str) and part.strip() for part in self._parts):
-            self.runs.append((self._start, end, self._parts))
+            self.runs.append((self._start, end, join_texts(self._parts)))
         self._parts, self._start = [], None
 
-    def _add(self, part: Part) -> None:
+    def _add(self, part: Part, start: int) -> None:
         if self._start is None:
-            self._start = self._position
-        if isinstance(part, str) and self._parts and isinstance(self._parts[-1], str):
-            self._parts[-1] += part
-        else:
-            self._parts.append(part)
+            self._start = start
+        self._parts.append(part)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if self._untranslated and tag in _ENDED_BY.get(self._untranslated[-1][0], ()):
-            self._end_hidden(len(self._untranslated) - 1)
-        hidden = tag in _UNTRANSLATED or ("translate", "no") in attrs
-        if self._untranslated or (hidden and tag not in _EMPTY):
-            if tag not in _EMPTY and not (self.get_starttag_text() or "").endswith("/>"):
-                self._untranslated.append((tag, self._position))
+    def _read_start(self, token: Token) -> None:
+        tag, is_single = token.name, token.kind == "empty" or token.name in _EMPTY
+        if self._untranslated and token.kind == "start" and tag in _ENDED_BY.get(self._untranslated[-1][0], ()):
+            self._end_hidden(tag=self._untranslated[-1][0])
+        hidden = token.kind == "start" and (tag in _UNTRANSLATED or ("translate", "no") in token.attributes)
+        if self._untranslated or (hidden and not is_single):
+            if not is_single and self._text[token.end - 2] != "/":
+                self._untranslated.append((tag, token.start))
+                self._names[tag] += 1
         elif tag in _INLINE:
-            self._add(Code(self.get_starttag_text() or "", "alone" if tag in _EMPTY else "opens"))
+            self._add(Code(self._text[token.start : token.end], "alone" if is_single else "opens"), token.start)
         else:
-            self._end_run(self._position)
+            self._end_run(token.start)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def _read_end(self, token: Token) -> None:
+        tag, code = token.name, Code(self._text[token.start : token.end], "closes")
         if self._untranslated:
-            return
-        if tag in _INLINE:
-            self._add(Code(self.get_starttag_text() or ""))
-        else:
-            self._end_run(self._position)
-
-    def handle_endtag(self, tag: str) -> None:
-        end = self._text.index(">", self._position) + 1
-        if self._untranslated:
-            opened = [name for name, _ in self._untranslated]
-            start = self._untranslated[0][1]
-            if tag in opened:
-                self._end_hidden(len(opened) - 1 - opened[::-1].index(tag))
+            outermost, start = self._untranslated[0]
+            if self._names[tag]:
+                self._end_hidden(tag)
                 if not self._untranslated and tag in _INLINE:
-                    if self._start is None:
-                        self._start = start
-                    self._parts.append(Code(self._text[start:end]))
-            elif tag not in _INLINE and opened[0] in _ENDED_BY:  # the end of what encloses it
-                self._end_hidden(0)
+                    self._add(Code(self._text[start : token.end]), start)
+            elif tag not in _INLINE and outermost in _ENDED_BY:  # the end of what encloses it
+                self._end_hidden(outermost, all_of_them=True)
         elif tag in _INLINE:
-            self._add(Code(self._text[self._position : end], "closes"))
+            self._add(code, token.start)
         else:
-            self._end_run(self._position)
+            self._end_run(token.start)
 
-    def _end_hidden(self, index: int) -> None:
-        """Close the open element of that index, and those in it, which are not translated."""
+    def _end_hidden(self, tag: str, *, all_of_them: bool = False) -> None:
+        """Close the last open element of that name, and those in it, which are not translated."""
         name, start = self._untranslated[0]
-        del self._untranslated[index:]
+        closed = ""
+        while self._untranslated and (all_of_them or closed != tag):
+            closed = self._untranslated.pop()[0]
+            self._names[closed] -= 1
         if not self._untranslated and name not in _INLINE:
             self._end_run(start)
-
-    def handle_data(self, data: str) -> None:
-        if not self._untranslated:
-            self._add(data)
-
-    def handle_entityref(self, name: str) -> None:
-        self._add_reference(f"&{name}")
-
-    def handle_charref(self, name: str) -> None:
-        self._add_reference(f"&#{name}")
-
-    def _add_reference(self, reference: str) -> None:
-        if not self._untranslated:
-            self._add(unescape(f"{reference};"))
-
-    def handle_comment(self, data: str) -> None:
-        self._add_hidden((4 if self._text.startswith("<!--", self._position) else 2) + len(data))
-
-    def unknown_decl(self, data: str) -> None:
-        """``<![if ...]>`` and ``<![endif]>``, as office programs write them."""
-        self._add_hidden(len(data))
-
-    def _add_hidden(self, length: int) -> None:
-        """Inside a text, a code that begins here and ends with the first bracket after that many characters."""
-        if not self._untranslated and self._start is not None:
-            start = self._position
-            self._add(Code(self._text[start : self._text.index(">", start + length) + 1]))
-
-    def handle_decl(self, decl: str) -> None:
-        self._end_run(self._position)
-
-    def handle_pi(self, data: str) -> None:
-        self._end_run(self._position)
 
 
 def html_segments(text: str, path: Path) -> list[FileSegment]:
@@ -148,16 +120,17 @@ def html_segments(text: str, path: Path) -> list[FileSegment]:
     reader = _Reader(text)
     try:
         reader.finish()
-    except (AssertionError, ValueError) as error:
+    except ValueError as error:
         raise TextError(f"{path}: is not readable HTML: {error}.") from error
-    return [_html_segment(text, *run) for run in reader.runs]
+    line = line_finder(text)
+    return [_html_segment(line(start), start, end, parts) for start, end, parts in reader.runs]
 
 
-def _html_segment(text: str, start: int, end: int, parts: list[Part]) -> FileSegment:
+def _html_segment(line: int, start: int, end: int, parts: list[Part]) -> FileSegment:
     before, inner, after = trim(parts)
     edits = replace_span(start, end, lambda parts: f"{before}{write_parts(parts, _escape_html)}{after}")
     inner = tuple(re.sub(r"[ \t\r\n]+", " ", part) if isinstance(part, str) else part for part in inner)
-    return FileSegment(inner, line_number(text, start), edits)
+    return FileSegment(inner, line, edits)
 
 
 def _escape_html(text: str) -> str:

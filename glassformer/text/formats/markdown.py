@@ -1,7 +1,8 @@
 """Markdown. A paragraph, a heading, a cell or an item of a list is one text with codes."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
@@ -9,7 +10,16 @@ from typing import Any
 
 from glassformer.errors import TextError
 from glassformer.text.formats.html import html_segments
-from glassformer.text.formats.segment import Code, Edit, FileSegment, Part, join_parts, line_number, mark_codes
+from glassformer.text.formats.segment import (
+    Code,
+    Edit,
+    FileSegment,
+    Part,
+    join_parts,
+    join_texts,
+    line_number,
+    mark_codes,
+)
 
 
 def markdown_segments(text: str, path: Path) -> list[FileSegment]:
@@ -29,7 +39,7 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
     references: dict[str, Any] = {}
     for before, token in _markdown_blocks(text, lines, references):
         if token.type == "html_block":
-            segments += _html_block(text, starts[token.map[0]], token.content, path)
+            segments += _html_block(text, starts[token.map[0]], token.map[0], token.content, path)
             continue
         if token.map[0] != line_now:
             line_now, column = token.map[0], 0
@@ -39,7 +49,7 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
         if place is not None:
             (first_line, start), (last_line, column) = place
             span = starts[first_line] + start, starts[last_line] + column
-            indent = _NO_QUOTATION.sub(" ", lines[first_line][:start])
+            indent = "" if in_table else _NO_QUOTATION.sub(" ", lines[first_line][:start])
             parts = _InlineReader(token.content, references.get("references", {})).read(token.children or ())
             segments.append(_markdown_segment(span, first_line + 1, before, indent, parts))
     return segments
@@ -58,8 +68,11 @@ def _markdown_blocks(text: str, lines: Sequence[str], env: dict[str, Any]) -> It
             yield before, token
 
 
-def _html_block(text: str, start: int, block: str, path: Path) -> list[FileSegment]:
-    """The texts of a block of HTML; none of one in a quotation, whose lines the file has with other signs."""
+def _html_block(text: str, start: int, line: int, block: str, path: Path) -> list[FileSegment]:
+    """The texts of a block of HTML below ``line`` lines.
+
+    None of one in a quotation, whose lines the file has with other signs.
+    """
     if not text.startswith(block.rstrip("\n"), start):
         return []
 
@@ -70,7 +83,7 @@ def _html_block(text: str, start: int, block: str, path: Path) -> list[FileSegme
                 for edit in segment.edits(parts)
             ]
 
-        return replace(segment, line=line_number(text, start) + segment.line - 1, edits=edits)
+        return replace(segment, line=line + segment.line, edits=edits)
 
     return [shift(segment) for segment in html_segments(block, path)]
 
@@ -120,16 +133,19 @@ def _markdown_segment(
     """``indent`` is what stands before each further line of the block."""
     in_table = before.type in ("th_open", "td_open")
     in_paragraph = not in_table and not before.markup.startswith("#")
-    texts = "".join(part for part in parts if isinstance(part, str))
+    source = " ".join(part for part in parts if isinstance(part, str))
+    known = Counter(map(_bare, source.split()))
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
+        unused, is_unchanged = Counter(known), _without_marks(translated) == _without_marks(parts)
         written, begins_line = "", in_paragraph  # where another block might begin
         for is_markup, group in groupby(translated, lambda part: isinstance(part, Code) and not part.is_text):
             text = join_parts(group)
             if is_markup:
                 text = _LINE_END.sub(" ", text).replace("\n", f"\n{indent}")
             else:
-                text = _escape_markdown(text.replace("\n", " "), texts)
+                text = text.replace("\n", " ")
+                text = text if is_unchanged else _escape_markdown(text, source, unused)
                 text = _BLOCK_START.sub(r"\1\\\2", text) if begins_line else text
             written += text
             begins_line = in_paragraph and written.endswith(f"\n{indent}")
@@ -138,15 +154,49 @@ def _markdown_segment(
     return FileSegment(parts, line, edits)
 
 
+def _without_marks(parts: Iterable[Part]) -> list[Part]:
+    """The same parts, with those that are text in the file as text."""
+    return join_texts(part.raw if isinstance(part, Code) and part.is_text else part for part in parts)
+
+
 _LINE_END = re.compile(r"(?<!  )(?<![\\\]])\n")  # but not where a line is broken, and after the kind of a note
 # What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.
 _BLOCK_START = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))")
 _INLINE_SIGNS = re.compile(r"[*_`\[\]<~]")
+# Signs; of these those that are no markup where they stand, and those that are none in a word that the source has;
+# a backslash that would escape what follows it.
+_MARKUP = re.compile(
+    rf"""(?P<harmless> (?<=[^\W_])_+(?=[^\W_]) | (?<!\S)\*(?!\S) | (?<!~)~(?!~) | <(?![A-Za-z/!?]) )
+    | (?P<kept> \[[^\[\]\s*_`<~\\]+\](?=[^(\[:]) | (?<=[^\W_])\*(?=[^\W_]) )
+    | {_INLINE_SIGNS.pattern} | \\(?=[!-/:-@\[-`{{-~]|\Z)""",
+    re.VERBOSE,
+)
+_MARKUP_SIGN = re.compile(r"[*_`\[\]<~\\]")
+_WORD = re.compile(r"\S+\s*|\s+")
 
 
-def _escape_markdown(text: str, source: str) -> str:
-    """``text`` with a backslash before each sign of markup that no text of the source has."""
-    return _INLINE_SIGNS.sub(lambda sign: sign[0] if sign[0] in source else f"\\{sign[0]}", text)
+def _escape_markdown(text: str, source: str, known: Counter[str]) -> str:
+    """``text`` with a backslash before each sign that may be markup, and before each backslash that would escape.
+
+    What cannot be markup where it stands has none if the source has that sign. Each ``known`` word counts once.
+    """
+
+    def escape(piece: str) -> str:
+        word = _bare(piece)
+        known[word] -= 1
+
+        def write(found: re.Match[str]) -> str:
+            is_plain = found[0][0] in source if found["harmless"] else found["kept"] and known[word] >= 0
+            return found[0] if is_plain else _MARKUP_SIGN.sub(r"\\\g<0>", found[0])
+
+        return _MARKUP.sub(write, piece)
+
+    return "".join(escape(piece) for piece in _WORD.findall(text))
+
+
+def _bare(word: str) -> str:
+    """A word without the punctuation round it."""
+    return word.strip().strip(".,;:!?…\"'()«»„“”‚‘’")
 
 
 class _InlineReader:
@@ -180,7 +230,7 @@ class _InlineReader:
                 break
         self._code += self._raw[self._cursor :]
         self._end_code()
-        return mark_codes(_join_texts(self._parts), _OTHER_MARKUP, _other_code)
+        return mark_codes(join_texts(self._parts), _OTHER_MARKUP, _other_code)
 
     def _read_text(self, token: Any) -> bool:
         start = self._cursor
@@ -224,7 +274,7 @@ _KINDS = {1: "opens", 0: "alone", -1: "closes"}
 _SOFT_BREAK, _HARD_BREAK = re.compile(r"[ \t]*\n[ \t]*"), re.compile(r"[ \t]*\\?\n[ \t]*")
 # What many programs read beyond the standard: boxes of tasks, footnotes, kinds of notes, pictures, people, issues.
 _OTHER_MARKUP = re.compile(
-    r"""^\[[ xX]\](?=\s) | \[\^[^\]\s]+\]:? | ^\[![A-Z]+\][ ]? | (?<!\w):[a-z][a-z\d_+-]*:(?!\w)
+    r"""^\[[ xX]\](?=\s) | \[\^[^\[\]\s]+\]:? | ^\[![A-Z]+\][ ]? | (?<!\w):[a-z][a-z\d_+-]*:(?!\w)
     | (?<![\w@/.])@[A-Za-z\d][\w-]* | (?<![\w&])\#\d+\b""",
     re.VERBOSE,
 )
@@ -284,8 +334,3 @@ def _skip_space(raw: str, place: int) -> int:
 
 def _end(match: re.Match[str] | None) -> int | None:
     return None if match is None else match.end()
-
-
-def _join_texts(parts: Sequence[Part]) -> list[Part]:
-    runs = groupby(parts, lambda part: isinstance(part, str))
-    return [part for is_text, run in runs for part in ([join_parts(run)] if is_text else run)]

@@ -5,8 +5,11 @@ characters stays as it is, byte for byte.
 """
 
 import re
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -41,6 +44,8 @@ class FileSegment:
     parts: tuple[Part, ...]
     line: int
     edits: Callable[[Sequence[Part]], list[Edit]]
+    doubts: Callable[[Sequence[Part]], list[str]] = lambda _: []
+    """What the format has to say of a translation, which somebody should look at."""
 
     @property
     def text(self) -> str:
@@ -70,6 +75,12 @@ def line_segments(text: str, path: Path) -> list[FileSegment]:
 def join_parts(parts: Iterable[Part]) -> str:
     """The text with its codes as they are."""
     return "".join(part.raw if isinstance(part, Code) else part for part in parts)
+
+
+def join_texts(parts: Iterable[Part]) -> list[Part]:
+    """The same parts, with texts that stand side by side as one."""
+    runs = groupby(parts, lambda part: isinstance(part, str))
+    return [part for is_text, run in runs for part in ([join_parts(run)] if is_text else run)]
 
 
 def mark_codes(
@@ -110,8 +121,14 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def line_number(text: str, position: int) -> int:
-    """The line of a position, from 1."""
+    """The line of a position, from 1; ``line_finder`` says it of many positions."""
     return text.count("\n", 0, position) + 1
+
+
+def line_finder(text: str) -> Callable[[int], int]:
+    """What says the line of a position, from 1, without counting from the start each time."""
+    ends = array("q", (found.start() for found in re.finditer("\n", text)))
+    return lambda position: bisect_left(ends, position) + 1
 
 
 def trim(parts: Sequence[Part]) -> tuple[str, tuple[Part, ...], str]:

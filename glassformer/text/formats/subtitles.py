@@ -4,7 +4,15 @@ import re
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, FileSegment, join_parts, line_number, mark_codes, replace_span
+from glassformer.text.formats.segment import (
+    Code,
+    FileSegment,
+    join_parts,
+    line_finder,
+    line_number,
+    mark_codes,
+    replace_span,
+)
 
 _TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"
 _TIMES = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![\d:,.]).*$", re.MULTILINE)
@@ -26,6 +34,7 @@ def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[FileSeg
     if not times and text.replace("\ufeff", "").strip() not in ("", "WEBVTT"):
         raise TextError(f"{path}: has no line like 00:00:01,000 --> 00:00:02,000, expected subtitles.")
     starts, ends = [time.end() for time in times], [time.start() for time in times]
+    line_of = line_finder(text)
     segments = []
     for start, end in zip([0, *starts], [*ends, len(text)], strict=True):
         damaged = _DAMAGED_TIMES.search(text, start, end)
@@ -36,7 +45,9 @@ def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[FileSeg
             )
         if start:
             for block in _cue_blocks(text, start, end, is_subrip=is_subrip):
-                segments += [_cue_segment(text, *span, longest) for span, longest in _cue_texts(text, *block)]
+                segments += [
+                    _cue_segment(text, *span, longest, line_of(span[0])) for span, longest in _cue_texts(text, *block)
+                ]
     return segments
 
 
@@ -66,10 +77,10 @@ def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], i
     ]
 
 
-def _cue_segment(text: str, start: int, end: int, longest: int | None) -> FileSegment:
+def _cue_segment(text: str, start: int, end: int, longest: int | None, line: int) -> FileSegment:
     lines = [line.strip() for line in text[start:end].split("\n")]
     edits = replace_span(start, end, lambda parts: _write_lines(join_parts(parts), longest))
-    return FileSegment(mark_codes([" ".join(lines)], _TAG, _tag), line_number(text, start), edits)
+    return FileSegment(mark_codes([" ".join(lines)], _TAG, _tag), line, edits)
 
 
 def _tag(match: re.Match[str]) -> Code:
@@ -87,11 +98,14 @@ def _write_lines(text: str, longest: int | None) -> str:
     if longest is None:
         return text.lstrip("-–— ") or f" {text}"
 
-    def shown_length(part: str) -> int:
-        return len(_TAG.sub("", part))
-
-    spaces = [place.start() for place in re.finditer(rf"(?:{_TAG.pattern})|( )(?![-–—])", text) if place[1]]
-    if shown_length(text) <= longest or not spaces:
+    hidden, spaces = 0, list[tuple[int, int]]()  # characters of tags; how much is shown before a space, and its place
+    for found in re.finditer(rf"(?:{_TAG.pattern})|( )(?![-–—])", text):
+        if found[1]:
+            spaces.append((found.start() - hidden, found.start()))
+        else:
+            hidden += len(found[0])
+    shown = len(text) - hidden
+    if shown <= longest or not spaces:
         return text
-    middle = min(spaces, key=lambda place: abs(shown_length(text[:place]) - shown_length(text) / 2))
+    _, middle = min(spaces, key=lambda space: abs(space[0] - shown / 2))
     return f"{text[:middle]}\n{text[middle + 1 :]}"

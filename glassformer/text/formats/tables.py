@@ -4,13 +4,14 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
-from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_number
+from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
 from glassformer.text.lines import LARGEST_WHOLE, read_lines, read_whole, without_surrogates
 
 DELIMITERS = ",;\t|"
@@ -26,6 +27,7 @@ _LANGUAGES = _ENGLISH | {
     "spanish", "swedish", "turkish", "ukrainian", "deutsch", "español", "français", "italiano", "nederlands",
     "polski", "português",
 }  # fmt: skip
+_FORMULA_SIGNS = ("=", "+", "-", "@")  # with which spreadsheets begin what they compute
 _COUNTRY = re.compile(r"(?<=^[a-z]{2})[-_][a-z]{2}$")  # en-us
 
 _JSONL_SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
@@ -247,13 +249,14 @@ def csv_segments(
     if not rows:
         return []
     source, target, header = find_columns([cell.text for cell in rows[0]], column, into)
+    line_of = line_finder(text)
     found = []
     for row in rows[1:] if header else rows:
         if source >= len(row) or not row[source].text.strip():
             continue
         if target < len(row) and row[target].text.strip():
             continue
-        found.append(_row_segment(text, row, source, target, delimiter, quotes=quotes))
+        found.append(_row_segment(line_of(row[0].start), row, source, target, delimiter, quotes=quotes))
     return found
 
 
@@ -271,7 +274,7 @@ def _has_quoted_cells(text: str, path: Path) -> bool:
 
 
 def _row_segment(
-    text: str, row: Sequence[Cell], source: int, target: int, delimiter: str, *, quotes: bool
+    line: int, row: Sequence[Cell], source: int, target: int, delimiter: str, *, quotes: bool
 ) -> FileSegment:
     missing = target - len(row) + 1
     place = (row[target].start, row[target].end) if missing <= 0 else (row[-1].end, row[-1].end)
@@ -284,7 +287,15 @@ def _row_segment(
             cell = '"' + cell.replace('"', '""') + '"'
         return [Edit(*place, delimiter * max(0, missing) + cell)]
 
-    return FileSegment((row[source].text,), line_number(text, row[0].start), edits)
+    return FileSegment((row[source].text,), line, edits, partial(_formula_doubts, row[source].text))
+
+
+def _formula_doubts(source: str, parts: Sequence[Part]) -> list[str]:
+    """A spreadsheet would compute a cell that its source had as text."""
+    begin = join_parts(parts).lstrip()[:1]
+    if begin not in _FORMULA_SIGNS or source.lstrip()[:1] in _FORMULA_SIGNS:
+        return []
+    return [f"begins with {begin}, so that a spreadsheet may compute it"]
 
 
 def jsonl_segments(text: str, path: Path) -> list[FileSegment]:

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, FileSegment, Part, line_number, write_parts
+from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
 from glassformer.text.formats.xml import DeclarationGuard, Node, fill_element, indent, parse_xml, xml_parts
 from glassformer.text.lines import LONGEST_LINE, open_text
 
@@ -160,11 +160,12 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Fil
         raise TextError(f"{path}: no unit has two languages, expected to see which one is missing. Give --language.")
     src, second = languages
     tgt = language or next(_language(variants[second]) for _, variants in units if second in variants)
+    line_of = line_finder(text)
     segments = []
     for unit, variants in units:
         source, target = _seg(variants, src), _seg(variants, tgt.lower())
         if source is not None and (target is None or not text[target.inner : target.inner_end].strip()):
-            segments.append(_memory_segment(text, unit, source, target, tgt))
+            segments.append(_memory_segment(text, unit, (source, target), tgt, line_of(unit.start)))
     return segments
 
 
@@ -188,7 +189,8 @@ def _seg(variants: dict[str, Node], language: str) -> Node | None:
     return None if variant is None else variant.child("seg")
 
 
-def _memory_segment(text: str, unit: Node, source: Node, target: Node | None, language: str) -> FileSegment:
+def _memory_segment(text: str, unit: Node, sides: tuple[Node, Node | None], language: str, line: int) -> FileSegment:
+    source, target = sides
     last = [node for node in unit.children if node.name == "tuv"][-1]
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
@@ -198,4 +200,4 @@ def _memory_segment(text: str, unit: Node, source: Node, target: Node | None, la
         variant = f"{indent(text, last.start)}<tuv xml:lang={quoteattr(language)}><seg>{written}</seg></tuv>"
         return [Edit(last.end, last.end, variant)]
 
-    return FileSegment(xml_parts(text, source), line_number(text, unit.start), edits)
+    return FileSegment(xml_parts(text, source), line, edits)

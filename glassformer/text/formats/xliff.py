@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, FileSegment, Part, line_number, write_parts
+from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
 from glassformer.text.formats.xml import Node, after_attributes, fill_element, indent, parse_xml, xml_parts
 from glassformer.text.lines import read_whole
 
@@ -34,7 +34,11 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[F
     root = parse_xml(text, path)
     units = [unit for unit in _translatable_units(root, translate=True) if _lacks_target(text, unit)]
     named = _name_target(text, path, root, language) if units else []
-    return [_unit_segment(text, unit, named if number == 0 else []) for number, unit in enumerate(units)]
+    line_of = line_finder(text)
+    return [
+        _unit_segment(text, unit, named if number == 0 else [], line_of(unit.start))
+        for number, unit in enumerate(units)
+    ]
 
 
 def _name_target(text: str, path: Path, root: Node, language: str | None) -> list[Edit]:
@@ -87,11 +91,11 @@ def _lacks_target(text: str, unit: Node) -> bool:
     return not text[target.inner : target.inner_end].strip() or _is_untranslated(text, unit, source, target)
 
 
-def _unit_segment(text: str, unit: Node, others: list[Edit]) -> FileSegment:
+def _unit_segment(text: str, unit: Node, others: list[Edit], line: int) -> FileSegment:
     """The segment of a unit; ``others`` are further edits that the file needs."""
     source, target = unit.child("source"), unit.child("target")
     assert source is not None
-    prefix = text[source.start + 1 :].partition("source")[0]  # of a namespace
+    prefix = text[source.start + 1 : source.inner].partition("source")[0]  # of a namespace
     before, end = indent(text, source.start), (unit.child("seg-source") or source).end
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
@@ -101,7 +105,7 @@ def _unit_segment(text: str, unit: Node, others: list[Edit]) -> FileSegment:
             return [*others, *states, fill_element(text, target, written)]
         return [*others, *states, Edit(end, end, f"{before}<{prefix}target>{written}</{prefix}target>")]
 
-    return FileSegment(xml_parts(text, source), line_number(text, unit.start), edits)
+    return FileSegment(xml_parts(text, source), line, edits)
 
 
 def _review(text: str, node: Node) -> list[Edit]:

@@ -201,5 +201,7 @@ def fill_element(text: str, node: Node, written: str) -> Edit:
 
 def indent(text: str, position: int) -> str:
     """A line break and the white space before ``position``, if it is the first of its line."""
-    line = text.rfind("\n", 0, position) + 1
-    return "\n" + text[line:position] if not text[line:position].strip() and line else ""
+    start = position
+    while start and text[start - 1] != "\n" and text[start - 1].isspace():
+        start -= 1
+    return f"\n{text[start:position]}" if start and text[start - 1] == "\n" else ""

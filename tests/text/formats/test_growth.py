@@ -1,0 +1,172 @@
+"""Twice the text takes about twice the processor time, whatever the text is: each format, and what attackers write."""
+
+import gc
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.large_files import LARGE_FILES
+from glassformer.documents.glossary import Glossary, Term
+from glassformer.documents.memory import Memory
+from glassformer.documents.translate_file import find_segments
+from glassformer.errors import TextError
+from glassformer.text.corpus.corpus import Pair
+from glassformer.text.formats import FORMATS, FormatOptions
+from glassformer.text.formats.segment import apply_edits
+
+MOST = 2.6  # times the processor time of a text half as long
+FILLED = [entry for entry in FORMATS if entry.segments is not None]
+
+
+def fill(ending: str, text: str) -> str:
+    """The file with each text as its own translation; as it was, if it is refused."""
+    try:
+        segments = find_segments(Path(f"a{ending}"), FormatOptions(language="de"))(text)
+    except TextError:
+        return text
+    return apply_edits(text, [edit for segment in segments for edit in segment.edits(segment.parts)])
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Of the processor, without collections of garbage, which come in leaps."""
+    gc.collect()
+    gc.disable()
+    start = time.process_time()
+    work()
+    gc.enable()
+    return time.process_time() - start
+
+
+def check_growth(work: Callable[[int], object], size: int) -> None:
+    """Of three tries the best counts: other processes disturb the caches."""
+    ratios = []
+    for _ in range(3):
+        once, twice = (seconds(lambda each=each: work(each)) for each in (size, 2 * size))
+        ratios.append(twice / max(once, 0.02))
+        if ratios[-1] <= MOST:
+            return
+    raise AssertionError(f"twice the size takes {min(ratios):.1f} times the time: {once:.2f} s, then {twice:.2f} s")
+
+
+def test_growth_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="times the time"):
+        check_growth(lambda size: ["a" * size for _ in range(size)], 6000)
+
+
+@pytest.mark.parametrize("entry", FILLED, ids=lambda entry: entry.name)
+def test_many_segments_take_proportional_time(entry) -> None:
+    write = LARGE_FILES[entry.name]
+    filled = fill(entry.endings[0], write(200))
+    assert len(filled) >= len(write(200))
+    assert "man 199" in filled
+    size = 3000
+    texts = {each: write(each) for each in (size, 2 * size)}
+    check_growth(lambda each: fill(entry.endings[0], texts[each]), size)
+
+
+HOSTILE_HTML = {
+    "declarations": "<!", "end tags": "</", "tags": "<a ", "comments": "<!--", "nested pictures": "<svg>",
+    "crossed pictures": "<svg></b>", "bold": "<b>", "references": "&amp;", "damaged references": "&#;",
+    "open quotes": '<a x="', "tags that end in vain": "<a b='>' c=\"", "conditions": "<![if ", "programs": "<?",
+    "scripts": "<script>", "closed conditions": "<![if ]", "closed comments": "<!--->x", "paragraphs": "<p>a",
+    "untranslated": "<p translate=no>", "spaces": "<p>     ",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", HOSTILE_HTML.values(), ids=HOSTILE_HTML)
+def test_hostile_pages_take_proportional_time(pattern: str) -> None:
+    check_growth(lambda size: fill(".html", "<p>a " + pattern * (size // len(pattern))), 100_000)
+
+
+LONG = {
+    ".po": lambda size: 'msgid ""\n' + '"man \\n"\n' * (size // 9) + 'msgstr ""\n',
+    ".srt": lambda size: "00:00:01,000 --> 00:00:02,000\n" + "the <b>man</b> " * (size // 15) + "\n",
+    ".csv": lambda size: 'source,target\n"' + 'the ""man""\n' * (size // 12) + '",\n',
+    ".jsonl": lambda size: '{"text": "a", ' + '"b": [], ' * (size // 9) + '"c": 0}\n',
+    ".xlf": lambda size: LARGE_FILES["XLIFF"](size // 70).replace("\n", ""),
+    ".tmx": lambda size: LARGE_FILES["TMX"](size // 70).replace("\n", ""),
+    ".txt": lambda size: "the man " * (size // 8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", LONG)
+def test_a_long_text_and_a_long_line_take_proportional_time(ending: str) -> None:
+    check_growth(lambda size: fill(ending, LONG[ending](size)), 200_000)
+
+
+HOSTILE_MARKDOWN: dict[str, Callable[[int], str]] = {
+    "cells of a row": lambda size: "|a" * (size // 4) + "|\n" + "|-" * (size // 4) + "|\n",
+    "rows": lambda size: "|a|b|\n|-|-|\n" + "|[x](y)|`c`|\n" * (size // 12),
+    "columns without cells": lambda size: "|a" * 200 + "|\n" + "|-" * 200 + "|\n" + "|b|\n" * (size // 4),
+    "links": lambda size: "[a](b) " * (size // 7),
+    "open links": lambda size: "[a](" * (size // 4),
+    "open addresses": lambda size: "[a](<b" * (size // 6),
+    "brackets": lambda size: "[" * (size // 4),
+    "pictures": lambda size: "![" * (size // 6),
+    "references": lambda size: "[a]: b\n\n" + "[a] " * (size // 4),
+    "footnotes": lambda size: "[^a" * (size // 3),
+    "comments": lambda size: "a <!-- b " * (size // 9),
+    "comments in paragraphs": lambda size: "a <!-- b\n\n" * (size // 10),
+    "blocks of comments": lambda size: "<!-- b\n\n" * (size // 8),
+    "marks of code": lambda size: "`a ``b " * (size // 7),
+    "longer and longer marks": lambda size: " ".join("`" * each + "a" for each in range(int((2 * size) ** 0.5))),
+    "emphasis": lambda size: "**a *b " * (size // 7),
+    "backslashes": lambda size: "\\" * size,
+    "tags": lambda size: '<b x="' * (size // 6),
+    "bold": lambda size: "<b>a</b> " * (size // 9),
+    "breaks": lambda size: "a<br>\n" * (size // 6),
+    "items in items": lambda size: "".join("  " * (each % 60) + "- a\n" for each in range(size // 64)),
+    "quotations": lambda size: "> a\nb\n" * (size // 6),
+}
+
+
+@pytest.mark.parametrize("pattern", HOSTILE_MARKDOWN.values(), ids=HOSTILE_MARKDOWN)
+def test_hostile_markdown_takes_proportional_time(pattern: Callable[[int], str]) -> None:
+    check_growth(lambda size: fill(".md", pattern(size)), 30_000)
+
+
+def occurring(glossary: Glossary, text: str) -> list[Term]:
+    """Each term looked for on its own, as the glossary says it."""
+    return [term for term in glossary.terms if term.occurs_in(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The old MAN in the ice cream shop",
+        "C++ and .NET, not NET",
+        "Ice-cream: İce, ICE Straße STRASSE",
+        "ice",
+        "",
+        "%",
+    ],
+)
+def test_the_glossary_finds_what_each_term_alone_finds(text: str) -> None:
+    sources = ["ice", "ice cream", "Man", "man", "C++", ".NET", "straße", "ice-cream", "%", "the old man", "i"]
+    glossary = Glossary([Term(source, ("x",)) for source in sources])
+    assert glossary.terms_in(text) == occurring(glossary, text)
+
+
+def test_the_terms_of_a_large_glossary_hardly_cost_time() -> None:
+    text = "The man number 77 is old. " * 20
+    glossaries = {size: Glossary([Term(f"number {each}", ("x",)) for each in range(size)]) for size in (500, 20_000)}
+    small, large = (
+        seconds(lambda each=each: [each.terms_in(text) for _ in range(100)]) for each in glossaries.values()
+    )
+    assert large < 3 * small + 0.05
+    assert [term.src for term in glossaries[20_000].terms_in(text)] == ["number 77"]
+
+
+def test_long_texts_are_compared_by_words_and_hopeless_ones_not_at_all() -> None:
+    long = " ".join(f"The man {number} is old and the woman {number} sleeps." for number in range(70))
+    others = [re.sub(str(number), f"x{number}", long) for number in range(10, 30)]
+    memory = Memory([Pair(each, "x") for each in others])
+    near = memory.near(long)
+    assert near is not None
+    assert near.similarity > 0.9
+    assert Memory([Pair("The house is big. " * 160, "x")]).near(long) is None
+    assert seconds(lambda: memory.near(long)) < 1
+    assert seconds(lambda: Memory([Pair("a " * 40_000, "x")]).near("a " * 39_000)) < 1
