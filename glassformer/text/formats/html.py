@@ -67,7 +67,8 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self._untranslated and tag in _ENDED_BY.get(self._untranslated[-1][0], ()):
             self._end_hidden(len(self._untranslated) - 1)
-        hidden = tag in _UNTRANSLATED or ("translate", "no") in attrs
+        classes = (dict(attrs).get("class") or "").split()
+        hidden = tag in _UNTRANSLATED or ("translate", "no") in attrs or "notranslate" in classes
         if self._untranslated or (hidden and tag not in _EMPTY):
             if tag not in _EMPTY and not (self.get_starttag_text() or "").endswith("/>"):
                 self._untranslated.append((tag, self._position))
