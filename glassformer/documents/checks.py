@@ -15,6 +15,7 @@ _RUN = re.compile(r"[%{}\[\]$&\\<>@#~_^|=+]+")
 _SIGN = re.compile(
     r"[¢-¥¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
 )
+_OF_CODES = re.compile(r"^%.*|.*[A-Za-z{}<>].*", re.DOTALL)  # codes in which digits are no numbers
 DROPPED = re.compile(r"<wbr\s*/?>|&(?:shy|#173|ZeroWidthSpace);|[\u00ad\u200b\u2060\ufeff]", re.IGNORECASE)
 """What only says where a line may be broken: it is not translated and not missed."""
 
@@ -60,8 +61,11 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
 
 
 def _moved(source: Sequence[Part], output: Sequence[Part]) -> str:
-    """Two numbers of a source that change places, such as those of a range; none of codes."""
-    texts = (" ".join(part for part in parts if isinstance(part, str)) for parts in (source, output))
+    """Two numbers of a source that change places, such as those of a range; placeholders such as %1 may."""
+    texts = (
+        " ".join(part if isinstance(part, str) else _OF_CODES.sub("", part.raw) for part in parts)
+        for parts in (source, output)
+    )
     before, after = ([_plain_number(found) for found in _NUMBER.findall(text)] for text in texts)
     return f"{before[0]} and {before[1]}" if len(before) == 2 and before != after else ""
 

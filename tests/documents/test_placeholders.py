@@ -184,3 +184,8 @@ def test_boxes_and_footnotes_stand_for_no_word() -> None:
 def test_a_code_that_breaks_a_line_ends_a_sentence() -> None:
     parts = ("a", Code("\\\n"), "b")
     assert split_parts(parts) == [(("a",), ""), ((Code("\\\n"),), ""), (("b",), "")]
+
+
+def test_numbers_that_are_codes_in_one_of_two_texts_are_the_same_numbers() -> None:
+    assert changes(("It is $5 or 50% off",), (Code("$5"), " oder ", Code("50%"))) == []
+    assert changes((Code("%1"), " of ", Code("%2")), (Code("%2"), " von ", Code("%1"))) == []
