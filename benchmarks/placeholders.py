@@ -17,7 +17,8 @@ from smoke import parse_options
 
 from glassformer import Translator
 from glassformer.documents import FileTranslator
-from glassformer.documents.placeholders import find_codes, lost_numbers
+from glassformer.documents.checks import lost_numbers
+from glassformer.documents.placeholders import find_codes
 from glassformer.text.formats.segment import Code
 
 DOUBT = "the translation is probably wrong"

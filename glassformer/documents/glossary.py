@@ -15,7 +15,7 @@ from typing import Self
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.documents.placeholders import Result
+from glassformer.documents.restore import Result
 from glassformer.errors import InputError, TextError
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats.segment import Code, Part, join_parts

@@ -8,34 +8,28 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
+from glassformer.documents.checks import changes, lost_codes
+from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.memory import Memory
-from glassformer.documents.placeholders import (
-    ATTEMPTS,
-    Draft,
-    Result,
-    find_codes,
-    lost_codes,
-    lost_numbers,
-    lost_signs,
-    make_draft,
-    restore,
-    split_parts,
-)
+from glassformer.documents.placeholders import find_codes, split_parts
+from glassformer.documents.restore import Result, is_better, needs_attention, restore
 from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats import FormatOptions, endings, find_format
-from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits, join_parts, trim
+from glassformer.text.formats.segment import Code, Edit, FileSegment, Part, apply_edits, join_parts, trim
 from glassformer.text.lines import is_blank, read_whole
 
 Parts = tuple[Part, ...]
+ATTEMPTS = 3  # with stand-ins for codes
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and of how many."""
 
@@ -92,13 +86,17 @@ class FileTranslator:
         report = DocumentReport(segments=len(segments))
         results = self._translate_segments(segments, report)
         newline = "\r\n" if "\r\n" in body else "\n"
+        is_bilingual = find_format(path).is_bilingual
         edits = [
-            edit._replace(text=edit.text.replace("\r\n", "\n").replace("\n", newline))
+            _edits(segment, result, newline) if is_bilingual or _is_changed(segment, result) else []
             for segment, result in zip(segments, results, strict=True)
-            for edit in segment.edits(result.parts)
         ]
-        filled = apply_edits(body, edits)
-        _check_form(path, segments, find(filled), results)
+        filling = _Filling(body, find, segments, results, edits, is_bilingual)
+        unfit = filling.find_unfit(range(len(segments)))
+        for number in unfit:
+            remark = "left as it was: with its translation the file would have another form"
+            report.flagged.append(Remark(segments[number].line, segments[number].text, results[number].text, remark))
+        filled = filling.fill([number for number in range(len(segments)) if number not in unfit])
         try:
             with write_output(out) as stream:
                 stream.write(text[: len(text) - len(body)] + filled)
@@ -130,42 +128,64 @@ class FileTranslator:
         return [results[segment.parts] for segment in segments]
 
     def _translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
-        """Translate texts with codes; each attempt takes those that the one before did not keep whole."""
+        """Translate texts with codes: first without these, then with stand-ins for those that carry grammar."""
         results = {parts: Result(parts) for parts in waiting if not _has_words(parts)}
-        with_numbers: set[Parts] = set()  # texts whose numbers and signs became codes: the model did not keep them
+        marked = {
+            source: source for source in waiting if source not in results
+        }  # with its numbers as codes, if need be
+        references = self._translate_references(marked, results)
+        lossy = {
+            source: numbered
+            for source in marked
+            if changes(source, results[source].parts) and (numbered := mark_numbers(source)) != source
+        }
+        references |= self._translate_references(lossy, results)
+        marked |= lossy
         for attempt in range(ATTEMPTS):
-            drafts = {
-                source: make_draft(source, attempt, numbers=source in with_numbers)
-                for source in waiting
-                if source not in results
-            }
+            drafts = {source: draft for source, parts in marked.items() if (draft := make_draft(parts, attempt))}
             for source, draft, translation in self._translate_drafts(drafts):
                 result = restore(draft, translation, self._token_ends)
-                lost = [] if result is None else _missing(join_parts(source), result.text)
-                if lost and attempt < ATTEMPTS - 1:
-                    with_numbers.add(source)
-                elif result is not None:
-                    flags = (*result.flags, *lost, *_flags(translation, self.translator.confidence))
-                    results[source] = Result(_keep_ends(source, result.parts), flags)
+                if result is None or changes(source, result.parts) or not is_better(references[source], translation):
+                    continue
+                results[source] = self._finish(source, result, translation)
+                del marked[source]
             if self.progress is not None:
-                self.progress(len(results), len(waiting))
-            if len(results) == len(waiting):
-                break
+                self.progress(len(waiting) - len(marked), len(waiting))
+        if self.progress is not None:
+            self.progress(len(waiting), len(waiting))
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
 
+    def _translate_references(
+        self, texts: dict[Parts, Parts], results: dict[Parts, Result]
+    ) -> dict[Parts, Translation]:
+        """Put the translations of texts without their codes into ``results``; a text is looked up by its source."""
+        drafts = {source: draft for source, parts in texts.items() if (draft := make_draft(parts))}
+        references = {}
+        for source, draft, translation in self._translate_drafts(drafts):
+            result = restore(draft, translation, self._token_ends)
+            assert result is not None, "a text without stand-ins is always restored"
+            results[source] = self._finish(source, result, translation)
+            references[source] = translation
+        return references
+
+    def _finish(self, source: Parts, result: Result, translation: Translation) -> Result:
+        """The result with the white space of its source, and with flags."""
+        flags = (*result.flags, *changes(source, result.parts), *_flags(translation, self.translator.confidence))
+        return Result(_keep_ends(source, result.parts), flags)
+
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
         """A translation with required terms; what these cost says more than the confidence."""
-        lost = _missing(join_parts(source), translation.text)
+        lost = changes(source, (translation.text,))
         return Result(_keep_ends(source, (translation.text,)), (*lost, *_flags(translation, None)))
 
     def _translate_drafts(self, drafts: dict[Parts, Draft]) -> list[tuple[Parts, Draft, Translation]]:
-        """The translation of each draft; with the attention of those that have tags, which takes memory and time."""
+        """The translation of each draft; with attention, which takes memory and time, if the codes need it."""
         found = []
         for attention in (False, True):
-            group = {source: draft for source, draft in drafts.items() if bool(draft.marks) == attention}
+            group = {source: draft for source, draft in drafts.items() if needs_attention(draft) == attention}
             requests = [Request(draft.text) for draft in group.values()]
             translations = self.translator.translate_stream(requests, self.options, attention=attention)
             found += list(zip(group, group.values(), translations, strict=True))
@@ -190,30 +210,63 @@ def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Fi
     return partial(file_format.segments, path=path, **file_format.select(options))
 
 
-def _check_form(path: Path, before: list[FileSegment], after: list[FileSegment], results: list[Result]) -> None:
-    """Raise ``TextError`` unless what is about to be written has the same form as what was read.
+def _is_changed(segment: FileSegment, result: Result) -> bool:
+    """Whether a translation has another text, or other codes of the file, than its source, however it is cut."""
+    texts = []
+    for parts in (segment.parts, result.parts):
+        groups = groupby(parts, lambda part: isinstance(part, Code) and not part.is_text)
+        texts.append([(is_code, join_parts(group)) for is_code, group in groups])
+    return texts[0] != texts[1]
 
-    In files that keep the source, what was filled is no longer found; in others as many texts are found again.
-    """
-    filled = sum(not is_blank(result.text) for result in results)
-    left = sum(not is_blank(segment.text) for segment in after)
-    expected = len(before) - filled if find_format(path).is_bilingual else filled
-    if left != expected:
-        raise TextError(
-            f"{path}: with its translations it would have another form: {left} texts where {expected} are expected. "
-            "Nothing was written. Please report this file."
-        )
+
+def _edits(segment: FileSegment, result: Result, newline: str) -> list[Edit]:
+    """The edits that put a translation in, with the line ends of the file."""
+    edits = segment.edits(result.parts)
+    return [edit._replace(text=edit.text.replace("\r\n", "\n").replace("\n", newline)) for edit in edits]
+
+
+@dataclass(frozen=True)
+class _Filling:
+    """A file that is being filled: its segments, their translations, and how these are put in."""
+
+    body: str
+    find: Callable[[str], list[FileSegment]]
+    segments: Sequence[FileSegment]
+    results: Sequence[Result]
+    edits: Sequence[list[Edit]]
+    is_bilingual: bool
+
+    def fill(self, numbers: Collection[int]) -> str:
+        """The file with the translations of these segments."""
+        return apply_edits(self.body, [edit for number in numbers for edit in self.edits[number]])
+
+    def find_unfit(self, numbers: Sequence[int]) -> set[int]:
+        """Those whose translations change the form of the file; each half is tried until they are found."""
+        if self._has_same_form(numbers):
+            return set()
+        if len(numbers) == 1:
+            return {numbers[0]}
+        half = len(numbers) // 2
+        unfit = self.find_unfit(numbers[:half]) | self.find_unfit(numbers[half:])
+        return unfit or set(numbers)  # these fit one by one, but not together
+
+    def _has_same_form(self, numbers: Sequence[int]) -> bool:
+        """Whether as many texts are found in the filled file as expected.
+
+        In files that keep the source, what was filled is no longer found; in others as many texts are found again.
+        """
+        try:
+            after = self.find(self.fill(numbers))
+        except TextError:
+            return False
+        filled = sum(not is_blank(self.results[number].text) for number in numbers)
+        others = len(self.segments) - (filled if self.is_bilingual else len(numbers) - filled)
+        return sum(not is_blank(segment.text) for segment in after) == others
 
 
 def _has_words(parts: Sequence[Part]) -> bool:
     """Whether there is a letter outside the codes, and so something to translate."""
     return any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts)
-
-
-def _missing(source: str, output: str) -> list[str]:
-    """The numbers and signs that the output does not have, in words."""
-    numbers = [f"the number {number} is missing" for number in lost_numbers(source, output)]
-    return numbers + [f"the sign {sign} is missing" for sign in lost_signs(source, output)]
 
 
 def _keep_ends(source: Parts, output: Sequence[Part]) -> Parts:
@@ -227,8 +280,10 @@ def _from_memory(segment: FileSegment, known: str) -> Result:
     codes = {part.raw: part for part in segment.parts if isinstance(part, Code)}
     pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
     parts = tuple(codes.get(piece, piece) for piece in pieces if piece)
-    lost = lost_codes(segment.parts, parts)
-    return Result(_keep_ends(segment.parts, parts), tuple(f"the memory's translation lacks {code}" for code in lost))
+    lost = [
+        f"the memory's translation lacks {code}" for code in lost_codes(find_codes(segment.parts), find_codes(parts))
+    ]
+    return Result(_keep_ends(segment.parts, parts), tuple(lost or changes(segment.parts, parts)))
 
 
 def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result]) -> Result:

@@ -79,7 +79,9 @@ class _Reader:
         tag, is_single = token.name, token.kind == "empty" or token.name in _EMPTY
         if self._untranslated and token.kind == "start" and tag in _ENDED_BY.get(self._untranslated[-1][0], ()):
             self._end_hidden(tag=self._untranslated[-1][0])
-        hidden = token.kind == "start" and (tag in _UNTRANSLATED or ("translate", "no") in token.attributes)
+        classes = (dict(token.attributes).get("class") or "").split()
+        is_protected = ("translate", "no") in token.attributes or "notranslate" in classes
+        hidden = token.kind == "start" and (tag in _UNTRANSLATED or is_protected)
         if self._untranslated or (hidden and not is_single):
             if not is_single and self._text[token.end - 2] != "/":
                 self._untranslated.append((tag, token.start))

@@ -154,7 +154,7 @@ def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
 
     for child in node.children:
         add_text(child.start)
-        if child.name in _ENCLOSES_TEXT and child.inner < child.end:
+        if child.name in _ENCLOSES_TEXT and child.inner < child.end and not _is_protected(child):
             parts.append(Code(text[child.start : child.inner], "opens"))
             parts += xml_parts(text, child)
             parts.append(Code(text[child.inner_end : child.end], "closes"))
@@ -164,6 +164,12 @@ def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
         position = child.end
     add_text(node.inner_end)
     return tuple(parts)
+
+
+def _is_protected(node: Node) -> bool:
+    """Whether an element says that what it holds is not translated: XLIFF 1.2 by ``mtype``, 2 by ``translate``."""
+    kinds = ("protected", "x-its-translate-no")
+    return node.attributes.get("translate") == "no" or node.attributes.get("mtype") in kinds
 
 
 _COMMENT_OR_CDATA = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>", re.DOTALL)

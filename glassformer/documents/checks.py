@@ -1,0 +1,76 @@
+"""What a translation must have from its source: numbers, signs and codes, whatever is known of their syntax."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from glassformer.text.formats.segment import Code, Part, join_parts
+
+_NUMBER = re.compile(
+    r"(?:(?<![^\s(\[{\"'„“«=<>])[-\u2212\u2013])?\d+(?:[.,'\u2019\u00a0\u202f]\d+)*(?:/\d+)*(?:[\s\u00a0\u202f]?%)?"
+)
+# Signs of markup, of programs and of mathematics: letters, digits, white space and other signs end a run.
+_RUN = re.compile(r"[%{}\[\]$&\\<>@#~_^|=+]+")
+# Currencies, ©, °, arrows, pictures.
+_SIGN = re.compile(
+    r"[¢-¥¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
+)
+_OF_CODES = re.compile(r"^%.*|.*[A-Za-z{}<>].*", re.DOTALL)  # codes in which digits are no numbers
+DROPPED = re.compile(r"<wbr\s*/?>|&(?:shy|#173|ZeroWidthSpace);|[\u00ad\u200b\u2060\ufeff]", re.IGNORECASE)
+"""What only says where a line may be broken: it is not translated and not missed."""
+
+
+def lost_numbers(source: str, output: str) -> list[str]:
+    """The numbers of the source that the output does not have, with sign and decimals; 1,000.5 is 1.000,5."""
+    return sorted((_numbers(source) - _numbers(output)).elements())
+
+
+def _numbers(text: str) -> Counter[str]:
+    return Counter(_plain_number(found) for found in _NUMBER.findall(text))
+
+
+def _plain_number(number: str) -> str:
+    """A number as any language writes it: no signs between thousands, a full stop before decimals."""
+    sign, percent = "-" if number[0] in "-\u2212\u2013" else "", "%" if number.endswith("%") else ""
+    return sign + "/".join(map(_plain_digits, number.strip("-\u2212\u2013% \u00a0\u202f").split("/"))) + percent
+
+
+def _plain_digits(number: str) -> str:
+    groups = re.split(r"[.,'\u2019\u00a0\u202f]", number)
+    marks = re.findall(r"\D", number)
+    thousands = [len(group) == 3 for group in groups[1:]]
+    if not marks or (all(thousands) and len(set(marks)) == 1 and len(groups[0]) <= 3 and groups[0] != "0"):
+        return "".join(groups)
+    if all(thousands[:-1]) and marks.count(marks[-1]) == 1:  # the last mark is another, or the only one
+        return f"{''.join(groups[:-1])}.{groups[-1]}"
+    return ".".join(groups)
+
+
+def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
+    """In words, the numbers and the signs that the output does not have as often as the source."""
+    before, after = (DROPPED.sub("", join_parts(parts)) for parts in (source, output))
+    found = [f"the number {number} is missing" for number in lost_numbers(before, after)]
+    found += [f"the number {number} was added" for number in lost_numbers(after, before)]
+    if not found and (moved := _moved(source, output)):
+        found.append(f"the numbers {moved} stand in another order")
+    for pattern in (_RUN, _SIGN):
+        counts = [Counter(pattern.findall(text)) for text in (before, after)]
+        found += [f"the sign {sign} is missing" for sign in sorted((counts[0] - counts[1]).elements())]
+        found += [f"the sign {sign} was added" for sign in sorted((counts[1] - counts[0]).elements())]
+    return found
+
+
+def _moved(source: Sequence[Part], output: Sequence[Part]) -> str:
+    """Two numbers of a source that change places, such as those of a range; placeholders such as %1 may."""
+    texts = (
+        " ".join(part if isinstance(part, str) else _OF_CODES.sub("", part.raw) for part in parts)
+        for parts in (source, output)
+    )
+    before, after = ([_plain_number(found) for found in _NUMBER.findall(text)] for text in texts)
+    return f"{before[0]} and {before[1]}" if len(before) == 2 and before != after else ""
+
+
+def lost_codes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
+    """The codes of the source that the output does not have."""
+    wanted, found = (Counter(part.raw for part in parts if isinstance(part, Code)) for parts in (source, output))
+    return list((wanted - found).elements())

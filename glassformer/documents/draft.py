@@ -1,0 +1,296 @@
+"""The text of a segment without its codes, as the model reads it, and where the codes were.
+
+A code has no word in the text, unless stand-ins are asked for: names and numbers, where codes seem to carry grammar.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from glassformer.documents.checks import DROPPED
+from glassformer.documents.placeholders import stands_for_word, unused_signs
+from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
+from glassformer.text.scripts import is_unspaced
+
+_COUNT = re.compile(r"%[^a-zA-Z]*[diouxXeEfFgG]$|count|num|total|size|\bn\b|^#$", re.IGNORECASE)
+_NUMBER = r"\d+(?:[.,\u00a0\u202f'/]\d+)*"
+_SIGNS = (
+    r"[#+<=>@\\^|~$¢-¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    r"\U0001f000-\U0001faff][\ufe0e\ufe0f\u200d]?"
+)
+# A number with its sign and its unit is one code, and so are signs without a space between them.
+_NUMBERS_AND_SIGNS = re.compile(
+    rf"(?:(?<!\S)[-\u2212\u2013]|[#+<>~$¢-¥©±\u20a0-\u20cf]\s?)?{_NUMBER}(?:\s?[%$¢-¥°\u20a0-\u20cf])?|(?:{_SIGNS})+"
+)
+_NAMES = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
+_COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")
+_BRACKETS = {"()", "[]", '""', "''", "«»", "„“", "“”", "‘’", "{}", "<>"}
+_SEPARATOR_BEFORE, _SEPARATOR = re.compile(r"\s*[:;,|/–—-]+\s*\Z"), re.compile(r"[:;,|/–—-]+(?=\s)")
+_ENDINGS = "e?s|th|st|nd|rd|x|px|pt|em|[kMGT]i?B|[kcmn]?m|k?g|ms|min|h|k?W"
+_TAG_NAME = re.compile(r"[<\[]/?([A-Za-z][\w:.-]*)")
+_PARTNERS = {"bpt": "ept", "bx": "ex", "sc": "ec"}
+
+
+@dataclass(eq=False)
+class Mark:
+    """Codes that left a text: a pair round the characters ``start`` to ``end``, or a run of others at one place."""
+
+    parts: tuple[Part, ...]
+    """What opens a pair, or the run with the signs between its codes."""
+    start: int
+    end: int
+    closing: tuple[Part, ...] | None = None
+    """What closes a pair; None of a run."""
+    inner: list["Mark"] = field(default_factory=list)
+    """What a pair encloses, in order."""
+    left: str = ""
+    """The character before a run, tags apart; empty at an end."""
+    right: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The codes as a remark names them."""
+        return join_parts(self.parts) + ("…" + join_parts(self.closing) if self.closing else "")
+
+
+@dataclass
+class Draft:
+    """What the model is given for a segment, and the codes that are not in it."""
+
+    source: tuple[Part, ...]
+    text: str = ""
+    marks: list[Mark] = field(default_factory=list)
+    words: list[tuple[str, Mark]] = field(default_factory=list)
+    """The stand-ins, in order, each of them once in the text."""
+
+
+class _Atom(NamedTuple):
+    """Codes that stay together, with the signs between them; a pair without words has others in it."""
+
+    pieces: "tuple[Part | _Atom, ...]"
+    kind: Literal["opens", "closes", "alone", "word"]
+    """``word``: one that may stand for a word of the sentence."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The codes and the signs, in order."""
+        found: list[Part] = []
+        waiting = list(self.pieces[::-1])
+        while waiting:
+            piece = waiting.pop()
+            if isinstance(piece, _Atom):
+                waiting += piece.pieces[::-1]
+            else:
+                found.append(piece)
+        return tuple(found)
+
+
+def mark_numbers(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The same parts, with numbers and signs as codes."""
+    return mark_codes(parts, _NUMBERS_AND_SIGNS, lambda match: Code(match[0], is_text=True))
+
+
+def make_draft(parts: Sequence[Part], attempt: int | None = None) -> Draft | None:
+    """The text of ``parts`` without codes; with an ``attempt``, with stand-ins, of which each attempt takes others.
+
+    None if no code seems to carry grammar, or if there are not enough stand-ins.
+    """
+    builder = _Builder(Draft(tuple(parts)), _balance(parts), attempt)
+    builder.build()
+    return None if attempt is not None and not builder.draft.words else builder.draft
+
+
+def _balance(parts: Sequence[Part]) -> list[str | _Atom]:
+    """Text and codes in which each opening has its closing, which may be empty; pairs without words are one code."""
+    balance = _Balance()
+    for part in parts:
+        balance.add(part)
+    while balance.opened:
+        balance.close(())
+    return balance.found
+
+
+class _Balance:
+    """Reads parts and pairs what opens with what closes."""
+
+    def __init__(self) -> None:
+        self.found: list[str | _Atom] = []
+        self.opened: list[tuple[int, str, int]] = []
+        """Where each open pair begins, its name, and how many texts with words were before it."""
+        self._names, self._words = Counter[str](), 0
+
+    def add(self, part: Part) -> None:
+        """Read the next part."""
+        if isinstance(part, str):
+            text = re.sub(r"\s+", " ", DROPPED.sub("", part))
+            self._words += any(map(str.isalnum, text))
+            self.found.append(text)
+        elif part.kind == "opens":
+            self._open(len(self.found), _pair_name(part), self._words, (part,))
+        elif part.kind == "closes":
+            self._close_named(part)
+        elif not DROPPED.fullmatch(part.raw):
+            self.found.append(_Atom((part,), "word" if stands_for_word(part) else "alone"))
+
+    def _open(self, place: int, name: str, words: int, opening: tuple[Part, ...]) -> None:
+        self.found.insert(place, _Atom(opening, "opens"))
+        self.opened.append((place, name, words))
+        self._names[name] += 1
+
+    def _close_named(self, code: Code) -> None:
+        name = _pair_name(code)
+        while self._names[name] and self.opened[-1][1] != name:
+            self.close(())
+        if not self._names[name]:  # what it closes stands in an earlier text
+            start, words = (self.opened[-1][0] + 1, self.opened[-1][2]) if self.opened else (0, 0)
+            self._open(start, name, words, ())
+        self.close((code,))
+
+    def close(self, closing: tuple[Part, ...]) -> None:
+        """End the innermost pair."""
+        start, name, before = self.opened.pop()
+        self._names[name] -= 1
+        if self._words > before:
+            self.found.append(_Atom(closing, "closes"))
+            return
+        inner = self.found[start:]
+        is_word = any(isinstance(piece, _Atom) and piece.kind == "word" for piece in inner)
+        merged = (*inner, *closing)
+        self.found[start:] = [_Atom(merged, "word" if is_word else "alone")]
+
+
+def _pair_name(code: Code) -> str:
+    """What an opening and its closing code have in common."""
+    found = _TAG_NAME.match(code.raw)
+    if found is None or (code.raw.startswith("[") and not code.is_text):
+        return ""
+    return next((opening for opening, closing in _PARTNERS.items() if found[1] == closing), found[1])
+
+
+@lru_cache(maxsize=4)
+def _run_pattern(alone: str, word: str, opens: str, closes: str) -> re.Pattern[str]:
+    """Codes with nothing but signs between them; a unit or an ending at one that stands for a word: %ds, {n}th."""
+    one = rf"(?:(?<![^\W_])[vx](?={word}))?[{alone}{word}](?:(?<={word})(?:{_ENDINGS})(?![^\W_]))?"
+    return re.compile(rf"{one}(?:[^\w\s{alone}{word}{opens}{closes}]{{0,3}}{one})*|[{opens}{closes}]")
+
+
+class _Builder:
+    """Writes a draft: each code is one sign in a string, in which runs of them are found."""
+
+    def __init__(self, draft: Draft, pieces: list[str | _Atom], attempt: int | None) -> None:
+        self.draft, self._attempt = draft, attempt
+        plain = "".join(piece for piece in pieces if isinstance(piece, str))
+        free = unused_signs(plain)
+        self._signs = {kind: next(free) for kind in ("alone", "word", "opens", "closes")}
+        self._coded = "".join(piece if isinstance(piece, str) else self._signs[piece.kind] for piece in pieces)
+        self._atoms = iter([piece for piece in pieces if isinstance(piece, _Atom)])
+        self._tags = self._signs["opens"] + self._signs["closes"]
+        places = [place for place, sign in enumerate(self._coded) if sign.isalnum()]
+        self._first, self._last = (places[0], places[-1]) if places else (len(self._coded), -1)
+        start = 0 if attempt is None else 2 * attempt % len(_NAMES)
+        self._names, self._counts = (
+            [word for word in (*words[start:], *words[:start]) if not find_word(word, plain)]
+            for words in (_NAMES, _COUNTS)
+        )
+        self._opened: list[Mark] = []
+        self._text: list[str] = []
+        self._length, self._space, self._after_run = 0, False, False
+
+    def build(self) -> None:
+        """Fill the draft."""
+        position = 0
+        for start, end in self._runs():
+            self._add_text(self._coded[position:start])
+            sign = self._coded[start]
+            if end == start + 1 and sign in self._tags:
+                self._add_tag(next(self._atoms))
+            else:
+                self._add_run(start, end)
+            position = end
+        self._add_text(self._coded[position:])
+        self.draft.text = "".join(self._text)
+
+    def _runs(self) -> Iterator[tuple[int, int]]:
+        """Where runs and tags are, with brackets round them; at an end of the text with what divides them from it."""
+        coded, done = self._coded, 0
+        for match in _run_pattern(*self._signs.values()).finditer(coded):
+            start, end = match.span()
+            if match[0] not in self._tags:
+                while start > done and coded[start - 1 : start] + coded[end : end + 1] in _BRACKETS:
+                    start, end = start - 1, end + 1
+                if end <= self._first and (separator := _SEPARATOR.match(coded, end)):
+                    end = separator.end()
+                if start > self._last and (separator := _SEPARATOR_BEFORE.search(coded, done, start)):
+                    start = separator.start()
+            yield start, end
+            done = end
+
+    def _add_text(self, text: str) -> None:
+        if not text:
+            return
+        if text[0] == " ":
+            self._space, text = self._length > 0, text[1:]
+        if text:
+            # Where a code was before a full stop, no space is left.
+            if self._space and not (self._after_run and text[0] in ".,;:!?…)]}»”"):
+                self._append(" ")
+            self._append(text.rstrip(" "))
+            self._space, self._after_run = text[-1] == " ", False
+
+    def _append(self, text: str) -> None:
+        self._text.append(text)
+        self._length += len(text)
+
+    def _add(self, mark: Mark) -> None:
+        (self._opened[-1].inner if self._opened else self.draft.marks).append(mark)
+
+    def _add_tag(self, atom: _Atom) -> None:
+        if atom.kind == "opens":
+            mark = Mark(atom.parts, self._length, self._length, ())
+            self._add(mark)
+            self._opened.append(mark)
+        else:
+            mark = self._opened.pop()
+            mark.end, mark.closing = self._length, atom.parts
+
+    def _add_run(self, start: int, end: int) -> None:
+        left, right = self._coded[:start].rstrip(self._tags)[-1:], self._coded[end:].lstrip(self._tags)[:1]
+        atoms = []
+        parts: list[Part] = []
+        for sign in self._coded[start:end]:
+            if sign in (self._signs["alone"], self._signs["word"]):
+                atoms.append(next(self._atoms))
+                parts += atoms[-1].parts
+            else:
+                parts.append(sign)
+        mark = Mark(tuple(parts), self._length, self._length, left=left, right=right)
+        word = self._stand_in(mark, atoms, end) if self._attempt is not None and len(parts) == len(atoms) else None
+        if word is not None:
+            self.draft.words.append((word, mark))
+            self._add_text(word)
+            return
+        self._add(mark)
+        self._after_run = True
+        if left.isalnum() and right.isalnum() and not is_unspaced(left):
+            self._space = True
+
+    def _stand_in(self, mark: Mark, atoms: list[_Atom], end: int) -> str | None:
+        """A word for a code that seems to be a part of the sentence."""
+        is_free = (not mark.left or mark.left in " ([„“«\"'") and (not mark.right or mark.right in " .,;:!?…)]”“»\"'")
+        if len(atoms) != 1 or atoms[0].kind != "word" or not is_free:
+            return None
+        raw = join_parts(part for part in mark.parts if isinstance(part, Code) and part.kind == "alone")
+        is_count = bool(_COUNT.search(raw) or _NUMBERS_AND_SIGNS.fullmatch(raw))
+        following = self._coded[end:].lstrip(" " + self._tags)[:1]
+        if end <= self._first and (following.isupper() and not is_count):
+            return None  # "%s The house is big."
+        free = self._counts if is_count != (self._attempt == 2) else self._names
+        return free.pop(0) if free else None
+
+
+def find_word(word: str, text: str) -> list[re.Match[str]]:
+    """Where a text has ``word``, with no letter or digit next to it."""
+    return list(re.finditer(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text))

@@ -1,0 +1,386 @@
+"""Codes put back into a translation: in the order and in one another as the source has them, where the words are.
+
+A code at an end of a text stays there, others follow the attention. Without it, and where it says nothing, the place
+in proportion is taken, between words, and the text is flagged.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from glassformer.decoding.translation import Translation
+from glassformer.documents.draft import Draft, Mark, find_word
+from glassformer.text.formats.segment import Part, join_parts
+from glassformer.text.scripts import is_unspaced, split_words
+
+Span = tuple[int, int]
+TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
+"""Where, in the characters of the source and of the output, each token ends."""
+
+_WORD = re.compile(r"[^\W_]+(?:['’.\-][^\W_]+)*")
+_POSITIONAL = re.compile(r"%[-+ 0#]*[\d*]*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[A-Za-z@]|\{(?::[^{}]*)?\}")
+_CLOSING_SIGNS = " .,;:!?…)]}»”"
+_SIGNS_AT_ENDS = ".,;:!?…()[]{}\"'„“”‚‘’«»¿¡"
+_LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
+_UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
+
+
+@dataclass(frozen=True)
+class Result:
+    """The translated parts of a segment, and in words what should be looked at, and what else is worth knowing."""
+
+    parts: tuple[Part, ...]
+    flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text with its codes."""
+        return join_parts(self.parts)
+
+
+def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result | None:
+    """The translation with its codes; None unless it has each stand-in once, and those of one kind in order."""
+    text = translation.text
+    if text == draft.text:
+        return Result(draft.source)  # with its own white space
+    words = dict[Span, Mark]()
+    for word, mark in draft.words:
+        places = find_word(word, text)
+        if len(places) != 1:
+            return None
+        words[places[0].span()] = mark
+    order = [span for span, mark in words.items() if _POSITIONAL.fullmatch(join_parts(mark.parts))]
+    if order != sorted(order):
+        return None
+    layout = _Layout(draft, Alignment(draft.text, translation, ends))
+    placed = layout.place(draft.marks, (0, len(draft.text)), (0, len(text)))
+    writer = _Writer(text, words)
+    writer.write((0, len(text)), placed)
+    flags = [f"check where {shown} belongs" for shown in dict.fromkeys(layout.unsure)]
+    return Result(tuple(part for part in writer.parts if part != ""), tuple(flags))
+
+
+def needs_attention(draft: Draft) -> bool:
+    """Whether a code stands between words."""
+    return _is_inside(draft.text, draft.marks, 0, len(draft.text))
+
+
+def _is_inside(text: str, marks: Sequence[Mark], start: int, end: int) -> bool:
+    return any(
+        (_has_word(text[start : mark.start]) or _has_word(text[mark.end : end]))
+        if mark.closing is not None
+        else (_has_word(text[start : mark.start]) and _has_word(text[mark.end : end]))
+        for mark in marks
+    ) or any(_is_inside(text, mark.inner, mark.start, mark.end) for mark in marks)
+
+
+def _has_word(text: str) -> bool:
+    return any(map(str.isalnum, text))
+
+
+def find_words(text: str, cuts: Sequence[int]) -> list[Span]:
+    """Where the words of a text are; in scripts without spaces, tokens are words: ``cuts`` says where they end."""
+    found: list[Span] = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        if max(match[0]) >= _UNSPACED_FROM and any(map(is_unspaced, match[0])):
+            places = [start, *sorted({cut for cut in cuts if start < cut < end}), end]
+            found += list(pairwise(places))
+        else:
+            found.append((start, end))
+    return found
+
+
+class Alignment:
+    """The words of a source and of its translation, and for each of these the word that it was most written from."""
+
+    def __init__(self, source: str, translation: Translation, ends: TokenEnds) -> None:
+        self.text = translation.text
+
+        links = translation.links() or []
+        src_ends, tgt_ends = ends(translation) if links else ([], [])
+        self.src_words, self.tgt_words = find_words(source, src_ends), find_words(self.text, tgt_ends)
+        src_of = _words_of_tokens(source, self.src_words, src_ends)
+        tgt_of = _words_of_tokens(self.text, self.tgt_words, tgt_ends)
+        votes = [Counter[int]() for _ in self.tgt_words]
+        for src, tgt in links:
+            if src < len(src_of) and tgt < len(tgt_of) and min(src_of[src], tgt_of[tgt]) >= 0:
+                votes[tgt_of[tgt]][src_of[src]] += 1
+        self.owners = [counts.most_common(1)[0][0] if counts else None for counts in votes]
+        """For each word of the translation the number of a word of the source."""
+
+    def src_in(self, span: Span) -> list[int]:
+        """The words of the source that have a character in a span."""
+        return [number for number, (start, end) in enumerate(self.src_words) if end > span[0] and start < span[1]]
+
+    def tgt_in(self, span: Span) -> list[int]:
+        """The words of the translation that lie in a span."""
+        return [number for number, (start, end) in enumerate(self.tgt_words) if start >= span[0] and end <= span[1]]
+
+
+def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> list[int]:
+    """For each token the word that its last letter is in; -1 if there is none."""
+    found: list[int] = []
+    start, word = 0, 0
+    for end in ends:
+        last = next((place for place in range(end - 1, start - 1, -1) if text[place : place + 1].isalnum()), None)
+        while last is not None and word < len(words) - 1 and words[word][1] <= last:
+            word += 1
+        inside = last is not None and words and words[word][0] <= last < words[word][1]
+        found.append(word if inside else -1)
+        start = end
+    return found
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """Where in a translation a mark is, and what it encloses."""
+
+    span: Span
+    mark: Mark
+    inner: list["_Placed"]
+
+
+class _Layout:
+    """Finds places. What a pair encloses in the source it encloses in the translation; no two pairs cross."""
+
+    def __init__(self, draft: Draft, alignment: Alignment) -> None:
+        self._draft, self._alignment, self._text = draft, alignment, alignment.text
+        self.unsure: list[str] = []
+
+    def place(self, marks: Sequence[Mark], source: Span, target: Span) -> list[_Placed]:
+        """The places of marks, which ``source`` holds, in the characters ``target`` of the translation; in order."""
+        spans, taken = dict[Mark, Span](), set[int]()
+        for mark in marks:
+            if mark.closing is not None:
+                spans[mark] = self._pair_span(mark, source, target, taken, list(spans.values()))
+        for mark in marks:
+            if mark.closing is None:
+                spans[mark] = self._outside(mark, self._run_span(mark, source, target), spans)
+        numbers = {mark: number for number, mark in enumerate(marks)}
+        placed, end = list[_Placed](), target[0]
+        for mark, (first, last) in sorted(spans.items(), key=lambda item: (*item[1], numbers[item[0]])):
+            if first < end:  # never crossed
+                self.unsure.append(mark.shown)
+                first, last = end, max(end, last)
+            inner = self.place(mark.inner, (mark.start, mark.end), (first, last)) if mark.inner else []
+            placed.append(_Placed((first, last), mark, inner))
+            end = last
+        return placed
+
+    def _signs_between(self, source: Span, target: Span, start: int, end: int) -> Span:
+        """``target`` without the signs at its ends, where ``source`` has some before ``start`` and after ``end``."""
+        first, last = target
+        if self._draft.text[source[0] : start].strip():
+            while first < last and not self._text[first].isalnum():
+                first += 1
+        if self._draft.text[end : source[1]].strip():
+            while last > first and not self._text[last - 1].isalnum():
+                last -= 1
+        return first, last
+
+    def _pair_span(self, mark: Mark, source: Span, target: Span, taken: set[int], others: list[Span]) -> Span:
+        text, alignment = self._draft.text, self._alignment
+        if not _has_word(text[source[0] : mark.start]) and not _has_word(text[mark.end : source[1]]):
+            return self._signs_between(source, target, mark.start, mark.end)
+        if (exact := self._inside_word(mark, target)) is not None:
+            return exact
+        free = [word for word in alignment.tgt_in(target) if word not in taken]
+        if not free:
+            self.unsure.append(mark.shown)
+            return target[1], target[1]
+        words, sure = self._linked_words(mark, source, free)
+        if not sure:
+            self.unsure.append(mark.shown)
+        taken.update(range(words[0], words[-1] + 1))
+        span = alignment.tgt_words[words[0]][0], alignment.tgt_words[words[-1]][1]
+        wider = self._with_signs(mark, span, target)
+        return span if any(wider[0] < end and start < wider[1] for start, end in others) else wider
+
+    def _linked_words(self, mark: Mark, source: Span, free: list[int]) -> tuple[list[int], bool]:
+        """The words side by side, of those that are free, that were written from what a pair encloses."""
+        alignment = self._alignment
+        inside, region = set(alignment.src_in((mark.start, mark.end))), alignment.src_in(source)
+        groups, reached = list[list[int]](), -2  # reached: the end of the last group, with unlinked words behind it
+        for word in free:
+            owner = alignment.owners[word]
+            if owner in inside:
+                groups += [] if reached == word - 1 else [[]]
+                groups[-1].append(word)
+            if owner in inside or (owner is None and reached == word - 1):
+                reached = word
+        chosen = max(groups, key=len, default=[])
+        if chosen and (len(chosen) < len(free) or len(free) == 1):
+            return list(range(chosen[0], chosen[-1] + 1)), len(groups) == 1
+        # In proportion, and never round the whole text.
+        before = sum(alignment.src_words[word][1] <= mark.start for word in region)
+        share = len(free) / max(1, len(region))
+        first = min(len(free) - 1, round(before * share))
+        words = [free[first]]
+        count = min(len(free) - 1, round(len(inside) * share))
+        while len(words) < count and words[-1] + 1 in free:
+            words.append(words[-1] + 1)
+        return words, False
+
+    def _inside_word(self, mark: Mark, target: Span) -> Span | None:
+        """The same letters of the same word, if a pair encloses a part of a word that stays: H<sub>2</sub>O."""
+        text = self._draft.text
+        if not any(
+            text[place - 1 : place + 1].isalnum() for place in (mark.start, mark.end) if 0 < place < len(text)
+        ):
+            return None
+        words = [span for span in self._alignment.src_words if span[0] <= mark.start and mark.end <= span[1]]
+        if not words:
+            return None
+        found = find_word(text[slice(*words[0])], self._text)
+        shift = found[0].start() - words[0][0] if len(found) == 1 else 0
+        span = mark.start + shift, mark.end + shift
+        return span if len(found) == 1 and target[0] <= span[0] and span[1] <= target[1] else None
+
+    def _with_signs(self, mark: Mark, span: Span, target: Span) -> Span:
+        """With the signs next to the words, if a pair has some next to its own."""
+        enclosed, (start, end) = self._draft.text[mark.start : mark.end].strip(), span
+        if enclosed and not enclosed[-1].isalnum():
+            while end < target[1] and not (self._text[end].isalnum() or self._text[end].isspace()):
+                end += 1
+        if enclosed and not enclosed[0].isalnum():
+            while start > target[0] and not (self._text[start - 1].isalnum() or self._text[start - 1].isspace()):
+                start -= 1
+        return start, end
+
+    def _run_span(self, mark: Mark, source: Span, target: Span) -> Span:
+        text = self._draft.text
+        first, last = self._signs_between(source, target, mark.start, mark.end)
+        if not _has_word(text[source[0] : mark.start]):
+            return first, first
+        if not _has_word(text[mark.end : source[1]]):
+            return last, last
+        return self._between_words(mark, source, target)
+
+    def _between_words(self, mark: Mark, source: Span, target: Span) -> Span:
+        alignment = self._alignment
+        region, free = alignment.src_in(source), alignment.tgt_in(target)
+        before = [word for word in region if alignment.src_words[word][1] <= mark.start]
+        after = [word for word in region if alignment.src_words[word][0] >= mark.start]
+        if not free:
+            self.unsure.append(mark.shown)
+            return target[1], target[1]
+        behind = next(((word, n) for n, word in enumerate(reversed(before)) if self._written(word, free)), None)
+        ahead = next(((word, n) for n, word in enumerate(after) if self._written(word, free)), None)
+        if behind is None and ahead is None:
+            self.unsure.append(mark.shown)
+            number = min(len(free) - 1, round(len(free) * len(before) / max(1, len(region))))
+            place = alignment.tgt_words[free[number]][0]
+            return place, place
+        if min(n for _, n in filter(None, (behind, ahead))) > 0:
+            self.unsure.append(mark.shown)
+        end = alignment.tgt_words[self._written(behind[0], free)[-1]][1] if behind else -1
+        start = alignment.tgt_words[self._written(ahead[0], free)[0]][0] if ahead else -1
+        if behind and ahead and end <= start and not _has_word(self._text[end:start]):
+            return self._in_gap(mark, end, start)
+        touches_left = not mark.left.isspace() and mark.left not in "([{«„“"
+        stays_behind = mark.right in ".,;:!?…)]}»”" or (touches_left and mark.right.isspace())
+        if behind and (ahead is None or stays_behind or behind[1] < ahead[1]):
+            return end, end
+        return start, start
+
+    def _written(self, word: int, free: Sequence[int]) -> list[int]:
+        """The words that were written from a word of the source."""
+        return [each for each in free if self._alignment.owners[each] == word]
+
+    def _in_gap(self, mark: Mark, end: int, start: int) -> Span:
+        """Where between two words of the translation that stand side by side as those of the source do."""
+        gap = self._text[end:start]
+        if gap == " " and mark.left.isalnum() and mark.right.isalnum():
+            return end, start  # the source has no space there
+        signs = mark.left and not mark.left.isspace() and not mark.left.isalnum()
+        source = self._draft.text[: mark.start].rstrip()
+        if signs or (source and not source[-1].isalnum()):  # behind a comma
+            return start, start
+        return end, end
+
+    def _outside(self, mark: Mark, span: Span, spans: dict[Mark, Span]) -> Span:
+        """A run's place, but not in a pair that does not enclose it."""
+        for other, (start, end) in spans.items():
+            if other.closing is not None and start < span[1] and span[0] < end:
+                place = start if mark.start <= other.start and start <= span[0] else end
+                return place, place
+        return span
+
+
+class _Writer:
+    """Writes the parts of a translation, with spaces where a code had some and where it would touch a word."""
+
+    def __init__(self, text: str, words: dict[Span, Mark]) -> None:
+        self._text, self._words = text, words
+        self.parts: list[Part] = []
+        self._last = ""  # the last character, tags of pairs apart
+        self._after_run = False
+
+    def write(self, span: Span, placed: Sequence[_Placed]) -> None:
+        """The characters of ``span`` with what was placed in them."""
+        position = span[0]
+        for each in placed:
+            first, last = each.span
+            self._add_text(position, first)
+            if each.mark.closing is None:
+                self._add_run(each.mark, last)
+            else:
+                self.parts += each.mark.parts
+                self.write(each.span, each.inner)
+                self.parts += each.mark.closing
+            position = last
+        self._add_text(position, span[1])
+
+    def _add_text(self, start: int, end: int) -> None:
+        if end > start:
+            self._last, self._after_run = self._text[end - 1], False
+        for (first, last), mark in sorted(self._words.items(), key=lambda item: item[0]):
+            if start <= first and last <= end:
+                self._after_run = last == end
+                self.parts += [self._text[start:first], *mark.parts]
+                start = last
+        self.parts.append(self._text[start:end])
+
+    def _add_run(self, mark: Mark, position: int) -> None:
+        raw, following = join_parts(mark.parts), self._text[position : position + 1]
+        is_apart = self._after_run or _is_apart(self._last, mark.left, raw[:1]) if self._last else False
+        if is_apart and not self._last.isspace():
+            self.parts.append(" ")
+        self.parts += mark.parts
+        self._last, self._after_run = raw[-1:], True
+        if following and following not in _CLOSING_SIGNS and _is_apart(following, mark.right, raw[-1:]):
+            self.parts.append(" ")
+            self._last = " "
+
+
+def _is_apart(character: str, beside: str, edge: str) -> bool:
+    """Whether a run must not touch a character; ``beside`` is what the source has there, ``edge`` the run's own."""
+    if is_unspaced(character):
+        return edge.isalnum() and not is_unspaced(edge)
+    return beside.isspace() or (character.isalnum() and not beside.isalnum())
+
+
+def is_better(reference: Translation, translation: Translation) -> bool:
+    """Whether a translation with stand-ins has the content words of one without; other endings do not matter.
+
+    A text that lacks its first word, so that it begins with a small letter, says little: there it is enough that the
+    model is surer.
+    """
+    text, words = translation.text.lower(), split_words(reference.text.lower())
+    if all(_stem(word) in text for word in words if len(word) > _LONGEST_PARTICLE or is_unspaced(word[0])):
+        return True
+    return reference.source[:1].islower() and _certainty(translation) > _certainty(reference)
+
+
+def _stem(word: str) -> str:
+    word = word.strip(_SIGNS_AT_ENDS)
+    return word[: max(3, len(word) - 2)]
+
+
+def _certainty(translation: Translation) -> float:
+    best = translation.hypotheses[0]
+    return best.log_prob / max(1, len(best.ids))

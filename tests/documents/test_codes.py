@@ -1,0 +1,298 @@
+"""Codes of every kind, anywhere in a text, come back from any translation, or the text is flagged."""
+
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer import Translator
+from glassformer.decoding.request import Request
+from glassformer.decoding.translation import Hypothesis, Translation
+from glassformer.documents import FileTranslator
+from glassformer.documents.placeholders import find_codes
+from glassformer.text.formats.segment import Code
+
+
+class Words:
+    """A tokenizer of words with the white space before them."""
+
+    kind = "bpe"
+
+    def __init__(self) -> None:
+        self.known: list[str] = []
+
+    def pieces(self, text: str) -> list[str]:
+        return re.findall(r"\s*(?:\w+|[^\w\s])", text)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        return [match.span() for match in re.finditer(r"\s*(?:\w+|[^\w\s])", text)]
+
+    def to_text(self, ids: Iterable[int]) -> str:
+        return "".join(self.known[number] for number in ids)
+
+    def add(self, pieces: Iterable[str]) -> list[int]:
+        start = len(self.known)
+        self.known += pieces
+        return list(range(start, len(self.known)))
+
+
+class Permuting:
+    """A translator that writes the words of a text in another order, with exact attention; each begins with ``mark``.
+
+    Signs stay where they are; ``seed`` None keeps the order.
+    """
+
+    confidence = None
+
+    def __init__(self, seed: int | None, mark: str = "") -> None:
+        self.src_tokenizer, self.tgt_tokenizer = Words(), Words()
+        self._random, self._seed, self._mark = random.Random(seed), seed, mark
+
+    def translate_stream(
+        self, requests: Sequence[Request], options: object = None, *, attention: bool = False
+    ) -> Iterator[Translation]:
+        return (self._translate(request.text) for request in requests)
+
+    def _translate(self, text: str) -> Translation:
+        pieces = self.src_tokenizer.pieces(text)
+        words = [number for number, piece in enumerate(pieces) if piece.strip().isalnum()]
+        order = list(range(len(pieces)))
+        if self._seed is not None:
+            for place, number in zip(words, self._random.sample(words, len(words)), strict=True):
+                order[place] = number
+        written = []
+        for place, number in enumerate(order):
+            space = pieces[place][: len(pieces[place]) - len(pieces[place].lstrip())]
+            is_word = number in words and not pieces[number].strip().isdecimal()
+            written.append(space + (self._mark if is_word else "") + pieces[number].strip())
+        weights = torch.zeros(1, 1, len(order), len(pieces))
+        for target, source in enumerate(order):
+            weights[0, 0, target, source] = 1
+        ids = self.tgt_tokenizer.add(written)
+        best = Hypothesis("".join(written), written, ids, 0.0, 0.0, False, weights if order else None)
+        return Translation(text, pieces, False, [best])
+
+
+def translate(translator: Any, text: str, folder: Path, ending: str = ".txt") -> tuple[str, list[str]]:
+    source, target = folder / f"in{ending}", folder / f"out{ending}"
+    source.write_bytes(text.encode())
+    report = FileTranslator(translator).translate(source, target)
+    return target.read_bytes().decode(), [one.remark for one in report.flagged]
+
+
+def test_everyday_codes_stand_where_they_belong(tmp_path: Path) -> None:
+    cases = {
+        "{\\an8}My brother lives.": "{\\an8}xMy xbrother xlives.",
+        "%s: The house.": "%s: xThe xhouse.",
+        "[%s] The house.": "[%s] xThe xhouse.",
+        "The house is big (%s).": "xThe xhouse xis xbig (%s).",
+        "<p><b><i>I love you.</i></b></p>": "<p><b><i>xI xlove xyou.</i></b></p>",
+        "Hello.<br>Good bye.": "xHello.<br>xGood xbye.",
+        "One line.\\nTwo lines.": "xOne xline.\\nxTwo xlines.",
+        "a <b>red <i>dog</i></b>!": "xa <b>xred <i>xdog</i></b>!",
+        '<a href="#"><img src="i.png">Open the door</a> now.':
+            '<a href="#"><img src="i.png">xOpen xthe xdoor</a> xnow.',
+        "See [[x]] and --help or /etc/hosts now": "xSee [[x]] xand --help xor /etc/hosts xnow",
+        "The<wbr>house is bi\u00adg.": "xThehouse xis xbig.",
+        "{n, plural, one {One dog} other {# dogs}}": "{n, plural, one {xOne xdog} other {# xdogs}}",
+        "<ul><li>One dog.</li><li>A cat.</li></ul>": "<ul><li>xOne xdog.</li><li>xA xcat.</li></ul>",
+        "<b>One dog.<br>A cat.</b>": "<b>xOne xdog.<br>xA xcat.</b>",
+        "It took %ds again": "xIt xtook %ds xagain",
+        "<q>Sing.</q> He said": "<q>xSing.</q> xHe xsaid",
+    }  # fmt: skip
+    for text, expected in cases.items():
+        assert translate(Permuting(None, "x"), text, tmp_path) == (expected, []), text
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["%{x}", "<%= x %>", "#{x}", "$t(x)", "__x__", "[name]", "[[x]]", "/etc/hosts", "--help", "-v", "foo()", "{{x}}",
+     "{{{x}}}", "%1!s!", "${x}", "{% if a %}", "@:message.home", "1.0.x", "10²", "C:\\a\\b.txt", "%1$s", "\\t"],
+)  # fmt: skip
+def test_syntaxes_of_many_programs_are_codes(code: str) -> None:
+    assert [part.raw for part in find_codes((f"Take {code} now",)) if isinstance(part, Code)] == [code]
+
+
+ALONE = ["%s", "%d", "{name}", "{0}", "%{x}", "$t(x.y)", "__x__", "[[x]]", "--help", "foo()", "{{x}}", "<img src='a.b'>",
+         "{\\an8}", "/etc/hosts", "a@b.org", "https://a.b/c", "&amp;", "%1!s!", "<x id='q'/>", "[name]"]  # fmt: skip
+PAIRS = [("<b>", "</b>"), ("<i>", "</i>"), ("<a href='u'>", "</a>"), ("<code>", "</code>"), ("[u]", "[/u]")]
+BREAKS = ["<br>", "\\n", "{\\N}", "<br/>"]
+
+
+def generate(source: random.Random, depth: int = 0) -> str:
+    """Words with codes, glued or not, and pairs of tags in one another."""
+    pieces = []
+    for _ in range(source.randint(1, 5)):
+        kind = source.random()
+        if kind < 0.5 or depth > 3:
+            pieces.append(" ".join(f"w{source.choice('abcdefghij')}" for _ in range(source.randint(1, 3))))
+        elif kind < 0.75:
+            pieces.append(source.choice(ALONE))
+        elif kind < 0.95:
+            opening, closing = source.choice(PAIRS)
+            pieces.append(opening + (generate(source, depth + 1) if source.random() < 0.9 else "") + closing)
+        else:
+            pieces.append(source.choice(BREAKS))
+        pieces.append(source.choice(["", " ", " ", " ", ", ", ". "]))
+    return "".join(pieces)
+
+
+def faults(text: str, output: str) -> list[str]:
+    """What is wrong with the codes of an output: lost, doubled, crossed, or glued to a word."""
+    before, after = (
+        Counter(part.raw for part in find_codes((each,)) if isinstance(part, Code)) for each in (text, output)
+    )
+    found = [f"{code} is lost or doubled" for code in before if before[code] != after[code]]
+    opened: list[str] = []
+    for slash, name in re.findall(r"[<\[](/?)([biu]|a|code)\b[^<>\]]*[>\]]", output):
+        if not slash:
+            opened.append(name)
+        elif not opened or opened.pop() != name:
+            found.append(f"crossed at {name}")
+    for code in ALONE:
+        touches = re.compile(rf"\w{re.escape(code)}|{re.escape(code)}\w")
+        if touches.search(re.sub(r"</?\w[^<>]*>|\[/?u\]", "", output)) and not touches.search(
+            re.sub(r"</?\w[^<>]*>|\[/?u\]", "", text)
+        ):
+            found.append(f"{code} is glued")
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_generated_texts_lose_double_cross_and_glue_nothing_without_a_flag(seed: int, tmp_path: Path) -> None:
+    source = random.Random(seed)
+    texts = list(dict.fromkeys(" ".join(generate(source).split()) for _ in range(1000)))
+    texts = [text for text in texts if text]
+    (tmp_path / "in.txt").write_text("\n".join(texts), encoding="utf-8")
+    report = FileTranslator(Permuting(seed, "x")).translate(tmp_path / "in.txt", tmp_path / "out.txt")  # type: ignore[arg-type]
+    outputs = (tmp_path / "out.txt").read_text("utf-8").split("\n")
+    flagged = {one.line for one in report.flagged}
+    wrong = {
+        text: (output, found)
+        for line, (text, output) in enumerate(zip(texts, outputs, strict=True), 1)
+        if (found := faults(text, output)) and line not in flagged
+    }
+    assert not wrong
+
+
+def test_what_a_translation_leaves_as_it_is_stays_to_the_byte(tmp_path: Path) -> None:
+    pages = {
+        ".html": "<p>I&nbsp;love  you.<br />\nI <b> love</b> a&shy;&lt;dog&gt;<wbr>, too. <i class='x'></i> AT&amp;T</p>\r\n",
+        ".md": "See [the house][1]\nand [the\nbridge](b.md) or `x`s.  \nIt is 10<sup>24</sup> kg.\n\n[1]: a.md\n",
+        ".srt": "1\n00:00:01,000 --> 00:00:02,000\n{\\an8}- Are you\n- <i>No</i>, thank you.\n",
+        ".txt": "\ufeff%s:  a\u00a0b {x}c.  \n{n, plural, one {# dog} other {a {m, select, a {b} other {c}}}}\n",
+    }
+    for ending, text in pages.items():
+        assert translate(Permuting(None), text, tmp_path, ending) == (text, []), ending
+
+
+class Damaging(Permuting):
+    """Writes for a text that begins with Two what XML cannot hold."""
+
+    def _translate(self, text: str) -> Translation:
+        translation = super()._translate(text)
+        if text.startswith("Two"):
+            return Translation(text, [], False, [Hypothesis("Zwei \x01", [], [], 0.0, 0.0, False)])
+        return translation
+
+
+XLIFF = """<xliff version="1.2"><file source-language="en" target-language="de" datatype="plaintext" original="x"><body>
+{}</body></file></xliff>"""
+
+
+def fill_xliff(translator: Any, units: Sequence[str], folder: Path) -> tuple[list[str], list[str]]:
+    written = "".join(f'<trans-unit id="{n}"><source>{unit}</source></trans-unit>\n' for n, unit in enumerate(units))
+    text, flags = translate(translator, XLIFF.format(written), folder, ".xlf")
+    return re.findall(r"<target>(.*?)</target>", text), flags
+
+
+def test_inner_elements_keep_their_nesting_and_what_is_protected_stays(tmp_path: Path) -> None:
+    units = [
+        '<g id="1"><g id="2">Tom</g> is hungry.</g>',
+        'Please open <mrk mtype="protected">Blue House</mrk> now.',
+        'I <g id="1">like</g> to <mrk mtype="seg">drive</mrk>',
+    ]
+    expected = [re.sub(r"(?<![\w<\"=/])(?!g |mrk|Blue|House)([A-Za-z]+)(?![^<>]*>)", r"x\1", unit) for unit in units]
+    assert fill_xliff(Permuting(None, "x"), units, tmp_path) == (expected, [])
+
+
+def test_a_unit_that_does_not_fit_is_named_and_the_others_are_written(tmp_path: Path) -> None:
+    targets, flags = fill_xliff(Damaging(None, "x"), ["One dog.", "Two dogs.", "A cat."], tmp_path)
+    assert targets == ["xOne xdog.", "xA xcat."]
+    assert flags == ["left as it was: with its translation the file would have another form"]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "a.", "a-", "a@", "1", "1.", "{", "%", "<", "<%", "[", "/a", "_", "\\a", "http://", "--a", "{a,plural,other{",
+     "%s ", "<b>", "<b>x", "x</b>", "1 ", "a<br>"],
+)  # fmt: skip
+def test_the_time_is_linear(piece: str) -> None:
+    text = piece * (80_000 // len(piece))
+    started = time.process_time()
+    find_codes((text,))
+    assert time.process_time() - started < 1
+
+
+SENTENCES = (Path(__file__).parents[1] / "data" / "everyday-sentences.txt").read_text(encoding="utf-8").splitlines()
+TEN_CODES = [
+    "{\\an8}",
+    '<img src="i.png">',
+    '<x id="1"/>',
+    "%s",
+    "{name}",
+    "<b></b>",
+    "[[x]]",
+    "&#9733;",
+    "$t(a.b)",
+    "<%= x %>",
+]
+
+
+def place(number: int, sentence: str, code: str) -> str:
+    """The sentence with a code in one of ten places."""
+    words, end = sentence.split(" "), sentence[-1]
+    before, after = " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
+    return [
+        code + sentence, f"{code} {sentence}", f"{code}: {sentence}", f"[{code}] {sentence}", sentence + code,
+        f"{sentence} {code}", f"{sentence[:-1]} {code}{end}", f"{before} {code} {after}", f"{before}{code}{after}",
+        f"{words[0]} {code} {' '.join(words[1:])}",
+    ][number]  # fmt: skip
+
+
+def compare_with_the_text_alone(translator: Any, folder: Path, codes: Sequence[str]) -> tuple[int, float]:
+    """How many codes were lost without a word, and how many outputs are the text alone with the code in it."""
+    rows = [(sentence, code, place((row + column) % 10, sentence, code))
+            for row, sentence in enumerate(SENTENCES) for column, code in enumerate(codes)]  # fmt: skip
+    (folder / "in.txt").write_text("\n".join([*SENTENCES, *(text for _, _, text in rows)]), encoding="utf-8")
+    report = FileTranslator(translator).translate(folder / "in.txt", folder / "out.txt")
+    outputs = (folder / "out.txt").read_text("utf-8").split("\n")
+    alone, outputs = dict(zip(SENTENCES, outputs, strict=False)), outputs[len(SENTENCES) :]
+    flagged = {one.line - len(SENTENCES) for one in report.flagged}
+
+    def bare(text: str) -> str:
+        return re.sub(r"[\s\[\]:]", "", text)
+
+    lost, equal = 0, 0
+    for line, ((sentence, code, _), output) in enumerate(zip(rows, outputs, strict=True), 1):
+        lost += output.count(code) != 1 and line not in flagged
+        equal += bare(output.replace(code, "")) == bare(alone[sentence])
+    return lost, equal / len(rows)
+
+
+def test_a_code_does_not_change_what_is_said(tmp_path: Path) -> None:
+    assert compare_with_the_text_alone(Permuting(None, "x"), tmp_path, TEN_CODES) == (0, 1.0)
+
+
+@pytest.mark.slow
+def test_a_code_does_not_change_what_the_bundled_model_says(tmp_path: Path) -> None:
+    with Translator.load() as translator:
+        lost, equal = compare_with_the_text_alone(translator, tmp_path, TEN_CODES)
+    assert lost == 0
+    assert equal >= 0.95
