@@ -25,7 +25,7 @@ from machine import machine
 from smoke import parse_options
 
 from glassformer.documents import FileTranslator
-from glassformer.documents.placeholders import Result
+from glassformer.documents.restore import Result
 from glassformer.text.formats import FORMATS, FormatOptions
 from glassformer.text.formats.segment import Part
 

@@ -17,14 +17,14 @@ OTHERS = "all other files"
 BUDGET = {
     "model": 1_700,
     "trace": 700,
-    "text": 4_650,
+    "text": 4_900,
     "interop": 2_250,
     "decoding": 3_850,
     "training": 4_650,
     "explain": 7_400,
-    "documents": 900,
-    "cli": 1_975,
-    OTHERS: 2_810,
+    "documents": 1_510,
+    "cli": 2_045,
+    OTHERS: 2_860,
     ASSETS: 8_963,  # what Prettier made of it, plus 300
 }
 
