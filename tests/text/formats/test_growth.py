@@ -76,6 +76,7 @@ HOSTILE_HTML = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", HOSTILE_HTML.values(), ids=HOSTILE_HTML)
 def test_hostile_pages_take_proportional_time(pattern: str) -> None:
     check_growth(lambda size: fill(".html", "<p>a " + pattern * (size // len(pattern))), 100_000)
@@ -92,6 +93,7 @@ LONG = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", LONG)
 def test_a_long_text_and_a_long_line_take_proportional_time(ending: str) -> None:
     check_growth(lambda size: fill(ending, LONG[ending](size)), 200_000)
@@ -123,6 +125,7 @@ HOSTILE_MARKDOWN: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", HOSTILE_MARKDOWN.values(), ids=HOSTILE_MARKDOWN)
 def test_hostile_markdown_takes_proportional_time(pattern: Callable[[int], str]) -> None:
     check_growth(lambda size: fill(".md", pattern(size)), 30_000)
@@ -133,6 +136,7 @@ def occurring(glossary: Glossary, text: str) -> list[Term]:
     return [term for term in glossary.terms if term.occurs_in(text)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
