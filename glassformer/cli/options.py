@@ -120,7 +120,9 @@ def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Co
             made: dict[str, Any] = {}
             for name, parameters in groups.items():
                 own = {one.name: values.pop(one.name) for one in parameters}
-                made[name] = _given(own) if name == "decode" else signature.parameters[name].annotation(**own)
+                made[name] = (
+                    _imply_sampling(own) if name == "decode" else signature.parameters[name].annotation(**own)
+                )
             command(**values, **made)
 
         expanded = [one for name, own in signature.parameters.items() for one in groups.get(name, [own])]
@@ -165,7 +167,7 @@ def _parameter(knob: Field[Any]) -> Parameter:
     )  # fmt: skip
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _imply_sampling(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of ``DecodeConfig`` that were given, with those that they imply."""
     given = {name: value for name, value in values.items() if value is not None}
     if any(_implies_sampling(knob) for knob in fields(DecodeConfig) if knob.name in given):

@@ -51,7 +51,7 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     before, after = (DROPPED.sub("", join_parts(parts)) for parts in (source, output))
     found = [f"the number {number} is missing" for number in lost_numbers(before, after)]
     found += [f"the number {number} was added" for number in lost_numbers(after, before)]
-    if not found and (moved := _moved(source, output)):
+    if not found and (moved := _swapped_numbers(source, output)):
         found.append(f"the numbers {moved} stand in another order")
     for pattern in (_RUN, _SIGN):
         counts = [Counter(pattern.findall(text)) for text in (before, after)]
@@ -60,7 +60,7 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     return found
 
 
-def _moved(source: Sequence[Part], output: Sequence[Part]) -> str:
+def _swapped_numbers(source: Sequence[Part], output: Sequence[Part]) -> str:
     """Two numbers of a source that change places, such as those of a range; placeholders such as %1 may."""
     texts = (
         " ".join(part if isinstance(part, str) else _OF_CODES.sub("", part.raw) for part in parts)

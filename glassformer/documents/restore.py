@@ -268,8 +268,8 @@ class _Layout:
         if not free:
             self.unsure.append(mark.shown)
             return target[1], target[1]
-        behind = next(((word, n) for n, word in enumerate(reversed(before)) if self._written(word, free)), None)
-        ahead = next(((word, n) for n, word in enumerate(after) if self._written(word, free)), None)
+        behind = next(((word, n) for n, word in enumerate(reversed(before)) if self._words_from(word, free)), None)
+        ahead = next(((word, n) for n, word in enumerate(after) if self._words_from(word, free)), None)
         if behind is None and ahead is None:
             self.unsure.append(mark.shown)
             number = min(len(free) - 1, round(len(free) * len(before) / max(1, len(region))))
@@ -277,8 +277,8 @@ class _Layout:
             return place, place
         if min(n for _, n in filter(None, (behind, ahead))) > 0:
             self.unsure.append(mark.shown)
-        end = alignment.tgt_words[self._written(behind[0], free)[-1]][1] if behind else -1
-        start = alignment.tgt_words[self._written(ahead[0], free)[0]][0] if ahead else -1
+        end = alignment.tgt_words[self._words_from(behind[0], free)[-1]][1] if behind else -1
+        start = alignment.tgt_words[self._words_from(ahead[0], free)[0]][0] if ahead else -1
         if behind and ahead and end <= start and not _has_word(self._text[end:start]):
             return self._in_gap(mark, end, start)
         touches_left = not mark.left.isspace() and mark.left not in "([{«„“"
@@ -287,7 +287,7 @@ class _Layout:
             return end, end
         return start, start
 
-    def _written(self, word: int, free: Sequence[int]) -> list[int]:
+    def _words_from(self, word: int, free: Sequence[int]) -> list[int]:
         """The words that were written from a word of the source."""
         return [each for each in free if self._alignment.owners[each] == word]
 

@@ -3,10 +3,8 @@
  * Why this word? The computations of `glassformer/explain/recording/attribution.py`, from a record and the model.
  *
  * A logit is a sum of parts as soon as each norm's standard deviation is held as recorded: then a norm is a linear
- * map
- * and an offset. Going backwards from the logit, `direction` is what a part of the residual stream is multiplied
- * with.
- * A norm takes the mean of each part from that part, so the parts' means add up to the recorded mean.
+ * map and an offset. Going backwards from the logit, `direction` is what a part of the residual stream is multiplied
+ * with. A norm takes the mean of each part from that part, so the parts' means add up to the recorded mean.
  */
 
 /** @typedef {import("./model.js").Transformer} Model */
