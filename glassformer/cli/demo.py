@@ -20,6 +20,7 @@ from glassformer.explain.recording.narration import narrate_step
 from glassformer.explain.render.heatmap import print_attention, print_heads
 from glassformer.explain.walk import Walk
 from glassformer.explain.walks import walk, walk_through
+from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.tasks import Task
 from glassformer.trace import tracing
@@ -43,8 +44,11 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
 
     The outcome of the training, without a final model after a stop by signal: then nothing is shown of it.
     """
-    show_bundled(console, page=run.parent / PAGE)
     request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
+    directory = RunDirectory(run)
+    directory.check_writable()
+    directory.create()  # before a minute is spent, and where the page is written
+    show_bundled(console, page=run.parent / PAGE)
     assert isinstance(request.source, TaskSource)
     task = request.source.task
     _title(console, "5  Train one from nothing")
@@ -103,7 +107,6 @@ def show_bundled(console: Console, page: Path | None = None) -> None:
     _title(console, "4  Change one head")
     _show_edit(console, translator, strongest)
     if page is not None:
-        page.parent.mkdir(parents=True, exist_ok=True)
         strongest.plain.to_page(page, run="en-de", run_option="")
         console.print(Text(f"\nAll of it in a browser, offline:  xdg-open {page}"), soft_wrap=True)
 

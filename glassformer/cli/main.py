@@ -36,7 +36,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 # What is wrong with a place that was named, or with the machine, and not with this program.
 _PLACES = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR,
-    errno.EMFILE, errno.ENFILE, errno.EBUSY,
+    errno.EMFILE, errno.ENFILE, errno.EBUSY, errno.EEXIST,
 }  # fmt: skip
 
 
@@ -190,6 +190,10 @@ def _open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(
+            errors="backslashreplace"
+        )  # a message names what a person typed, even half a character
 
 
 def _silence_stdout() -> None:

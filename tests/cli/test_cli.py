@@ -749,3 +749,24 @@ def test_an_empty_name_of_a_run_is_not_the_current_directory(
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "--run: found an empty name, expected a directory" in result.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("where", ["/dev/null/x", "loop/x", "/", "a/" * 3000, "."])
+def test_the_demo_refuses_a_place_before_it_shows_anything(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    result = call("demo", "--run", where)
+    assert (result.code not in {0, 70}, result.out, result.err.count("\n")) == (True, "", 1), result.err
+
+
+def test_a_message_about_half_a_character_is_one_line_even_on_a_strict_stream(tmp_path: Path) -> None:
+    """Where the stream of errors is not Python's own, as in another program that calls the command line."""
+    script = (
+        "import io, sys; sys.stderr = io.TextIOWrapper(io.FileIO(2, 'w'), encoding='utf-8', errors='strict');"
+        "sys.argv = ['glassformer', 'evaluate', '\\udcff'];"
+        "from glassformer.cli.main import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode not in {0, 70}, done.stderr.count("\n")) == (True, 1), done.stderr

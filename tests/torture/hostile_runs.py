@@ -229,4 +229,6 @@ def odd_options(laboratory: Laboratory, clock: Clock) -> list[Tally]:
 
 def _asks_for_work(command: str, option: str, value: str) -> bool:
     """What would rightly train or start a hundred processes."""
-    return command == "demo" and value not in {"", "x", "nan", "--"}
+    refused = {"--run": {"", "a" * 300, "a/" * 3000, "/", "/dev/full", "/dev/null/x", "loop/x", "\udcff", "."},
+               "--max-minutes": {"", "x", "nan", "--"}}  # fmt: skip
+    return command == "demo" and value not in refused[option]
