@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from machine import machine
 from smoke import parse_options
 
 from glassformer.tasks.scan import commands
-from glassformer.tasks.task import divide, source
+from glassformer.tasks.task import divide
 from glassformer.text.corpus.corpus import Pair
 
 POSITIONS = ("sinusoidal", "relative", "rotary")
@@ -50,7 +51,8 @@ def length(pair: Pair) -> int:
 def write_data(directory: Path, longest: int, every: int) -> list[Pair]:
     """Write training and validation pairs, test sources and references; returns the test pairs."""
     pairs = [Pair(command, " ".join(actions)) for command, actions in commands()][::every]
-    train, valid, _ = divide((pair for pair in pairs if length(pair) <= longest), source, valid=VALID_SHARE, test=0.0)
+    kept = (pair for pair in pairs if length(pair) <= longest)
+    train, valid, _ = divide(kept, attrgetter("src"), valid=VALID_SHARE, test=0.0)
     for name, part in (("train.tsv", train), ("valid.tsv", valid)):
         (directory / name).write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in part))
     test = [pair for pair in pairs if length(pair) > longest]

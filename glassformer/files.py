@@ -136,7 +136,7 @@ def lock_file(file: TextIO) -> None:
 
 
 @contextmanager
-def storage_errors(place: Path, advice: str = FREE_SPACE) -> Iterator[None]:
+def storage_errors(place: Path | str, advice: str = FREE_SPACE) -> Iterator[None]:
     """Raise ``StorageError`` for an ``OSError`` in the block: ``place`` cannot be written, why, and ``advice``."""
     try:
         yield

@@ -10,8 +10,8 @@ import typer
 
 from glassformer.cli.options import option
 from glassformer.cli.shards import prepare_directory
-from glassformer.errors import ConfigError, StorageError
-from glassformer.files import check_output, real_path
+from glassformer.errors import ConfigError
+from glassformer.files import check_output, real_path, storage_errors
 from glassformer.text.formats import FormatOptions, endings, find_format
 
 if TYPE_CHECKING:
@@ -99,14 +99,8 @@ def check_input(
         prepare_directory(path, out)
     else:
         _check_document(path, out, document_options, line_options)
-        _check_writable(out)
-
-
-def _check_writable(out: Path) -> None:
-    try:
-        check_output(out)
-    except OSError as error:
-        raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
+        with storage_errors(out, "Name another --out."):
+            check_output(out)
 
 
 def _check_document(path: Path, out: Path, document_options: list[str], line_options: list[str]) -> None:

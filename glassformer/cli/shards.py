@@ -18,7 +18,7 @@ from typing import IO
 import typer
 
 from glassformer.errors import ConfigError, StorageError, TextError
-from glassformer.files import WRITING, check_output, lock_file, make_directory, open_to_append, sync
+from glassformer.files import WRITING, check_output, lock_file, make_directory, open_to_append, storage_errors, sync
 from glassformer.text.formats import find_format
 
 
@@ -61,13 +61,9 @@ def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Itera
 def prepare_directory(pattern: Path, out: Path) -> None:
     """Make ``out``, and raise what ``translate_shards`` would raise of both before it translates anything."""
     shards = _find_shards(pattern, out)
-    try:
+    with storage_errors(out, "Correct the permissions, or name another --out."):
         make_directory(out)
         check_output(out / shards[0].name)
-    except OSError as error:
-        raise StorageError(
-            f"{out}: cannot be written: {error.strerror}. Correct the permissions, or name another --out."
-        ) from error
 
 
 def _find_shards(pattern: Path, out: Path) -> list[Path]:

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING
 
 from rich import console
 
-from glassformer.errors import StorageError, TextError
-from glassformer.files import write_output
+from glassformer.errors import TextError
+from glassformer.files import storage_errors, write_output
 from glassformer.text.formats import endings
 
 if TYPE_CHECKING:
@@ -110,11 +110,8 @@ def _request(line: str, where: str, constraints: "Request") -> "Request":
 
 def write_lines(path: Path, texts: list[str]) -> None:
     """Write a file with one line for each text."""
-    try:
-        with write_output(path) as stream:
-            stream.writelines(one_line(text) + "\n" for text in texts)
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be written: {error.strerror}. Name another file.") from error
+    with storage_errors(path, "Name another file."), write_output(path) as stream:
+        stream.writelines(one_line(text) + "\n" for text in texts)
 
 
 class Console(console.Console):

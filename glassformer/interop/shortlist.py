@@ -16,8 +16,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TextError
-from glassformer.files import read_sealed_json, write_sealed_json
+from glassformer.errors import CheckpointError, ConfigError, RunError, TextError
+from glassformer.files import read_sealed_json, storage_errors, write_sealed_json
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.dataset import EncodedSide, EncodedTexts, Sides
@@ -78,12 +78,8 @@ class Shortlist:
         """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
         candidates = {str(source): ids for source, ids in self.candidates.items()}
         values = {"tokenizers": self.tokenizers, "frequent": self.frequent, "candidates": candidates}
-        try:
+        with storage_errors(path, "Free some space, or copy the run to a place that can."):
             write_sealed_json(path, _FORMAT, values)
-        except OSError as error:
-            raise StorageError(
-                f"{path}: cannot be written: {error.strerror}. Free some space, or copy the run to a place that can."
-            ) from error
 
     @classmethod
     def read(cls, path: Path, tokenizers: Tokenizers) -> Self | None:

@@ -14,6 +14,7 @@ from copy import deepcopy
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
+from operator import attrgetter
 from random import Random
 from typing import Any, Protocol, get_args
 
@@ -33,7 +34,7 @@ from glassformer.tasks.cldr import (
     normalize_spaces,
     relative_time,
 )
-from glassformer.tasks.task import Task, divide, drop_ambiguous, source
+from glassformer.tasks.task import Task, divide, drop_ambiguous
 from glassformer.text.corpus.corpus import Pair
 
 LANGUAGES = {"de": "German", "fr": "French", "ja": "Japanese"}
@@ -82,7 +83,7 @@ def phrasebook(language: str, seed: int) -> Task:
     random = Random(seed)
     pairs = _translate(_phrases(random), language)
     random.shuffle(pairs)
-    splits = divide(pairs, source, valid=0.02, test=0.04)
+    splits = divide(pairs, attrgetter("src"), valid=0.02, test=0.04)
     train = _translate(_names(), language) + splits.train
     return Task(
         name=f"phrasebook-{language}",
@@ -90,9 +91,7 @@ def phrasebook(language: str, seed: int) -> Task:
         train=train,
         valid=splits.valid,
         test=splits.test,
-        metric="exact_match",
         settings=deepcopy(SETTINGS),
-        examples=[pair.src for pair in splits.test[:6]],
     )
 
 

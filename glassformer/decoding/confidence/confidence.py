@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.decoding.confidence.ngrams import NgramTable
-from glassformer.errors import CheckpointError, StorageError
-from glassformer.files import read_sealed_json, write_sealed_json
+from glassformer.errors import CheckpointError
+from glassformer.files import read_sealed_json, storage_errors, write_sealed_json
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, UNK_ID
 
 if TYPE_CHECKING:
@@ -93,12 +93,8 @@ class Confidence:
             "fitted_on": dict(self.fitted_on),
             "ngrams": self.ngrams.to_mapping(),
         }
-        try:
+        with storage_errors(path, "Free some space and try again."):
             write_sealed_json(path, _FORMAT, values, indent=1)
-        except OSError as error:
-            raise StorageError(
-                f"{path}: cannot be written: {error.strerror}. Free some space and try again."
-            ) from error
 
     @classmethod
     def read(cls, path: Path) -> Self | None:

@@ -8,8 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.errors import StorageError, TextError
-from glassformer.files import sha256, write_durably
+from glassformer.errors import TextError
+from glassformer.files import sha256, storage_errors, write_durably
 from glassformer.text.formats import endings, find_format
 from glassformer.text.lines import is_blank, read_lines
 
@@ -136,15 +136,10 @@ def to_line(text: str) -> str:
 
 def _write(files: Mapping[Path, Iterable[str]]) -> None:
     """Write the lines of each file; none is replaced before all are written."""
-    try:
-        with ExitStack() as replacements:
-            for path, lines in files.items():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                stream = replacements.enter_context(write_durably(path))
-                stream.writelines(f"{line}\n" for line in lines)
-                stream.flush()
-    except OSError as error:
-        places = " and ".join(map(str, files))
-        raise StorageError(
-            f"{places}: cannot be written: {error.strerror or error}. Free some space or name another --run."
-        ) from error
+    places = " and ".join(map(str, files))
+    with storage_errors(places, "Free some space or name another --run."), ExitStack() as replacements:
+        for path, lines in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stream = replacements.enter_context(write_durably(path))
+            stream.writelines(f"{line}\n" for line in lines)
+            stream.flush()

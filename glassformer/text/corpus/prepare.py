@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
+from glassformer.errors import ConfigError, TextError, TokenizerError
 from glassformer.files import (
     make_directory,
     read_json_file,
@@ -28,6 +28,7 @@ from glassformer.files import (
     remove_unfinished,
     require_regular_file,
     sha256,
+    storage_errors,
     sync,
     write_durably,
 )
@@ -123,7 +124,7 @@ def prepare(
     if earlier is not None:
         report(f"Text: using the preparation in {directory} ({_summary(earlier.counts, earlier.src_tokenizer)}).")
         return earlier
-    try:
+    with storage_errors(directory, "Free some space or choose another place."):
         refuse_link(directory)
         counts = _build(
             pairs, valid, config, directory, on_progress=on_progress, tokenizers=tokenizers, held_out=held_out
@@ -132,10 +133,6 @@ def prepare(
         form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts, "files": files}
         with write_durably(directory / "prepared.json") as stream:
             json.dump(form, stream, indent=2)
-    except OSError as error:
-        raise StorageError(
-            f"{directory}: cannot be written: {error.strerror or error}. Free some space or choose another place."
-        ) from error
     prepared = _read(directory, counts)
     report(f"Text: {_summary(counts, prepared.src_tokenizer)}.")
     return prepared
