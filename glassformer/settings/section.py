@@ -1,7 +1,4 @@
-"""How settings work: frozen sections of typed, documented fields with limits, read from TOML and ``--set``.
-
-The settings themselves stand in the files beside it.
-"""
+"""How settings work: frozen sections of typed, documented fields with limits, read from TOML and ``--set``."""
 
 import math
 import tomllib

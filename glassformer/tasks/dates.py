@@ -1,11 +1,8 @@
 """Dates written out in 20 languages -> ISO 8601: "tirsdag den 7. marts 2023" -> "2023-03-07".
 
-Babel writes the dates by the rules of CLDR, in the styles full, long and medium; not ``short``, where "3/7/23" does
-not say which number is the month. The years are 1900 to 2099.
-
-Whole calendar dates are held out: a date of the test split is not in the training data in any language or style, so
-the model has to read it. Which dates these are does not depend on the seed. A text that could mean two dates is left
-out; with the CLDR of Babel 2.18 there is none.
+Babel writes them by the rules of CLDR, in the styles full, long and medium; not ``short``, where "3/7/23" does not
+say which number is the month. A date of the test split is not in the training data in any language or style, whatever
+the seed, so that the model has to read it.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,10 @@
 """A phrasebook, English -> German, French or Japanese: real translation with one known right answer.
 
 A phrase is a date, a time, a measure, an amount of money, a number, a name or a list of names, as a function of the
-language. Both sides of a pair are CLDR's own words for it, by way of Babel; another version of Babel brings another
-CLDR and may word some of them differently.
+language. Both sides of a pair are CLDR's own words, which may change with the version of Babel.
 
-Phrases are held out by their English text, the same ones for each target language. Names on their own (countries,
-languages, months, weekdays) are always in the training data: no one can guess an unknown word, but lists of names can
-be composed. A source with two translations is left out.
+Phrases are held out by their English text, the same ones for each target language. Names on their own are always in
+the training data: no one can guess an unknown word, but lists of names can be composed.
 """
 
 from collections.abc import Iterable, Iterator

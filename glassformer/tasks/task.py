@@ -1,7 +1,6 @@
 """A task: parallel text in three splits, and settings that learn it; and how pairs are split.
 
-Which pairs are held out depends on what a text says, not on random numbers: a text that is held out once is held out
-under every seed and in every target language.
+What a text says decides whether it is held out: it then is under every seed and in every target language.
 """
 
 from collections.abc import Callable, Iterable

@@ -64,8 +64,7 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
     """Train in ``request.run`` until a limit of its ``config.train`` or a signal stops it; a stopped run is resumed.
 
     All processes of ``world`` call this together, with one directory that all of them can read. Raises ``RunError``
-    if it holds a run with other settings or other text, unless ``request.force`` is True and its weights can be
-    trained on with them; the log records what changed.
+    if it holds a run with other settings or text, unless ``request.force`` is True and its weights fit them.
     """
     run, config, init = RunDirectory(request.run), request.config, request.init
     with _open_log(run, config, display, world) as log:

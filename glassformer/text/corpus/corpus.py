@@ -29,10 +29,9 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
-    """The pairs of two aligned text files, or of one file by its ending.
+    """The pairs of two aligned text files, or of one file by its ending; all may be gzip.
 
-    All of them may be gzip. Raises ``TextError`` at once for an unknown ending, and while reading for a file
-    that cannot be read, naming file and line.
+    Raises ``TextError`` at once for an unknown ending, and while reading for a file that cannot be read.
     """
     if tgt_path is not None:
         return _read_aligned(path, tgt_path)
@@ -92,10 +91,7 @@ def source_fraction(src: str) -> float:
 
 
 def is_validation(pair: Pair, share: float) -> bool:
-    """Whether ``pair`` is in the ``share`` (0 to 1) of sources held out for validation.
-
-    Decided by the source alone, so that equal sources are always on the same side of the split.
-    """
+    """Whether the source of ``pair`` alone says that it is in the ``share`` (0 to 1) held out for validation."""
     return share > 0.0 and source_fraction(pair.src) < share
 
 

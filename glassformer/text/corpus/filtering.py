@@ -32,10 +32,7 @@ def count_chunk(chunk: tuple[list[str], list[str]]) -> ChunkStats:
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """How many pairs a corpus has, how many have text on both sides, and which share of sources to hold out.
-
-    A ``valid_share`` of 0 holds out none.
-    """
+    """The pairs of a corpus, those with text on both sides, and which share of sources to hold out (0: none)."""
 
     read: int
     usable: int

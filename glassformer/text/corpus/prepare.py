@@ -1,9 +1,8 @@
 """From pairs of text to a directory ready for training: tokenizers, encoded pairs and validation text.
 
-The pairs are streamed, once to count them, once for each tokenizer and once to encode, so that memory does not grow
-with the corpus; counting and encoding run in several processes. ``prepared.json`` is written last, when all other
-files are on disk, and holds their SHA-256 sums: a directory that has it is complete, and is used again for the same
-data and settings if no file is damaged.
+The pairs are streamed, to count them, for each tokenizer and to encode, so that memory does not grow with the corpus;
+counting and encoding run in several processes. ``prepared.json`` is written last and holds the SHA-256 sums of all
+other files: a directory that has it is complete, and is used again for the same data and settings.
 """
 
 import json
@@ -56,13 +55,12 @@ _FORMAT = 2  # 1 had no sums of the files
 
 @dataclass(frozen=True)
 class PreparedText:
-    """Everything that training needs of the text.
+    """Everything that training needs of the text; ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint.
 
-    ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint. ``valid_text`` holds every validation pair with
-    text on both sides, for translation metrics; ``valid`` those of them that are neither too long nor lopsided, for
-    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), repeats (of validation pairs), valid,
-    and valid_too_long, valid_lopsided, valid_kept for the validation pairs; valid_seen: those whose source the
-    training pairs have too, which cannot be if they were split off.
+    ``valid_text`` holds every validation pair with text on both sides, for metrics; ``valid`` those of them that are
+    neither too long nor lopsided, for the loss. ``counts``: read, empty, too_long, lopsided, kept (for training),
+    repeats (of validation pairs), valid, valid_too_long, valid_lopsided, valid_kept, and valid_seen: those whose
+    source the training pairs have too.
     """
 
     src_tokenizer: Tokenizer
@@ -115,10 +113,9 @@ def prepare(
     """Prepare ``pairs`` in ``directory``, or use what an earlier call with the same ``source`` left there.
 
     Without ``valid``, validation pairs are split off by a hash of their source. ``source`` is a fingerprint of the
-    data. ``report`` is called with a line to show. ``tokenizers`` returns those of the source and the target; without
-    it they are trained. ``held_out``: validation pairs of another text, which valid_seen then counts. Raises
-    ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError``
-    when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
+    data. ``report`` is called with a line to show. Without ``tokenizers`` new ones are trained. ``held_out``:
+    validation pairs of another text, which valid_seen then counts. Raises ``TextError`` when no pair is left to train
+    on or to validate with, ``TokenizerError`` for a vocabulary that is too small, ``StorageError``.
     """
     earlier = read_prepared(directory, config, source, report, tokenizers)
     if earlier is not None:

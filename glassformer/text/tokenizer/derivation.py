@@ -1,7 +1,6 @@
-"""How a text becomes ids: its normal form, its pre-tokens, each step of tokenizing them, and the result.
+"""How a text becomes ids, as ``Tokenizer.derive`` returns it: its normal form, its pre-tokens, and each step.
 
-``Tokenizer.derive`` makes a ``Derivation``. All texts in it are readable labels, and ``str`` gives one line for each
-part.
+All texts in it are readable labels, and ``str`` gives one line for each part.
 """
 
 from collections.abc import Iterator

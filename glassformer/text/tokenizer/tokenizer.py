@@ -63,9 +63,8 @@ class Tokenizer:
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
         """Train on ``texts``, read once, a vocabulary of up to ``vocab_size`` entries, control tokens included.
 
-        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (split at spaces and punctuation; all but
-        the most frequent words are <unk>), ``characters``. Raises ``TokenizerError`` for an unknown kind, empty
-        text, or a ``vocab_size`` too small for the kind.
+        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (rare ones are <unk>), ``characters``.
+        Raises ``TokenizerError`` for an unknown kind, empty text, or a ``vocab_size`` too small for the kind.
         """
         return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
 

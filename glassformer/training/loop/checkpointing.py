@@ -53,10 +53,9 @@ class TrainState:
     """Counters of a training. ``position`` counts the batches of the epoch so far; a higher ``best`` is better.
 
     ``best`` is the best value of ``train.metric``, ``best_loss`` the lowest loss, each with its update;
-    ``stale_validations`` counts those in a row that improved neither.
-    ``restarts`` counts how often the training went back after it had diverged.
-    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown starts and ends, 0 before it has
-    started; ``cooldown_cause`` is the limit that it leads to.
+    ``stale_validations`` counts those in a row that improved neither, ``restarts`` the returns after a divergence.
+    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown starts and ends (0: not yet),
+    ``cooldown_cause`` its limit.
     """
 
     update: int = 0

@@ -1,8 +1,7 @@
 """Model selection: which of a training's models is kept. Each candidate translates validation text; the best wins.
 
-Neither the last update nor the lowest loss is always best: a loss may rise for a long time while translations still
-improve. But some hundred translations tell two models apart only if they differ much; where they do not, the loss,
-which looks at every token, decides. The average of the last checkpoints is section 6.1 of the paper.
+A loss may rise for a long time while translations still improve. But some hundred translations tell two models apart
+only if they differ much; where they do not, the loss, which looks at every token, decides. Section 6.1: averages.
 """
 
 import time
@@ -136,10 +135,7 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric
 def verdict_lines(
     verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_is_comparable: bool = True
 ) -> list[str]:
-    """A line for each candidate with its loss, and its scores if these decide; which of them is kept, and why.
-
-    ``not_judged``: for so many more candidates time was too short.
-    """
+    """A line for each candidate with its loss and scores, then which is kept and why; ``not_judged`` had no time."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
     count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
     by = (

@@ -1,9 +1,8 @@
 """The learning rate of each update, and its cooldown. Section 5.3.
 
-The rate follows the paper's equation 3, or the same curve with a peak of your own. Over the last part of a training,
-``train.cooldown`` of it, it falls in a straight line to zero (Hägele et al. 2024, arXiv 2405.18392). The cooldown
-starts when the nearest limit is close enough, or when patience has run out. Its last update is fixed when it starts,
-so that a training that is stopped and resumed makes the same updates.
+The rate follows equation 3, or the same curve with a peak of your own. Over the last part of a training,
+``train.cooldown`` of it, it falls in a straight line to zero (Hägele et al. 2024, arXiv 2405.18392). The last update
+is fixed when the cooldown starts, so that a training that is stopped and resumed makes the same updates.
 """
 
 import math
@@ -33,10 +32,9 @@ def cooldown_factor(state: TrainState, update: int) -> float:
 
 
 def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -> TrainState:
-    """The state with a cooldown that starts here, if it is due; otherwise ``state``.
+    """``state`` with a cooldown that starts here, if it is due.
 
-    It lasts until the nearest limit, in updates at the pace so far. If patience has run out, it takes at most
-    ``train.cooldown`` of the whole training.
+    It lasts until the nearest limit; if patience has run out, for at most ``train.cooldown`` of the whole training.
     """
     if state.cooldown_to or not settings.cooldown:
         return state

@@ -49,9 +49,7 @@ def limit_text(settings: TrainConfig, name: str) -> str:
 
 
 class StopSignals:
-    """Makes SIGINT and SIGTERM save and stop a training; a second signal stops it immediately.
-
-    Inside the block, ``received`` is the signal that arrived, if one did.
+    """Makes SIGINT and SIGTERM, in ``received``, save and stop a training; a second one stops it immediately.
 
     It has no effect outside the main thread, where Python does not allow signal handlers.
     """

@@ -1,7 +1,4 @@
-"""report.html: a training on one page, for people who know no figures. It needs no network and no other file.
-
-What it came to in words, the curves, translations good and bad, how length matters, and what text was left out.
-"""
+"""report.html: a training on one page, for people who know no figures. It needs no network and no other file."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """Fine-tuning: a training that starts from the weights and the tokenizers of a model that exists.
 
-What those fix (the model's shape, the vocabulary) cannot be set; the learning rate is low by default, so that little
-of what the model knows is lost. Parts of it can be frozen.
+What those fix cannot be set; the learning rate is low by default, so that little of what the model knows is lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,8 +48,7 @@ class InitialModel:
     def load_for(cls, run: Path, name: str | Path) -> Self:
         """The model ``name`` for a training in ``run``. Raises what ``load_run`` raises.
 
-        A training that has begun needs it no more: where it is gone, or has been trained further, the model of
-        ``run`` stands in for it.
+        Where it is gone, or has been trained further, the model of ``run`` replaces it once that training has begun.
         """
         begun = RunDirectory(run)
         if not (begun.exists and begun.has_checkpoints):

@@ -1,13 +1,11 @@
 """Distillation: a small student learns what its teacher, a trained run, writes for the sources of the teacher's text.
 
 Sequence-level knowledge distillation (Kim and Rush 2016, arXiv 1606.07947): one translation of the teacher's beam
-search for each source. What a teacher writes is more regular than what people write, so that a model with a deep
-encoder and a decoder of one layer comes near it (Kasai et al. 2021, arXiv 2006.10369), at a fraction of the time a
-token, and needs hardly a beam. The student starts from the teacher's weights wherever shapes allow, with layers
-evenly spaced among the teacher's (Shleifer and Rush 2020, arXiv 2010.13002).
+search for each source. That is more regular than what people write, so that a deep encoder and a decoder of one layer
+come near the teacher (Kasai et al. 2021, arXiv 2006.10369) at a fraction of the time. The student starts from the
+teacher's weights wherever shapes allow, with evenly spaced layers (Shleifer and Rush 2020, arXiv 2010.13002).
 
-The translations lie in ``distilled/`` of the teacher's run, where all its students find them, or, if nothing can be
-written there, of the student's. The text is held in memory.
+The translations are kept in ``distilled/`` of the teacher's run, or of the student's if it cannot be written.
 """
 
 import os

@@ -52,9 +52,8 @@ def diversify(
 ) -> DiversifyResult | Outcome:
     """Train ``teachers``, forward or backward or both, and write the pairs to learn from into ``place``.
 
-    Called again, it resumes: finished trainings and translations are not repeated. If a signal stopped the training
-    of a teacher, returns the outcome of that training. Raises what ``train`` raises, ``RunError`` if ``place`` holds
-    teachers of other text, and ``StorageError``.
+    Called again, it resumes. Returns the outcome of a teacher's training that a signal stopped. Raises what ``train``
+    raises, ``RunError`` if ``place`` holds teachers of other text, and ``StorageError``.
     """
     if not teachers or (unknown := sorted(teachers.keys() - SOURCE_SIDE.keys())):
         raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
