@@ -370,8 +370,12 @@ def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> No
             )
     if scales:
         raise CheckpointError(f"{path}: {min(scales)} is the scale of no weight, expected only those of int8 rows.")
-    if any(kind == "I8" for _, kind in forms.values()):
-        _check_int8_format(checkpoint)
+    has_int8 = any(kind == "I8" for _, kind in forms.values())  # by the format earlier versions refuse it
+    if has_int8 and (form := read_json(checkpoint / MANIFEST).get("format")) != INT8_FORMAT:
+        raise CheckpointError(
+            f"{checkpoint}: holds int8 rows but has format {form!r}, expected {INT8_FORMAT}. Its manifest was "
+            "changed: take the checkpoint from where it was packed."
+        )
 
 
 def _check_fit(where: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
@@ -386,15 +390,6 @@ def _check_fit(where: Path, found: Mapping[str, Shape], expected: Mapping[str, S
             raise CheckpointError(
                 f"{where}: {name} is {found[name]}, the configuration says {shape}. Load it with its own config.json."
             )
-
-
-def _check_int8_format(checkpoint: Path) -> None:
-    """Earlier versions refuse int8 rows by the format in the manifest; so it must be there."""
-    if (found := read_json(checkpoint / MANIFEST).get("format")) != INT8_FORMAT:
-        raise CheckpointError(
-            f"{checkpoint}: holds int8 rows but has format {found!r}, expected {INT8_FORMAT}. Its manifest was "
-            "changed: take the checkpoint from where it was packed."
-        )
 
 
 def weights_of(model: "nn.Module") -> "dict[str, Tensor]":

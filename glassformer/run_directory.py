@@ -53,7 +53,7 @@ from glassformer.files import (
     write_durably,
 )
 from glassformer.settings import ModelConfig, RunConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizer, load_tokenizers
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -150,9 +150,7 @@ class RunDirectory:
 
     def _foreign_names(self) -> list[str]:
         """The entries that are not left by a training that was killed before it wrote config.json."""
-        from glassformer.text.corpus.prepare import (
-            PREPARED_NAMES,  # with all that reads text, which translating does not
-        )
+        from glassformer.text.corpus.prepare import PREPARED_NAMES  # translating does without
 
         names = _finished_names(self.path)
         text = _finished_names(self.text) if self.text.is_dir() else set()
@@ -224,8 +222,8 @@ class RunDirectory:
         tgt.save(self._tokenizer_file("tgt"))
 
     def read_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """The source's and the target's tokenizer."""
-        return Tokenizer.load(self._tokenizer_file("src")), Tokenizer.load(self._tokenizer_file("tgt"))
+        """The source's and the target's tokenizer; one object twice if they are the same."""
+        return load_tokenizers(self._tokenizer_file("src"), self._tokenizer_file("tgt"))
 
     def _tokenizer_file(self, side: str) -> Path:
         return self.path / f"tokenizer.{side}.json"

@@ -90,15 +90,12 @@ def _find_shards(pattern: Path, out: Path) -> list[Path]:
             f"--input {str(pattern)!r}: matches two files named {twice[0]}, expected different names, because the "
             "translations get them too. Rename one."
         )
-    if odd := next((out / shard.name for shard in shards if _is_no_file(out / shard.name)), None):
+    targets = (out / shard.name for shard in shards)
+    if odd := next((path for path in targets if path.exists() and not path.is_file()), None):
         raise ConfigError(
             f"--out {out}: holds {odd.name}, which is no file, expected the place for a translation. Rename it."
         )
     return shards
-
-
-def _is_no_file(path: Path) -> bool:
-    return path.exists() and not path.is_file()
 
 
 def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iterator[str]]) -> str:

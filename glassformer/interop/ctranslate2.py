@@ -18,7 +18,7 @@ from glassformer.errors import ConfigError
 from glassformer.files import sha256, sync, write_durably
 from glassformer.interop.new_directory import write_whole
 from glassformer.settings import ModelConfig
-from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,24 +65,20 @@ def export_ctranslate2(
     """
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
+    vocabularies = (run.src_tokenizer.entries(), run.tgt_tokenizer.entries())
     with write_whole(directory, "--out") as temporary:
-        convert(run.model, (tokenizers[0].entries(), tokenizers[1].entries()), temporary, quantization=quantization)
+        convert(run.model, vocabularies, temporary, quantization=quantization)
         if shortlist is not None:
-            lines = shortlist.to_vocabulary_map((tokenizers[0].entries(), tokenizers[1].entries()))
-            (temporary / VOCABULARY_MAP).write_text(lines, encoding="utf-8")
+            (temporary / VOCABULARY_MAP).write_text(shortlist.to_vocabulary_map(vocabularies), encoding="utf-8")
         for name, tokenizer in zip(TOKENIZER_FILES, tokenizers, strict=True):
-            (temporary / name).write_text(with_eos(tokenizer), encoding="utf-8")
+            text = json.dumps(json.loads(tokenizer.json) | {"post_processor": APPENDS_EOS}, ensure_ascii=False)
+            (temporary / name).write_text(text, encoding="utf-8")
         files = sorted(temporary.iterdir())
         for path in files:
             sync(path)
         with write_durably(temporary / MANIFEST) as stream:  # after the rest: where it is, the rest is on disk
             json.dump({"files": {path.name: sha256(path) for path in files}, "of": origin}, stream, indent=1)
     return []
-
-
-def with_eos(tokenizer: Tokenizer) -> str:
-    """The tokenizer as JSON of the ``tokenizers`` library, which ends each text with </s>."""
-    return json.dumps(json.loads(tokenizer.json) | {"post_processor": APPENDS_EOS}, ensure_ascii=False)
 
 
 def check_supported(config: ModelConfig, quantization: str | None = None) -> None:

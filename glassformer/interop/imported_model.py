@@ -24,7 +24,7 @@ from glassformer.text.tokenizer.sentencepiece import UNREACHABLE, SentencePieceM
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
 from glassformer.version import __version__
 
-EOS, UNKNOWN = CONTROL_TOKENS[2:]
+PAD, _, EOS, UNKNOWN = CONTROL_TOKENS
 UNUSED = "<unused "  # begins the name of a row that has no entry
 NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
@@ -273,12 +273,16 @@ def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str
             raise CheckpointError(f"{where}: {name} holds numbers that are not finite.")
 
 
-def read_vocabularies(  # noqa: PLR0917  # both sides, and the parts of four entries
-    entries: Sequence[Sequence[str]], spm: Sequence[SentencePieceModel], pad: int, start: int, eos: int, unk: int
-) -> tuple[Vocabulary, Vocabulary]:
-    """The vocabularies of source and target; if both have the same entries, they get the same rows."""
-    known = set(entries[0])
-    extra = tuple(piece for piece in spm[0].scores if piece not in known and piece not in CONTROL_TOKENS)
-    src = Vocabulary(entries[0], pad, start, eos, unk, extra)
-    joint = list(entries[0]) == list(entries[1])
-    return src, src if joint else Vocabulary(entries[1], pad, start, eos, unk)
+def extra_pieces(entries: Sequence[list[str]], spm: SentencePieceModel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The ``extra`` of source and target, from the source's .spm; with the same entries both get the same rows."""
+    known = {*entries[0], *CONTROL_TOKENS}
+    extra = tuple(piece for piece in spm.scores if piece not in known)
+    return extra, extra if entries[0] == entries[1] else ()
+
+
+def make_tokenizers(
+    spm: Sequence[SentencePieceModel], sides: tuple[Vocabulary, Vocabulary]
+) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of source and target, whose ids are ours."""
+    src, tgt = (Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, sides, strict=True))
+    return src, tgt

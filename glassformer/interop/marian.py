@@ -23,6 +23,7 @@ from glassformer.interop.imported_model import (
     EOS,
     OUT,
     OUT_BIAS,
+    PAD,
     SRC,
     TGT,
     UNKNOWN,
@@ -30,6 +31,8 @@ from glassformer.interop.imported_model import (
     Vocabulary,
     check_weights,
     describe_dropped,
+    extra_pieces,
+    make_tokenizers,
     order_weights,
     read_settings,
     read_value,
@@ -40,7 +43,6 @@ from glassformer.model.layers import ACTIVATIONS
 from glassformer.model.transformer import Transformer
 from glassformer.settings import ModelConfig
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
-from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
 
 SETTINGS, DECODER = "special:model.yml", "decoder.yml"
 MAX_LENGTH = 1024  # positions; Marian itself has no limit
@@ -116,8 +118,7 @@ def _import_directory(directory: Path, place: Path) -> ImportedModel:
     tie, named = _by_our_names(arrays, _config_before_tying(model, where), sizes, where)
     weights = order_weights(named, src, tgt, tie, where)
     model |= {"tie_embeddings": tie, "attention_bias": any(name.endswith("w_o.bias") for name in weights)}
-    made = [Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, (src, tgt), strict=True)]
-    tokenizers = made[0], made[1]
+    tokenizers = make_tokenizers(spm, (src, tgt))
     decode, notes = _decode_settings(decoder, f"{place}/{DECODER}")
     config = run_config(model, tokenizers, decode, str(place))
     check_weights(config.model, weights, where)
@@ -259,14 +260,11 @@ def _vocabularies(
         missing = [name for name in (EOS, UNKNOWN) if name not in side]
         if missing:
             raise TokenizerError(f"{place}: the vocabulary has no {missing[0]}, expected {EOS} and {UNKNOWN}.")
-    known, pads = set(entries[0]), [len(side) for side in entries]
-    extra = tuple(piece for piece in spm[0].scores if piece not in known and piece not in CONTROL_TOKENS)
-    joint = entries[0] == entries[1]
-    src, tgt = (
-        Vocabulary([*side, CONTROL_TOKENS[0]], pad, pad, side.index(EOS), side.index(UNKNOWN), more, adds_pad=True)
-        for side, pad, more in zip(entries, pads, (extra, extra if joint else ()), strict=True)
-    )
-    return src, tgt
+    sides = [
+        Vocabulary([*side, PAD], len(side), len(side), side.index(EOS), side.index(UNKNOWN), extra, adds_pad=True)
+        for side, extra in zip(entries, extra_pieces(entries, spm[0]), strict=True)
+    ]
+    return sides[0], sides[1]
 
 
 def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from glassformer.settings.decode import DecodeConfig, flag
 from glassformer.settings.model import NAMED_MODELS, ModelConfig, named_model
 from glassformer.settings.run import RunConfig
 from glassformer.settings.text import TextConfig, default_vocab_size
-from glassformer.settings.train import WARMUP, TrainConfig
+from glassformer.settings.train import LIMITS, WARMUP, TrainConfig
 
 __all__ = [
+    "LIMITS",
     "NAMED_MODELS",
     "WARMUP",
     "DecodeConfig",

@@ -64,7 +64,8 @@ class Confidence:
     def estimate(self, source: str, source_tokens: list[str], hypothesis: "Hypothesis") -> float:
         """The chance for one hypothesis, from 0 to 1."""
         values = features(source, source_tokens, hypothesis, self.ngrams, self.length_ratio)
-        return _sigmoid(self.bias + math.fsum(self._contributions(values).values()))
+        log_odds = self.bias + math.fsum(self._contributions(values).values())
+        return 0.5 * (1 + math.tanh(log_odds / 2))
 
     def reason(self, translation: "Translation") -> str:
         """What speaks most against the best hypothesis, in words."""
@@ -145,10 +146,6 @@ def features(
 def log_length_ratio(source: str, target: str) -> float:
     """The log of the target's characters per character of the source, less extreme for short texts."""
     return math.log((len(target.strip()) + _MORE) / (len(source.strip()) + _MORE))
-
-
-def _sigmoid(log_odds: float) -> float:
-    return 0.5 * (1 + math.tanh(log_odds / 2))
 
 
 def _numbers(where: str, values: Any, names: Mapping[str, str]) -> dict[str, Weight]:

@@ -44,7 +44,7 @@ def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
             "the model's logits are not finite numbers, so there is no best token. "
             "Its weights were damaged or its training diverged: use an earlier checkpoint."
         )
-    return sorted(possible, key=_rank)[:n_best]
+    return sorted(possible, key=lambda one: (one.truncated, len(one.unmet), -one.score))[:n_best]
 
 
 def no_token_allowed() -> InputError:
@@ -53,10 +53,6 @@ def no_token_allowed() -> InputError:
         "decode: the filters and the constraints together allow no token, expected at least one at each step. "
         "Loosen no_repeat_ngram or min_length, or ban less."
     )
-
-
-def _rank(candidate: Output) -> tuple[bool, int, float]:
-    return candidate.truncated, len(candidate.unmet), -candidate.score
 
 
 Result = TypeVar("Result")

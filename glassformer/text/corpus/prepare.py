@@ -36,7 +36,7 @@ from glassformer.text.corpus.corpus import Pair, is_validation
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, one_if_equal
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, load_tokenizers
 
 PairSource = Callable[[], Iterator[Pair]]
 """Starts a new stream of the same pairs at each call."""
@@ -100,7 +100,7 @@ class ProgressCallback(Protocol):
 
 def prepare(
     pairs: PairSource,
-    valid: PairSource | None,
+    valid: Callable[[], Iterator[Pair] | None] | None,
     config: TextConfig,
     directory: Path,
     *,
@@ -112,8 +112,8 @@ def prepare(
 ) -> PreparedText:
     """Prepare ``pairs`` in ``directory``, or use what an earlier call with the same ``source`` left there.
 
-    Without ``valid``, validation pairs are split off by a hash of their source. ``source`` is a fingerprint of the
-    data. ``report`` is called with a line to show. Without ``tokenizers`` new ones are trained. ``held_out``:
+    Where ``valid`` gives none, validation pairs are split off by a hash of their source. ``source`` is a fingerprint
+    of the data. ``report`` gets a line to show. Without ``tokenizers`` new ones are trained. ``held_out``:
     validation pairs of another text, which valid_seen then counts. Raises ``TextError`` when no pair is left to train
     on or to validate with, ``TokenizerError`` for a vocabulary that is too small, ``StorageError``.
     """
@@ -197,11 +197,12 @@ def _verify_files(directory: Path, config: TextConfig, sums: Mapping[str, str]) 
 
 
 def _read(directory: Path, counts: dict[str, int]) -> PreparedText:
-    both = one_if_equal(*(Tokenizer.load(directory / f"{side}.tokenizer.json") for side in ("src", "tgt")))
+    both = load_tokenizers(directory / "src.tokenizer.json", directory / "tgt.tokenizer.json")
     train, valid = (EncodedPairs(directory / split) for split in ("train", "valid"))
     for pairs in (train, valid):
         pairs.check_ids(both[0].size, both[1].size)
-    return PreparedText(*both, train, valid, _read_pairs(directory / "valid.jsonl"), counts)
+    valid_text = [Pair(*json.loads(line.decode("ascii"))) for line in read_json_lines(directory / "valid.jsonl")]
+    return PreparedText(*both, train, valid, valid_text, counts)
 
 
 def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
@@ -215,7 +216,7 @@ def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
 
 def _build(
     pairs: PairSource,
-    valid: PairSource | None,
+    valid: Callable[[], Iterator[Pair] | None] | None,
     config: TextConfig,
     directory: Path,
     *,
@@ -231,9 +232,11 @@ def _build(
     sync(directory)
     workers = min(config.workers or available_cores(), most_workers())
     counting = _with_progress("pairs read", pairs(), None, on_progress)
-    stats = CorpusStats.from_chunks(map_chunks(count_chunk, chunks(counting), workers), config, split=valid is None)
+    valid_pairs = None if valid is None else valid()
+    counted = map_chunks(count_chunk, chunks(counting), workers)
+    stats = CorpusStats.from_chunks(counted, config, split=valid_pairs is None)
     # Read before the long work, so that a mistake in the validation text is reported early.
-    given = [] if valid is None else _read_validation(valid)
+    given = [] if valid_pairs is None else _read_validation(valid_pairs)
     stage = partial(_with_progress, total=stats.read, on_progress=on_progress)
     both = tokenizers() if tokenizers else _train_tokenizers(lambda: stage("tokenizer", pairs()), stats, config)
     for side, tokenizer in zip(("src", "tgt"), both, strict=True):
@@ -245,7 +248,9 @@ def _build(
     valid_text = given or list(dict.fromkeys(split_off))
     valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
     _check_kept(train_counts, valid_counts, config)
-    _write_pairs(directory / "valid.jsonl", valid_text)
+    # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot encode.
+    with (directory / "valid.jsonl").open("x", encoding="ascii", newline="\n") as stream:
+        stream.writelines(json.dumps(pair) + "\n" for pair in valid_text)
     return {
         "read": stats.read,
         "empty": stats.read - stats.usable,
@@ -278,8 +283,8 @@ def _note_seen(pairs: Iterable[Pair], sources: frozenset[str], seen: set[str]) -
         yield pair
 
 
-def _read_validation(valid: PairSource) -> list[Pair]:
-    text = [pair for pair in valid() if not pair.blank]
+def _read_validation(valid: Iterable[Pair]) -> list[Pair]:
+    text = [pair for pair in valid if not pair.blank]
     if not text:
         raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
     return text
@@ -382,13 +387,3 @@ def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig
                 f"and {counts['lopsided']:,} are lopsided; expected at least one pair. "
                 "Raise text.max_tokens or text.max_ratio, or give shorter text."
             )
-
-
-def _write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
-    # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot encode.
-    with path.open("x", encoding="ascii", newline="\n") as stream:
-        stream.writelines(json.dumps(pair) + "\n" for pair in pairs)
-
-
-def _read_pairs(path: Path) -> list[Pair]:
-    return [Pair(*json.loads(line.decode("ascii"))) for line in read_json_lines(path)]

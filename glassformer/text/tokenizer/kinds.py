@@ -244,7 +244,7 @@ class _WordPiece:
         while start < len(word):
             mark = self._mark if start else ""
             rest = mark + word[start:]
-            size = self._longest_match(rest, len(mark))
+            size = next((size for size in range(len(rest), len(mark), -1) if rest[:size] in self._vocab), None)
             if size is None:
                 return self._unknown(steps, rest, "no prefix is in the vocabulary, so the whole word is unknown")
             steps.append(Match(self._show(rest), self._show(rest[:size]), len(rest) - size + 1))
@@ -254,10 +254,6 @@ class _WordPiece:
 
     def _unknown(self, steps: list[Step], rest: str, reason: str) -> _Tokens:
         return _Tokens((*steps, Lookup(self._show(rest), UNKNOWN, reason)), (UNKNOWN,))
-
-    def _longest_match(self, rest: str, mark: int) -> int | None:
-        """The length of the longest prefix of ``rest`` that is an entry and longer than the ``mark`` ##."""
-        return next((size for size in range(len(rest), mark, -1) if rest[:size] in self._vocab), None)
 
 
 class _Path(NamedTuple):

@@ -185,9 +185,10 @@ class Tokenizer:
         return numbers
 
 
-def one_if_equal(src: Tokenizer, tgt: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
-    """Both sides' tokenizers; one object twice if they are the same."""
-    return src, src if src.digest == tgt.digest else tgt
+def load_tokenizers(src: Path, tgt: Path) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of both sides, which ``Tokenizer.save`` wrote; one object twice if they are the same."""
+    one, other = Tokenizer.load(src), Tokenizer.load(tgt)
+    return one, one if one.digest == other.digest else other
 
 
 def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:

@@ -8,7 +8,7 @@ is fixed when the cooldown starts, so that a training that is stopped and resume
 import math
 from dataclasses import replace
 
-from glassformer.settings import TrainConfig
+from glassformer.settings import LIMITS, TrainConfig
 from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.loop.stopping import is_out_of_patience, limit_text
 
@@ -50,7 +50,7 @@ def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -
 
 def cancel_stale_cooldown(settings: TrainConfig, state: TrainState) -> TrainState:
     """The state without a cooldown whose limit is no longer set: the training may now be longer."""
-    limits = {limit_text(settings, name) for name in ("max_updates", "max_minutes", "patience")}
+    limits = {limit_text(settings, name) for name in LIMITS}
     if not state.cooldown_to or state.cooldown_cause in limits:
         return state
     return replace(state, cooldown_from=0, cooldown_to=0, cooldown_cause="")

@@ -22,7 +22,8 @@ def stop_reason(settings: TrainConfig, state: TrainState, elapsed_s: float) -> s
     if state.cooldown_to and state.update >= state.cooldown_to:
         return f"the cooldown for {state.cooldown_cause} is over"
     if is_out_of_patience(settings, state) and not settings.cooldown:
-        return f"no better {_measures(settings)} in {state.stale_validations} validations (train.patience)"
+        measures = "loss" if settings.metric == "loss" else f"{settings.metric} and no better loss"
+        return f"no better {measures} in {state.stale_validations} validations (train.patience)"
     return None
 
 
@@ -36,10 +37,6 @@ def fraction_done(settings: TrainConfig, state: TrainState) -> float:
 def is_out_of_patience(settings: TrainConfig, state: TrainState) -> bool:
     """Whether as many validations in a row as ``train.patience`` were no better."""
     return bool(settings.patience) and state.stale_validations >= settings.patience
-
-
-def _measures(settings: TrainConfig) -> str:
-    return "loss" if settings.metric == "loss" else f"{settings.metric} and no better loss"
 
 
 def limit_text(settings: TrainConfig, name: str) -> str:

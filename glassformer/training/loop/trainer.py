@@ -199,7 +199,7 @@ class Trainer:
             self.display.log(line)
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)
-        self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged if averaged > 1 else 0)
+        self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged)
         self._fit_confidence()
         self._measure_mix()
         return self._measure() if settings.metric == "loss" else chosen.validation

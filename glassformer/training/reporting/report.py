@@ -47,12 +47,9 @@ def read_metrics(run: RunDirectory) -> list[dict[str, Any]]:
         with suppress(ValueError, RecursionError, OverflowError):
             found = json.loads(line.decode(errors="replace"))
             if isinstance(found, dict):
-                records.append({key: value for key, value in found.items() if _is_number(value)})
+                numbers = {key: one for key, one in found.items() if isinstance(one, int | float) and abs(one) < 1e15}
+                records.append(numbers)
     return [record for record in records if "update" in record]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and abs(value) < 1e15
 
 
 def write_report(run: RunDirectory, page: str) -> None:

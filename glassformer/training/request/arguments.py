@@ -173,10 +173,7 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
             )
     if kind == "task":
         return TaskSource.load(data["task"])
-    if kind == "pairs":
-        valid = data.get("valid")
-        return FileSource(Path(data["pairs"]), None, Path(valid) if valid else None, None)
-    if "tgt" not in data:
+    if kind == "src" and "tgt" not in data:
         raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
-    paths = {key: Path(value) for key, value in data.items()}
-    return FileSource(paths["src"], paths["tgt"], paths.get("valid_src"), paths.get("valid_tgt"))
+    names = {"pairs": "src", "valid": "valid_src"}
+    return FileSource(**{names.get(key, key): Path(value) for key, value in data.items()}, turned=False)

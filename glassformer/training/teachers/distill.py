@@ -22,7 +22,7 @@ from glassformer.errors import ConfigError, RunError
 from glassformer.files import make_directory, refuse_link, storage_errors
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import DISTILLED, RunDirectory
-from glassformer.settings import ModelConfig, RunConfig
+from glassformer.settings import LIMITS, ModelConfig, RunConfig
 from glassformer.settings.section import apply_overrides
 from glassformer.text.corpus.corpus import Pair
 from glassformer.training.reporting.run_log import Display
@@ -37,10 +37,7 @@ from glassformer.world import ALONE, World
 # Higher than in fine-tuning, lower than from nothing: most weights are near, but whole layers are missing.
 STUDENT_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 1e-3, "warmup": 200}
 # Settings of the teacher's own training, which say nothing of how a student should be trained.
-_TEACHERS_OWN = (
-    "max_updates", "max_minutes", "patience", "stop_at", "freeze", "mix", "r_drop", "device", "sharding",
-    "on_divergence", "tensorboard",
-)  # fmt: skip
+_TEACHERS_OWN = (*LIMITS, "freeze", "mix", "r_drop", "device", "sharding", "on_divergence", "tensorboard")
 _FIXED = {"text": TOKENIZER_SETTINGS, "model": ("src_vocab", "tgt_vocab", "pad_id", "bos_id", "eos_id")}
 _LAYERS = {"encoder": "n_encoder_layers", "decoder": "n_decoder_layers"}
 
