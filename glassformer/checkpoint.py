@@ -104,10 +104,7 @@ def _put_in_place(temporary: Path, final: Path) -> None:
 
 
 def recover_interrupted(series: Path) -> None:
-    """Clear up after a process that was killed while saving; only the process that has locked the run may do so.
-
-    A complete checkpoint that was not yet renamed gets its name, unless another one has it. The rest is deleted.
-    """
+    """Name or delete what a process killed while saving has left; only for the process that has locked the run."""
     for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}")):
         target = checkpoint_path(series, update_number(leftover))
         if not target.exists() and is_valid(leftover, lambda _: None):
@@ -197,10 +194,7 @@ def update_number(checkpoint: Path) -> int:
 
 
 def checkpoints(series: Path) -> list[Path]:
-    """The checkpoints of a series, oldest first, valid or not.
-
-    One that is complete but was not renamed, because its process was killed, stands in for one that is missing.
-    """
+    """The checkpoints of a series, oldest first, valid or not; one not yet renamed stands in for a missing one."""
     found = {
         int(digits): path for path in series.glob(f"{_NAME}*") if (digits := path.name[len(_NAME) :]).isdecimal()
     }
@@ -242,10 +236,9 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
 
 
 def read_chosen(choose: Callable[[], Path], read: Callable[[Path], Result]) -> Result:
-    """What ``read`` returns of the checkpoint that ``choose`` names.
+    """What ``read`` returns of the checkpoint that ``choose`` names; again, if a training replaces it meanwhile.
 
-    If a training replaces it meanwhile, ``choose`` is called again, a few times at most. Raises what ``choose``
-    raises, and ``CheckpointError``.
+    Raises what ``choose`` raises, and ``CheckpointError``.
     """
     for _ in range(_TRIES):
         chosen = choose()
@@ -309,11 +302,10 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
 
 
 def quantize_rows(weights: Tensors) -> "dict[str, Tensor]":
-    """The weights with each matrix as int8 rows, and a float32 scale for each row: half a step is the largest error.
+    """The weights for ``save_checkpoint`` with each matrix as int8 rows, and a float32 scale for each row.
 
-    A row's scale is its greatest absolute value / 127. Biases, norms and other vectors stay as they are. The result
-    is for ``save_checkpoint``; ``read_tensors`` multiplies. Raises ``ValueError`` for a matrix with a value that is
-    not finite.
+    A row's scale is its greatest absolute value / 127; vectors stay as they are. Raises ``ValueError`` for a matrix
+    with a value that is not finite.
     """
     import torch
 
@@ -405,8 +397,7 @@ def load_weights(
 ) -> None:
     """Copy weights into a model of the same configuration; names and shapes must match exactly.
 
-    The model keeps its own precision, whatever precision the weights are stored in, such as float16.
-    ``place`` puts a weight where the parameter, its second argument, is.
+    The model keeps its own precision. ``place`` puts a weight where the parameter, its second argument, is.
     """
     parameters = dict(model.named_parameters())
     found, expected = ({name: tuple(one.shape) for name, one in some.items()} for some in (weights, parameters))

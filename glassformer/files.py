@@ -148,8 +148,7 @@ def storage_errors(place: Path | str, advice: str = FREE_SPACE) -> Iterator[None
 def write_durably(path: Path) -> Iterator[TextIO]:
     """A UTF-8 text stream whose contents replace the file ``path`` if the block ends without an error.
 
-    The contents and the new name are on disk when it returns. Raises ``OSError`` if it cannot be written; the file
-    then keeps its old contents.
+    Contents and name are on disk when it returns. Raises ``OSError``; the file then keeps its old contents.
     """
     # A random name that nobody can plant a link at, and a short one: the name of the file may be as long as allowed.
     temporary = path.with_name(f".{secrets.token_hex(8)}{WRITING}")
@@ -168,10 +167,7 @@ def write_durably(path: Path) -> Iterator[TextIO]:
 
 
 def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, indent: int | None = None) -> None:
-    """Save values as JSON, with the number of their format and a SHA-256 sum, by which a reader can tell it is whole.
-
-    Raises ``OSError`` if it cannot be written, also for a symbolic link.
-    """
+    """Save values as JSON with the number of their format and a SHA-256 sum; ``OSError`` also for a link."""
     values = {"format": form, **values}
     refuse_link(path)
     with write_durably(path) as stream:

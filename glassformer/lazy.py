@@ -12,8 +12,7 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose ``file`` imports names under ``TYPE_CHECKING``.
 
-    A type checker reads these imports, too. ``eager`` are names that the package has itself. An unknown name raises
-    ``AttributeError``.
+    ``eager`` are names that the package has itself. An unknown name raises ``AttributeError``.
     """
     blocks = [node.body for node in ast.parse(Path(file).read_text("utf-8")).body if isinstance(node, ast.If)]
     imports = [node for block in blocks for node in block if isinstance(node, ast.ImportFrom)]

@@ -129,10 +129,7 @@ class RunDirectory:
         return any(map(checkpoints, self.series))
 
     def check_writable(self) -> None:
-        """Raise ``RunError`` if this is no place for a training: a stranger's directory, links, a lost config.json.
-
-        Nothing is written. An empty directory is one, and what a training left that was killed while it started.
-        """
+        """Raise ``RunError`` for a stranger's directory, links, a lost config.json; nothing is written."""
         self.refuse_links()
         if self.exists or not self.path.is_dir():
             return
@@ -268,9 +265,8 @@ class RunDirectory:
         raise TokenizerError(f"{problem} Put the original file back.")
 
     def check_resumable(self) -> None:
-        """Raise what ``check_state`` raises, for the newest checkpoint whose state can be verified, if there is one.
+        """Raise what ``check_state`` raises, for the newest state that can be verified, before a training works.
 
-        A training calls it before its work: what does not belong to the weights would be noticed only after it.
         Raises ``RunError`` for a model without the state to continue its training, which starting anew would replace.
         """
         config, _ = self.read_config()
@@ -375,8 +371,7 @@ class RunDirectory:
 def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
     """Raise ``CheckpointError`` for a model whose weights the checkpoint does not hold, or with enormous tables.
 
-    A model takes memory for its weights, which the checkpoint's file holds too, and for its tables of positions. This
-    looks at a model without values, before any is made.
+    It is made without values first: its weights, which the file holds too, and its tables of positions take memory.
     """
     import torch
 

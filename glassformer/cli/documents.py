@@ -58,11 +58,9 @@ def check_input(
 ) -> None:
     """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing.
 
-    Raises ``StorageError`` for an ``--out`` that cannot be written: nothing of this is said only after the model is
-    loaded.
-
     The given ``document_options`` need ``--out``; the given ``line_options`` need to be without it, or with a pattern
-    of files, which has no ``--stream`` and no ``--attention``.
+    of files, which has no ``--stream`` and no ``--attention``. Raises ``StorageError`` for an ``--out`` that cannot
+    be written.
     """
     if "--glossary" in document_options and engine != "torch":
         raise ConfigError(

@@ -1,7 +1,4 @@
-"""The command line: each subcommand parses, makes one library call, and prints.
-
-Libraries are imported where they are used, so that ``--help`` answers at once.
-"""
+"""The command line: each subcommand parses, makes one library call, and prints; ``--help`` answers at once."""
 
 import errno
 import io

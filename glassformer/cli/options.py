@@ -1,7 +1,6 @@
 """The options that several commands share, and how options are made from the fields of records.
 
-A command that takes a record, such as ``EngineOptions``, has an option for each of its fields. It also has one for
-each field of ``DecodeConfig`` that acts in it.
+A command has an option for each field of its records, such as ``EngineOptions``, and of ``DecodeConfig``.
 """
 
 import inspect
@@ -100,9 +99,8 @@ class EngineOptions:
 def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Give a command an option for each field of the records that are its parameters.
 
-    Its parameter ``decode`` receives those fields of ``DecodeConfig`` that were given on the command line, ready for
-    ``DecodeConfig.with_changes``. Offered are those that act in one of ``stages``; ``without`` names fields that have
-    no effect in the command.
+    Its ``decode`` receives the fields of ``DecodeConfig`` that were given on the command line, ready for
+    ``with_changes``, of those that act in one of ``stages`` and are not named in ``without``.
     """
     knobs = [knob for knob in fields(DecodeConfig) if knob.metadata["acts_in"] in stages and knob.name not in without]
 

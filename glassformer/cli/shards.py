@@ -25,9 +25,8 @@ from glassformer.text.formats import find_format
 def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Iterator[str]]) -> None:
     """Write the lines that ``translate`` yields of each file to a file of the same name in ``out``.
 
-    Raises ``ConfigError`` if there are no such files, or two of one name; ``StorageError`` if ``out`` cannot be
-    written; ``TextError`` at the end if a file cannot be read, after all others are translated. Says on standard
-    error what was done.
+    Raises ``ConfigError`` for no files, or two of one name; ``StorageError``; and ``TextError`` at the end, after all
+    others are translated, for files that cannot be read. Says on standard error what was done.
     """
     shards = _find_shards(pattern, out)
     counts, failed = Counter[str](), list[Path]()

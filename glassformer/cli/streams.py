@@ -1,7 +1,4 @@
-"""Text between the shell and the library: arguments, standard input, files, and lines of output.
-
-Every input line gives one output line, whatever it contains. ``Console`` is the terminal for tables, bars and walks.
-"""
+"""Text between the shell and the library: arguments, standard input, files, lines of output and the console."""
 
 import json
 import sys
@@ -69,10 +66,7 @@ def piece_in_one_line(piece: str) -> str:
 
 
 def read_requests(given: Iterable[str] | Path, constraints: "Request") -> Iterator["Request"]:
-    """A request for each text, with ``constraints``; a line of a .jsonl file may add constraints of its own.
-
-    Raises ``TextError`` for a line of .jsonl that is no request.
-    """
+    """A request for each text or line, with ``constraints``; ``TextError`` for a line of .jsonl that is none."""
     if not isinstance(given, Path):
         yield from (replace(constraints, text=text) for text in given)
     elif set(given.suffixes).isdisjoint(endings(lambda each: each.lines == "requests")):

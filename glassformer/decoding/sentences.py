@@ -43,10 +43,7 @@ def split_requests(
     config: ModelConfig,
     tokenizers: tuple[Tokenizer, Tokenizer],
 ) -> list[SourceSentence]:
-    """The segments of all requests, in order; the first request is number ``start`` of the whole input.
-
-    Raises ``InputError`` for constraints that cannot be tokenized, are too long, or apply to several sentences.
-    """
+    """The segments of all requests, the first of which is number ``start``; ``InputError`` for constraints."""
     src_tokenizer, tgt_tokenizer = tokenizers
     split = [_split(request, number, options) for number, request in enumerate(requests, start)]
     constraints = [

@@ -35,13 +35,11 @@ Progress = Callable[[int], None]
 class Translator:
     """A model with its tokenizers; ``config`` holds the default options of all methods.
 
-    With ``others`` it is an ensemble, which uses the mean of all models' probabilities. The models stay on their
-    device; one in training mode is put into evaluation mode for the duration of a call. ``confidence`` estimates how
-    good each translation is; of an ensemble it is that of the first model.
+    With ``others`` it is an ensemble, which uses the mean of all models' probabilities, and the first one's
+    ``confidence``. The models stay on their device and are in evaluation mode for the duration of a call.
 
-    ``precision`` (float32, bf16, int8) makes converted copies of the models, which translate faster; ``workers``
-    starts processes that share the batches, which ``close`` or the end of a ``with`` block ends. Walks and traces use
-    the models themselves.
+    ``precision`` (float32, bf16, int8) makes converted copies, which translate faster; ``workers`` starts processes
+    that share the batches and end with ``close`` or a ``with`` block. Walks and traces use the models themselves.
     """
 
     def __init__(
@@ -56,10 +54,7 @@ class Translator:
         workers: int | None = None,
         confidence: Confidence | None = None,
     ) -> None:
-        """Raises ``TokenizerError`` if a tokenizer and a model differ in vocabulary size or control ids.
-
-        Raises ``ConfigError`` for a precision that is unknown or not available here, or for less than one worker.
-        """
+        """``TokenizerError`` for tokenizers of another model, ``ConfigError`` for ``precision`` and ``workers``."""
         self.models: tuple[Transformer, ...] = (model, *others)
         for member in self.models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
@@ -223,9 +218,8 @@ class Translator:
     def stream(self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0) -> Iterator[str]:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
-        Greedy search and sampling yield each token, a beam search what all its hypotheses share. A character is
-        yielded when it is complete. ``start`` is the text's number in the whole input, from which the random numbers
-        of sampling follow. Raises ``InputError`` as ``translate`` does.
+        Greedy search and sampling yield each token, a beam search what all its hypotheses share. ``start`` is the
+        text's number in the whole input, which seeds sampling. Raises ``InputError`` as ``translate`` does.
         """
         options = self._options(options)
         request = text if isinstance(text, Request) else Request(text)
@@ -236,19 +230,13 @@ class Translator:
             yield segment.gap
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """The log-probability (natural logarithm) of each target, eos included, given its source.
-
-        Raises ``InputError`` unless there is one target for each source, none longer than the model takes.
-        """
+        """The log-probability of each target, eos included, given its source; ``InputError`` if one is missing."""
         return [one.log_prob for one in self.score_tokens(sources, targets)]
 
     def score_tokens(
         self, sources: Sequence[str], targets: Sequence[str], options: DecodeConfig | None = None, *, start: int = 0
     ) -> list[Scored]:
-        """``score`` in detail: each token's log-probability, and the score with the length penalty.
-
-        ``start`` is the number of the first pair in the whole input, for error messages.
-        """
+        """``score`` by token, and with the length penalty; ``start`` numbers the pairs in errors."""
         options = self._options(options)
         src = read_sources(sources, self.src_tokenizer, self._config, "sources")
         tgt = read_sources(targets, self.tgt_tokenizer, self._config, "targets")

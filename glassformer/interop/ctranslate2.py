@@ -58,10 +58,9 @@ def export_ctranslate2(
 ) -> list[str]:
     """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all. No notes.
 
-    With a ``shortlist`` there is also a vocabulary map, which CTranslate2 uses when it is asked to. The manifest has
-    the SHA-256 sum of each file, and ``origin``, which says what it was made of. Raises ``ConfigError`` for a setting
-    that CTranslate2 does not have and for an unknown ``quantization``, ``RunError`` if the directory holds something,
-    ``StorageError`` if it cannot be written.
+    A ``shortlist`` becomes a vocabulary map. The manifest has the SHA-256 sum of each file, and ``origin``, which
+    says what it was made of. Raises ``ConfigError`` for settings and a ``quantization`` that CTranslate2 does not
+    have, ``RunError`` if the directory holds something, ``StorageError`` if it cannot be written.
     """
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
@@ -111,10 +110,9 @@ def convert(
     quantization: str | None = None,
     banned: Collection[int] = (),
 ) -> None:
-    """Write a CTranslate2 model with these tokens of source and target, which has no tokenizers, over what is there.
+    """Write a CTranslate2 model with these tokens of source and target over what is there, without tokenizers.
 
-    No output holds the ids that are ``banned``, <pad> and <s>.
-    Without ``quantization`` the weights are float32, and can be quantized when they are loaded.
+    No output holds the ids that are ``banned``, <pad> and <s>. Without ``quantization`` the weights are float32.
     """
     try:
         from ctranslate2.converters import Converter

@@ -124,10 +124,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A run that is not on disk yet: every parameter by our name, settings, tokenizers, and where it came from.
-
-    ``notes`` name the settings that were not taken over.
-    """
+    """A run that is not on disk yet, and where it came from; ``notes`` name the settings that were not taken over."""
 
     config: RunConfig
     weights: dict[str, Tensor]
@@ -143,10 +140,7 @@ class ImportedModel:
         return model.eval()
 
     def write(self, directory: Path) -> None:
-        """Write a run, whole or not at all.
-
-        Raises ``RunError`` if the directory holds something already, ``StorageError`` if it cannot be written.
-        """
+        """Write a run, whole or not at all; ``RunError`` for a directory in use, ``StorageError``."""
         RunDirectory(directory).check_name()
         with write_whole(directory, "--run") as temporary:
             self._write(RunDirectory(temporary))
@@ -165,10 +159,7 @@ class ImportedModel:
 
 
 def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: str, kind: str) -> dict[str, Any]:
-    """Another program's ``settings`` under our names; ``names`` has theirs of each of ours.
-
-    Raises ``ConfigError`` for the first that is missing, which settings of that ``kind`` of model have.
-    """
+    """Another program's ``settings`` by our names; ``ConfigError`` for one that this ``kind`` of model lacks."""
     missing = [theirs for theirs in names.values() if theirs not in settings]
     if missing:
         raise ConfigError(f"{where}: has no {missing[0]!r}, expected the settings of a {kind}.")

@@ -1,7 +1,6 @@
 """A native Marian release in: ``decoder.yml``, ``.npz``, vocabularies and ``.spm`` files, in a directory or a zip.
 
-Marian starts a target from a vector of zeros and has no padding in its vocabulary: ours gets a <pad> and an <s> whose
-rows are zero. Its own sinusoids are read as those of its converters, with the paper's frequencies, all sines first.
+Marian starts a target from zeros and has no padding: ours gets a <pad> and an <s> whose rows are zero.
 """
 
 import importlib
@@ -160,10 +159,7 @@ def _read(path: Path) -> str:
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """The settings in a YAML text; ``CheckpointError`` if it holds none, ``RunError`` without ``pyyaml``.
-
-    Aliases are refused: each may stand for all that is before it, and so a few lines for more than any memory.
-    """
+    """The settings in a YAML text without aliases, of which a few lines may stand for more than any memory."""
     if len(text) > _LARGEST_YAML:
         raise CheckpointError(
             f"{where}: has {len(text):,} characters, expected settings of at most {_LARGEST_YAML:,}."
@@ -315,11 +311,7 @@ def parameter_names(config: ModelConfig) -> list[str]:
 def _by_our_names(
     arrays: Mapping[str, Any], config: ModelConfig, sizes: tuple[int, int], where: str
 ) -> tuple[str, dict[str, Tensor]]:
-    """Which matrices are one, and the weights by our names, with the zero rows of <pad>.
-
-    ``sizes`` has the number of entries of each side. Raises ``CheckpointError`` for an array that is missing, of
-    another shape, or not known.
-    """
+    """Which matrices are one, and the weights by our names; ``sizes`` are the entries, without <pad>."""
     rest = {name: array for name, array in arrays.items() if name != SETTINGS}
     tie, named = _vocabulary_weights(rest, sizes, where)
     for ours in parameter_names(config):

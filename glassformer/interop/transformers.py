@@ -281,10 +281,7 @@ Tokenizers = tuple[Tokenizer, Tokenizer]
 def _read_tokenizers(
     place: Path, settings: Mapping[str, Any], rows: tuple[int, int]
 ) -> tuple[Vocabulary, Vocabulary, Tokenizers]:
-    """The vocabularies and tokenizers of both sides: from tokenizer.json as we write it, or from .spm files.
-
-    ``rows`` has the number of rows of each side's embedding.
-    """
+    """Both sides' vocabularies, of so many ``rows``, and tokenizers: from our tokenizer.json or from .spm files."""
     parts = read_ids(place, settings, min(rows))
     if (place / "tokenizer.json").is_file() and not (place / "source.spm").is_file():
         return _read_our_tokenizers(place, parts)

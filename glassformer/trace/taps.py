@@ -137,10 +137,7 @@ def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str)
 
 
 def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
-    """``show`` for a value that belongs to no module, such as a search or a loss; it has its own ``address``.
-
-    ``value`` may be a function, which is called only while recording.
-    """
+    """``show`` for a value, or a function that makes it, of no module, such as a loss; it has its own ``address``."""
     if is_compiling():
         return
     recorder = _recorder.get()
@@ -156,10 +153,7 @@ def is_tracing() -> bool:
 
 @contextmanager
 def capture(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
-    """The values of one tap inside the block, after any edits; a trace that is already recording is not disturbed.
-
-    For code that needs a value from inside the model, such as a search that reads attention weights.
-    """
+    """The values of one tap inside the block, after any edits, as a search needs them; a trace is not disturbed."""
     recorder = _Capture(module, name, _recorder.get())
     token = _recorder.set(recorder)
     try:

@@ -50,8 +50,7 @@ class Weight:
 class Confidence:
     """The chance that a translation is good; ``good`` says what that means, such as ``chrF >= 50``.
 
-    ``length_ratio`` is the typical log of an output's characters per source character. ``fitted_on`` holds counts for
-    readers.
+    ``length_ratio`` is the typical log of an output's characters per source character; ``fitted_on`` is for readers.
     """
 
     good: str

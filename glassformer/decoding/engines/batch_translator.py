@@ -25,10 +25,7 @@ class BatchTranslator:
     def translate(
         self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
     ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
-        """The hypotheses of each segment of each batch, best first, with the batch's number; in any order.
-
-        With ``attention`` the best hypothesis has the cross-attention of the first model.
-        """
+        """The hypotheses of each segment of each batch, best first, with the batch's number, in any order."""
         # Which sample is best is known only after they were detokenized and compared.
         jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
         for number, result in self.engine.search(jobs):

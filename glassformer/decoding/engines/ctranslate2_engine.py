@@ -101,10 +101,7 @@ class CTranslate2Engine:
         self, directory: Path, config: ModelConfig, tokenizers: tuple[Tokenizer, Tokenizer], *,
         precision: str | None = None, workers: int | None = None, shortlist: bool = False,
     ) -> None:  # fmt: skip
-        """``shortlist``: use the vocabulary map of ``directory``; log-probabilities are then among the candidates.
-
-        Raises ``ConfigError`` for a precision that this machine does not have, or less than one worker.
-        """
+        """``shortlist``: use the vocabulary map of ``directory``. ``ConfigError`` for precision and workers."""
         self.config, self._shortlist = config, shortlist
         self.workers = available_cores() if workers is None else check_workers(workers)
         if self.workers < 1:
@@ -115,10 +112,7 @@ class CTranslate2Engine:
         self._translator = self._load(self.workers)
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """The result of each job with the job's number, in order.
-
-        Raises ``ConfigError`` for options that CTranslate2 does not have, ``InputError`` for required phrases.
-        """
+        """The result of each job with its number; ``ConfigError`` or ``InputError`` for what CTranslate2 lacks."""
         for job in jobs:
             _check_job(job)
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
@@ -130,10 +124,7 @@ class CTranslate2Engine:
             yield number, SearchResult(candidates, attention)
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
-        """For a job of one source: the ids as they are found; returns the candidates.
-
-        Of a beam they all come at its end. So they do with a shortlist: CTranslate2 names other ids on the way.
-        """
+        """For a job of one source: the ids as they are found, those of a beam or a shortlist all at the end."""
         _check_job(job)
         if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
             candidates = self._finish(job, self._start(job))[0]
@@ -153,10 +144,7 @@ class CTranslate2Engine:
     def attention(
         self, job: SearchJob, outputs: Sequence[Sequence[int]]
     ) -> "list[Float[Tensor, 'layers heads tgt src']]":
-        """The last layer's cross-attention, the mean of its heads, with which each output is written.
-
-        Each output is given as a prefix, so that it is what is written.
-        """
+        """The mean of the heads of the last layer's cross-attention, with each output given as a prefix."""
         import torch
 
         results = self._translator.translate_batch(
@@ -324,10 +312,7 @@ def _check_job(job: SearchJob) -> None:
 def load_engine(
     runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
 ) -> tuple[CTranslate2Engine, tuple[Tokenizer, Tokenizer], RunConfig]:
-    """The engine of one run, exported if need be, with the run's tokenizers and settings.
-
-    Raises ``ConfigError`` for several runs, another device than the CPU, and settings that CTranslate2 does not have.
-    """
+    """The engine of one run, exported if need be, its tokenizers and settings; ``ConfigError`` for what it lacks."""
     if len(runs) != 1:
         raise ConfigError(
             f"engine: found ctranslate2 with {len(runs)} runs, expected one: it has no ensembles. Use --engine torch."

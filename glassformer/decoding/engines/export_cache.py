@@ -38,8 +38,7 @@ _MAX_WAIT = 600.0  # seconds for another process to write an export
 def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path:
     """The directory with the weights that ``run.load`` takes; written, if there is none.
 
-    Raises what ``RunDirectory.load`` and ``export_ctranslate2`` raise; ``StorageError`` if it can be written nowhere,
-    ``RunError`` if another process does not end writing.
+    Raises ``StorageError`` if it can be written nowhere, ``RunError`` if another process does not end writing.
     """
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(warn)

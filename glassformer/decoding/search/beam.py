@@ -32,10 +32,7 @@ DROPPED, LIVE, FINISHED = range(3)
 
 @dataclass(frozen=True)
 class SearchState:
-    """The hypotheses of the sentences that are not done, after ``step`` generated ids (bos is not counted).
-
-    Slots without a hypothesis have log_prob and score -inf.
-    """
+    """The hypotheses of unfinished sentences after ``step`` ids without bos; slots without one have log_prob -inf."""
 
     sentences: Tensor  # (sentences)              the source's row in the batch
     limits: Tensor  # (sentences)                 most ids, eos included
@@ -213,10 +210,7 @@ def _gather(state: SearchState, next_log_probs: NextLogProbs, index: Tensor) -> 
 
 
 def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:
-    """The ranks of the first ``beam`` candidates that are not eos, followed by others where there are fewer.
-
-    At most one candidate of each parent is eos, so that ``2 beam`` candidates contain ``beam`` others.
-    """
+    """The ranks of the first ``beam`` candidates that are not eos, at most one of each parent; others where fewer."""
     return is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
 
 

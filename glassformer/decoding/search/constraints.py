@@ -98,10 +98,7 @@ def allocate_candidates(
 def _pool(
     keys: Tensor, ids: Tensor, required: Tensor, pad_id: int, count: int
 ) -> tuple[Int[Tensor, "sentences pool"], Float[Tensor, "sentences pool"]]:
-    """The best candidates, each hypothesis's best, and all that continue a phrase; their indices and keys.
-
-    A candidate that occurs twice has key -inf the second time.
-    """
+    """Indices and keys (-inf for repeats) of the best candidates: overall, by hypothesis, by phrase."""
     sentences, beam, vocab = keys.shape
     flat = keys.flatten(1)
     first = torch.arange(beam, device=keys.device) * vocab
@@ -121,10 +118,7 @@ def allocate_banks(
     n_banks: Int[Tensor, "sentences"],
     beam: int,
 ) -> Int[Tensor, "sentences pool"]:
-    """The order in which candidates take slots: first those whose bank has room, then the others; each by key.
-
-    A bank has room for beam / banks, rounded down. The best of the highest bank comes first; -inf comes last.
-    """
+    """The candidates' order: the best of the highest bank, then those with room in theirs, then the others."""
     possible = keys > -math.inf
     by_key = keys.argsort(dim=1, descending=True, stable=True)
     ordered, possible = banks.gather(1, by_key), possible.gather(1, by_key)
@@ -145,10 +139,7 @@ class ConstraintBatch:
 
     @classmethod
     def from_job(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
-        """None when no source has any constraint.
-
-        Raises ``InputError`` unless there is one entry for each source, or for ids that no output can contain.
-        """
+        """None when no source has any; ``InputError`` for another number than sources, and for impossible ids."""
         constraints, sources = job.constraints, len(job.limits)
         if constraints is not None and len(constraints) != sources:
             raise InputError(

@@ -77,8 +77,7 @@ def apply_repetition_penalty(
 ) -> LogProbs:
     """Multiply the log-probability of each id that already occurs by ``penalty``, once however often it occurs.
 
-    Keskar et al. 2019 (arXiv 1909.05858) divide logits, which rewards a repetition where they are negative.
-    Log-probabilities are never positive: multiplied, they only fall.
+    Keskar et al. 2019 (arXiv 1909.05858) divide logits instead, which rewards a repetition where they are negative.
     """
     return log_probs.scatter(1, prefixes, log_probs.gather(1, prefixes) * penalty)
 
@@ -175,8 +174,7 @@ def keep_min_p(log_probs: LogProbs, min_p: float) -> LogProbs:
 def keep_typical_p(log_probs: LogProbs, p: float) -> LogProbs:
     """The smallest set, the most typical tokens first, whose probabilities sum to at least ``p``.
 
-    The most typical token is the one whose information, -log_prob, is closest to the distribution's entropy. The most
-    probable token may therefore be excluded.
+    The information of the most typical token, -log_prob, is closest to the entropy: it need not be the most probable.
     """
     entropy = torch.special.entr(log_probs.double().exp()).sum(dim=-1, keepdim=True)
     return _keep_first(log_probs, (entropy + log_probs).abs().argsort(dim=-1, stable=True), p)

@@ -13,10 +13,7 @@ PhraseIds = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
-    """What the output for one source must begin with, contain and not contain, as ids; by default nothing.
-
-    ``prefix`` has priority over ``banned`` and over all filters.
-    """
+    """What an output must begin with, contain and not contain, as ids; ``prefix`` has priority over all else."""
 
     prefix: tuple[int, ...] = ()
     """The ids that the output begins with; they count in its log_prob and length."""

@@ -31,10 +31,9 @@ class Output:
 
 
 def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
-    """The ``n_best`` first: complete before truncated ones, then by the number of unmet constraints, then by score.
+    """The ``n_best``: complete before truncated ones, then by unmet constraints, then by score; equals in order.
 
-    Equal candidates keep their order. Raises ``DivergedError`` if no log_prob is a finite number, because the model's
-    logits are not; ``InputError`` if all are -inf, because filters and constraints together allowed no token.
+    Raises ``DivergedError`` if no log_prob is finite, and ``InputError`` if all are -inf: no token was allowed.
     """
     possible = [candidate for candidate in candidates if math.isfinite(candidate.log_prob)]
     if candidates and all(candidate.log_prob == -math.inf for candidate in candidates):

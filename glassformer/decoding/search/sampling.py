@@ -1,7 +1,6 @@
 """Sampling: each next id is drawn from the model's distribution, processed and filtered.
 
-Each sample has its own stream of random numbers, seeded by the seed, the source's key and the number of the sample.
-The other sources of the batch and the order of batches change nothing.
+The random numbers of a sample follow from the seed, the source's key and the number of the sample alone.
 """
 
 import math

@@ -30,10 +30,7 @@ def pad_ids(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) ->
 
 
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
-    """The model's log-probabilities, in float32, with -inf for padding and bos, which no output may hold.
-
-    The others keep their softmax values, so that they equal those of the loss and of a trace.
-    """
+    """The model's log-probabilities, in float32, with -inf for padding and bos and nothing else changed."""
     log_probs = logits.log_softmax(dim=-1, dtype=torch.float32)
     log_probs[..., config.pad_id] = -math.inf
     log_probs[..., config.bos_id] = -math.inf
@@ -41,10 +38,7 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
 
 
 class Steps(Protocol):
-    """What a search needs of a model: the log-probabilities of the next id, and rows that follow the search.
-
-    There is one row for each source at the start; the ids of the first step are bos.
-    """
+    """The log-probabilities of the next id, at first after bos, and rows, at first one a source, to reorder."""
 
     config: ModelConfig
     """The model's configuration, for its control ids and its vocabulary."""
@@ -170,10 +164,7 @@ class DecoderSteps:
 
 
 class BeamSteps(DecoderSteps):
-    """The hypotheses of a source as slots of one row, so that reordering hypotheses copies no keys.
-
-    For a search in which every source has the same number of hypotheses, in neighbouring rows.
-    """
+    """Equally many hypotheses of each source as slots of one row, so that reordering them copies no keys."""
 
     fills_gaps = True
 
@@ -256,8 +247,7 @@ def _encode(
 ) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
     """What ``encode`` returns; on a CPU some sources at a time, so that intermediate values fit its cache.
 
-    Sources are padded on the right, and each part is encoded as wide as its own longest source. What pads its memory
-    is hidden by the mask.
+    Each part is encoded as wide as its own longest source; the mask hides what pads its memory.
     """
     width = src_ids.shape[1]
     at_once = max(1, _POSITIONS // max(1, width))
