@@ -220,18 +220,17 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
     """
     warn = cache(warn)  # says each line once
     for _ in range(_TRIES):
-        replaced = False
         listed = checkpoints(series) or checkpoints(series)  # a listing may miss what is renamed meanwhile
         for found in reversed(listed):
             identity, said = _identity(found), list[str]()
             if is_valid(found, said.append):
                 return found
-            if replaced := _identity(found) != identity or identity is None:
-                break
+            if identity is None or _identity(found) != identity:
+                break  # replaced meanwhile
             for line in said:
                 warn(line)
-        if not replaced:
-            break
+        else:
+            return None
     return None
 
 

@@ -53,7 +53,7 @@ from glassformer.files import (
     write_durably,
 )
 from glassformer.settings import ModelConfig, RunConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer, load_tokenizers
+from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, load_tokenizers
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -159,14 +159,8 @@ class RunDirectory:
 
     def refuse_links(self) -> None:
         """Raise ``RunError`` if something in the run is a symbolic link, through which a writer would leave it."""
-        own = (
-            self.config_file,
-            self.confidence_file,
-            self.text / MIX,
-            *self.series,
-            *(self.path / name for name in sorted(_WRITTEN_AT_START)),
-        )
-        for path in own:
+        at_start = (self.path / name for name in sorted(_WRITTEN_AT_START))
+        for path in (self.config_file, self.confidence_file, self.text / MIX, *self.series, *at_start):
             if path.is_symlink():
                 raise RunError(
                     f"{path}: is a symbolic link, expected a part of the run itself: what is written to a run stays "
@@ -218,7 +212,7 @@ class RunDirectory:
         src.save(self._tokenizer_file("src"))
         tgt.save(self._tokenizer_file("tgt"))
 
-    def read_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+    def read_tokenizers(self) -> Tokenizers:
         """The source's and the target's tokenizer; one object twice if they are the same."""
         return load_tokenizers(self._tokenizer_file("src"), self._tokenizer_file("tgt"))
 
@@ -242,9 +236,8 @@ class RunDirectory:
         except (ConfigError, TypeError) as error:
             raise CheckpointError(f"{checkpoint}/{STATE}: model: {error}") from error
         found = config.model.to_mapping()
-        changed = [
-            f"model.{key}: {found[key]!r}, expected {trained[key]!r}" for key in trained if found[key] != trained[key]
-        ]
+        differing = ((key, value) for key, value in trained.items() if found[key] != value)
+        changed = [f"model.{key}: {found[key]!r}, expected {value!r}" for key, value in differing]
         if changed:
             raise CheckpointError(
                 f"{self.config_file}: is not of the model that {checkpoint} was trained as ({'; '.join(changed)}). "

@@ -5,7 +5,7 @@ A command has an option for each field of its records, such as ``EngineOptions``
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 OUR_FAULT = 70
 INTERRUPTED = 130
 TERMINATED = 143
-
-_PANELS = {"search": "Search", "sampling": "Sampling", "scoring": "Scoring", "batching": "Batching"}
 
 Command = Callable[..., None]
 
@@ -118,9 +116,8 @@ def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Co
             made: dict[str, Any] = {}
             for name, parameters in groups.items():
                 own = {one.name: values.pop(one.name) for one in parameters}
-                made[name] = (
-                    _imply_sampling(own) if name == "decode" else signature.parameters[name].annotation(**own)
-                )
+                make = _imply_sampling if name == "decode" else signature.parameters[name].annotation
+                made[name] = make(**own)
             command(**values, **made)
 
         expanded = [one for name, own in signature.parameters.items() for one in groups.get(name, [own])]
@@ -161,11 +158,11 @@ def _parameter(knob: Field[Any]) -> Parameter:
     )
     return Parameter(
         knob.name, Parameter.KEYWORD_ONLY, default=None,
-        annotation=Annotated[kind | None, option(text, *names, panel=_PANELS[stage])],
+        annotation=Annotated[kind | None, option(text, *names, panel=stage.capitalize())],
     )  # fmt: skip
 
 
-def _imply_sampling(values: Mapping[str, Any]) -> dict[str, Any]:
+def _imply_sampling(**values: Any) -> dict[str, Any]:
     """The settings of ``DecodeConfig`` that were given, with those that they imply."""
     given = {name: value for name, value in values.items() if value is not None}
     if any(_implies_sampling(knob) for knob in fields(DecodeConfig) if knob.name in given):

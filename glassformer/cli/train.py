@@ -10,7 +10,7 @@ import typer
 from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
 from glassformer.errors import ConfigError
-from glassformer.settings import NAMED_MODELS
+from glassformer.settings import NAMED_MODELS, flag
 from glassformer.text.formats import endings
 
 if TYPE_CHECKING:
@@ -244,15 +244,9 @@ def _print_outcome(outcome: "Outcome") -> None:
 
 def _print_pairs(found: "DiversifyResult", settings: "list[tuple[str, str | Path]]") -> None:
     text = found.source
+    files: list[tuple[str, Path | None]] = [(flag(name), path) for name, path in text.files().items()]
     if text.tgt is None:
         files = [("", text.src), ("--valid", text.valid_src)]
-    else:
-        files = [
-            ("--src", text.src),
-            ("--tgt", text.tgt),
-            ("--valid-src", text.valid_src),
-            ("--valid-tgt", text.valid_tgt),
-        ]
     parts = [str(part) for option in (*files, *settings) for part in option if part != ""]
     typer.echo(
         f"{found.pairs:,} pairs, {found.original:,} of them the text's own.\n"

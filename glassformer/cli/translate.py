@@ -140,11 +140,9 @@ def translate(
     output.check(engine, n_best)
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")
-    line_options = [
-        *opt.given_options(constraints),
-        *opt.given_options(output),
-        *(["--n-best"] if n_best > 1 else []),
-    ]
+    line_options = [*opt.given_options(constraints), *opt.given_options(output)]
+    if n_best > 1:
+        line_options.append("--n-best")
     check_input(
         input_, out, document_options=opt.given_options(document), line_options=line_options, engine=engine.engine
     )

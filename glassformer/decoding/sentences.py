@@ -11,7 +11,7 @@ from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.errors import InputError
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.sentence_splitter import Sentence, split_sentences
-from glassformer.text.tokenizer.tokenizer import Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -41,7 +41,7 @@ def split_requests(
     start: int,
     options: DecodeConfig,
     config: ModelConfig,
-    tokenizers: tuple[Tokenizer, Tokenizer],
+    tokenizers: Tokenizers,
 ) -> list[SourceSentence]:
     """The segments of all requests, the first of which is number ``start``; ``InputError`` for constraints."""
     src_tokenizer, tgt_tokenizer = tokenizers

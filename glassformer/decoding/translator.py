@@ -22,7 +22,7 @@ from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.settings import DecodeConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer, check_tokenizers
+from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
     from glassformer.decoding.engines.engine import Engine
@@ -68,7 +68,7 @@ class Translator:
     def _set_up(
         self,
         engine: "Engine",
-        tokenizers: tuple[Tokenizer, Tokenizer],
+        tokenizers: Tokenizers,
         config: DecodeConfig,
         confidence: Confidence | None,
     ) -> None:
@@ -133,7 +133,7 @@ class Translator:
     def from_engine(
         cls,
         engine: "Engine",
-        tokenizers: tuple[Tokenizer, Tokenizer],
+        tokenizers: Tokenizers,
         config: DecodeConfig,
         confidence: Confidence | None = None,
     ) -> Self:

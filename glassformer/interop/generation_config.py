@@ -162,9 +162,7 @@ def search_settings(options: DecodeConfig, config: ModelConfig, padding: int) ->
 
 def search_notes(options: DecodeConfig) -> list[str]:
     """What of the run's search Hugging Face does not have, by name."""
-    idle = (
-        set() if options.sample else {knob.name for knob in fields(options) if knob.metadata["acts_in"] == "sampling"}
-    )
+    idle = {knob.name for knob in fields(options) if knob.metadata["acts_in"] == "sampling" and not options.sample}
     written = {"repetition_penalty"} if _penalizes_repetition_alike(options) else set()
     names = [
         f"decode.{name} = {getattr(options, name)!r}"

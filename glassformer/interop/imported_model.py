@@ -21,7 +21,7 @@ from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.settings import ModelConfig, RunConfig
 from glassformer.text.tokenizer.sentencepiece import UNREACHABLE, SentencePieceModel
-from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Tokenizers
 from glassformer.version import __version__
 
 PAD, _, EOS, UNKNOWN = CONTROL_TOKENS
@@ -128,7 +128,7 @@ class ImportedModel:
 
     config: RunConfig
     weights: dict[str, Tensor]
-    tokenizers: tuple[Tokenizer, Tokenizer]
+    tokenizers: Tokenizers
     source: dict[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -184,9 +184,7 @@ def read_value(settings: Mapping[str, Any], name: str, default: Value, where: st
     return default if value is None else value
 
 
-def run_config(
-    model: Mapping[str, Any], tokenizers: tuple[Tokenizer, Tokenizer], decode: Mapping[str, Any], where: str
-) -> RunConfig:
+def run_config(model: Mapping[str, Any], tokenizers: Tokenizers, decode: Mapping[str, Any], where: str) -> RunConfig:
     """The settings of the run; ``ConfigError`` that says ``where`` one came from which ours cannot have."""
     src, tgt = tokenizers
     text = {
@@ -271,9 +269,7 @@ def extra_pieces(entries: Sequence[list[str]], spm: SentencePieceModel) -> tuple
     return extra, extra if entries[0] == entries[1] else ()
 
 
-def make_tokenizers(
-    spm: Sequence[SentencePieceModel], sides: tuple[Vocabulary, Vocabulary]
-) -> tuple[Tokenizer, Tokenizer]:
+def make_tokenizers(spm: Sequence[SentencePieceModel], sides: tuple[Vocabulary, Vocabulary]) -> Tokenizers:
     """The tokenizers of source and target, whose ids are ours."""
     src, tgt = (Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, sides, strict=True))
     return src, tgt

@@ -110,7 +110,7 @@ def _import_directory(directory: Path, place: Path) -> ImportedModel:
     settings = _read_settings(arrays[SETTINGS], where)
     entries = [read_vocabulary(path) for path in (paths["vocabs"][0], paths["vocabs"][-1])]
     spm = [SentencePieceModel.read(_spm(directory, side, place)) for side in ("source", "target")]
-    src, tgt = _vocabularies(entries, spm, place)
+    src, tgt = _vocabularies(entries, spm[0], place)
     sizes = len(entries[0]), len(entries[1])
     _check_sizes(settings, sizes, where)
     model = _model_settings(settings, where) | {"src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows())}
@@ -248,9 +248,7 @@ def _read_plain(entry: str) -> str:
     return entry[1:-1].replace("''", "'") if entry.startswith("'") and entry.endswith("'") else entry
 
 
-def _vocabularies(
-    entries: list[list[str]], spm: list[SentencePieceModel], place: Path
-) -> tuple[Vocabulary, Vocabulary]:
+def _vocabularies(entries: list[list[str]], spm: SentencePieceModel, place: Path) -> tuple[Vocabulary, Vocabulary]:
     """With a <pad> after the last entry, which is also what a target starts with."""
     for side in entries:
         missing = [name for name in (EOS, UNKNOWN) if name not in side]
@@ -258,7 +256,7 @@ def _vocabularies(
             raise TokenizerError(f"{place}: the vocabulary has no {missing[0]}, expected {EOS} and {UNKNOWN}.")
     sides = [
         Vocabulary([*side, PAD], len(side), len(side), side.index(EOS), side.index(UNKNOWN), extra, adds_pad=True)
-        for side, extra in zip(entries, extra_pieces(entries, spm[0]), strict=True)
+        for side, extra in zip(entries, extra_pieces(entries, spm), strict=True)
     ]
     return sides[0], sides[1]
 

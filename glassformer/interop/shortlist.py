@@ -19,8 +19,8 @@ from glassformer.files import read_sealed_json, storage_errors, write_sealed_jso
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.dataset import EncodedSide, EncodedTexts, Sides
-from glassformer.text.corpus.prepare import Tokenizers, read_prepared
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer
+from glassformer.text.corpus.prepare import read_prepared
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

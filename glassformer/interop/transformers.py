@@ -39,7 +39,7 @@ from glassformer.interop.imported_model import (
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
-from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Tokenizers
 from glassformer.text.tokenizer.trusted_json import LARGEST_FILE
 
 NORM_OF = {"MarianMTModel": "post", "PegasusForConditionalGeneration": "pre"}
@@ -273,9 +273,6 @@ def _check_positions(tables: list[Tensor | None], where: str) -> None:
             f"{where}: model.*.embed_positions.weight: found another table than the sinusoids with all sines first, "
             "expected those."
         )
-
-
-Tokenizers = tuple[Tokenizer, Tokenizer]
 
 
 def _read_tokenizers(

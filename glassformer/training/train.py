@@ -14,8 +14,8 @@ from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
 from glassformer.settings import LIMITS, RunConfig, TrainConfig
 from glassformer.text.corpus.corpus import Pair
-from glassformer.text.corpus.prepare import PreparedText, Tokenizers, prepare, read_prepared
-from glassformer.text.tokenizer.tokenizer import check_tokenizers
+from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
+from glassformer.text.tokenizer.tokenizer import Tokenizers, check_tokenizers
 from glassformer.training.evaluation.evaluation import tokenised_warning
 from glassformer.training.evaluation.results import Validation
 from glassformer.training.loop.checkpointing import TrainState
@@ -314,9 +314,8 @@ def _report(trainer: Trainer, final: Validation) -> None:
     """Say in words what the training came to, and write report.html."""
     run, text = trainer.run, trainer.text
     records, seen = read_metrics(run), _valid_seen(text, trainer.mix)
-    lines = describe(
-        final.examples, records, len(text.train), seen=seen, loss_is_comparable=trainer.loss_is_comparable
-    )
+    comparable = trainer.loss_is_comparable
+    lines = describe(final.examples, records, len(text.train), seen=seen, loss_is_comparable=comparable)
     for line in lines:
         trainer.display.log(line)
     title = f"The training of {run.path.absolute().name}"
@@ -325,9 +324,8 @@ def _report(trainer: Trainer, final: Validation) -> None:
 
 
 def _flatten(config: RunConfig) -> dict[str, Any]:
-    return {
-        f"{section}.{key}": value for section, values in config.to_mapping().items() for key, value in values.items()
-    }
+    sections = config.to_mapping().items()
+    return {f"{section}.{key}": value for section, values in sections for key, value in values.items()}
 
 
 def _log_start(trainer: Trainer) -> None:

@@ -30,7 +30,7 @@ from glassformer.interop.ctranslate2 import NEEDED, check_supported
 from glassformer.run_directory import RunDirectory, logger
 from glassformer.settings import DecodeConfig, ModelConfig, RunConfig, flag
 from glassformer.text.corpus.workers import available_cores
-from glassformer.text.tokenizer.tokenizer import Tokenizer, check_tokenizers
+from glassformer.text.tokenizer.tokenizer import Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -98,7 +98,7 @@ class CTranslate2Engine:
     mean_attention = True
 
     def __init__(
-        self, directory: Path, config: ModelConfig, tokenizers: tuple[Tokenizer, Tokenizer], *,
+        self, directory: Path, config: ModelConfig, tokenizers: Tokenizers, *,
         precision: str | None = None, workers: int | None = None, shortlist: bool = False,
     ) -> None:  # fmt: skip
         """``shortlist``: use the vocabulary map of ``directory``. ``ConfigError`` for precision and workers."""
@@ -311,7 +311,7 @@ def _check_job(job: SearchJob) -> None:
 
 def load_engine(
     runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
-) -> tuple[CTranslate2Engine, tuple[Tokenizer, Tokenizer], RunConfig]:
+) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
     """The engine of one run, exported if need be, its tokenizers and settings; ``ConfigError`` for what it lacks."""
     if len(runs) != 1:
         raise ConfigError(

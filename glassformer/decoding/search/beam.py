@@ -59,9 +59,8 @@ class SearchState:
     def select(self, keep: Int[Tensor, "kept"]) -> Self:
         """The state of some of the sentences."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(
-            self, **{name: value.index_select(0, keep) for name, value in values.items() if value is not None}
-        )
+        kept = {name: value.index_select(0, keep) for name, value in values.items() if value is not None}
+        return replace(self, **kept)
 
     def note(self) -> None:
         """Record the state in a trace."""

@@ -85,9 +85,8 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
     found: list[list[Output]] = [[] for _ in job.limits]
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
-        following = NextLogProbs.from_model(
-            state, log_probs, None if attending is None else attending.attention(), plan
-        )
+        attention = None if attending is None else attending.attention()
+        following = NextLogProbs.from_model(state, log_probs, attention, plan)
         state, rows = advance(state, following, plan)
         state.note()
         yield state

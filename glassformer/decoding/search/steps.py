@@ -92,9 +92,8 @@ class DecoderSteps:
         self, model: Transformer, src_ids: Int[Tensor, "rows src"], *, cached: bool = True, attends: bool = False
     ) -> None:
         self._model, self._attends, self.config = model, attends, model.config
-        self._last_attention = model.get_submodule(
-            f"decoder.layers.{model.config.n_decoder_layers - 1}.cross_attention"
-        )
+        last = model.config.n_decoder_layers - 1
+        self._last_attention = model.get_submodule(f"decoder.layers.{last}.cross_attention")
         self._weights: list[Tensor] = []
         self._memory, src_mask = _encode(model, src_ids)
         self.device = self._memory.device

@@ -36,13 +36,10 @@ from glassformer.text.corpus.corpus import Pair, is_validation
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, load_tokenizers
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers, load_tokenizers
 
 PairSource = Callable[[], Iterator[Pair]]
 """Starts a new stream of the same pairs at each call."""
-
-Tokenizers = tuple[Tokenizer, Tokenizer]
-"""Of the source and of the target; one object twice if they are the same."""
 
 PREPARED_NAMES = {"prepared.json", "train", "valid", "valid.jsonl", "src.tokenizer.json", "tgt.tokenizer.json"}
 """What a preparation writes into its directory."""

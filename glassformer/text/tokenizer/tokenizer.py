@@ -185,7 +185,11 @@ class Tokenizer:
         return numbers
 
 
-def load_tokenizers(src: Path, tgt: Path) -> tuple[Tokenizer, Tokenizer]:
+Tokenizers = tuple[Tokenizer, Tokenizer]
+"""Of the source and of the target; one object twice if they are the same."""
+
+
+def load_tokenizers(src: Path, tgt: Path) -> Tokenizers:
     """The tokenizers of both sides, which ``Tokenizer.save`` wrote; one object twice if they are the same."""
     one, other = Tokenizer.load(src), Tokenizer.load(tgt)
     return one, one if one.digest == other.digest else other

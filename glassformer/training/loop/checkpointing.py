@@ -85,9 +85,8 @@ def rng_tensors(world: World = ALONE) -> dict[str, Tensor]:
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
-    return {
-        _rank_key(name, rank): state for rank, own in enumerate(world.gather(states)) for name, state in own.items()
-    }
+    by_rank = enumerate(world.gather(states))
+    return {_rank_key(name, rank): state for rank, own in by_rank for name, state in own.items()}
 
 
 def restore_rng(checkpoint: Path, world: World = ALONE) -> None:

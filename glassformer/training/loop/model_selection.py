@@ -138,11 +138,9 @@ def verdict_lines(
     """A line for each candidate with its loss and scores, then which is kept and why; ``not_judged`` had no time."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
     count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
-    by = (
-        f"{count:,} validation sentence{'s' if count > 1 else ''}"
-        if has_scores
-        else "the loss on the validation text"
-    )
+    by = "the loss on the validation text"
+    if has_scores:
+        by = f"{count:,} validation sentence{'s' if count > 1 else ''}"
     order = [name for name in TrainConfig.choices("metric") if name in METRICS]  # the default first
     lines = [f"The final model is chosen by {by}:"]
     for verdict in verdicts:
@@ -152,8 +150,6 @@ def verdict_lines(
     if not_judged:
         lines.append(f"  {not_judged} more could be kept, but to try them would have taken too long.")
     if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):
-        reason = (
-            "so the lower loss decides" if loss_is_comparable else "so the first of those that are as good is kept"
-        )
-        lines.append(f"  The best {METRICS[metric].title} is not measurably better on these sentences, {reason}.")
+        reason = "the lower loss decides" if loss_is_comparable else "the first of those that are as good is kept"
+        lines.append(f"  The best {METRICS[metric].title} is not measurably better on these sentences, so {reason}.")
     return lines

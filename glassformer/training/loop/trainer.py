@@ -286,9 +286,8 @@ class Trainer:
         done = self.state.update - self.state.validated_update
         if every:
             return done >= every
-        epoch_is_over = (
-            self.stream.position == len(self.stream) or done > len(self.stream) // self.stream.batches_per_update
-        )
+        batches = len(self.stream)
+        epoch_is_over = self.stream.position == batches or done > batches // self.stream.batches_per_update
         return epoch_is_over and done >= MIN_UPDATES_BETWEEN_VALIDATIONS
 
     def _validate(self) -> None:

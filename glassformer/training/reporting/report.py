@@ -139,10 +139,8 @@ def _errors(examples: Sequence[Example]) -> Iterator[str]:
 
 
 def _table(examples: Sequence[Example]) -> str:
-    rows = (
-        "<tr>" + "".join(map(_text_cell, (one.source, one.output, one.reference))) + "</tr>"
-        for one in examples[:_SHOWN]
-    )
+    texts = ((one.source, one.output, one.reference) for one in examples[:_SHOWN])
+    rows = (f"<tr>{''.join(map(_text_cell, row))}</tr>" for row in texts)
     return f"<table><tr><th>source</th><th>the model</th><th>reference</th></tr>{''.join(rows)}</table>"
 
 

@@ -13,11 +13,7 @@ from glassformer.training.request.data import FileSource, TaskSource, TrainingTe
 from glassformer.training.request.defaults import default_model
 from glassformer.training.request.fine_tuning import InitialModel
 
-_KEYS_OF_KIND = {
-    "src": ("src", "tgt", "valid_src", "valid_tgt"),
-    "pairs": ("pairs", "valid"),
-    "task": ("task",),
-}
+_KEYS_OF_KIND = {"src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid"), "task": ("task",)}
 DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 

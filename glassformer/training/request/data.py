@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from glassformer.errors import ConfigError
 from glassformer.files import real_path
@@ -87,18 +86,19 @@ class FileSource:
 
     def fingerprint(self) -> str:
         """SHA-256 over the files' bytes, marked if the pairs are turned."""
-        return ("turned " if self.turned else "") + fingerprint(list(self._files().values()))
+        return ("turned " if self.turned else "") + fingerprint(list(self.files().values()))
 
     def to_mapping(self) -> dict[str, Any]:
         """The absolute paths, which do not depend on the working directory, and whether the pairs are turned."""
-        files = {name: str(real_path(path)) for name, path in self._files().items()}
+        files = {name: str(real_path(path)) for name, path in self.files().items()}
         return {"files": files, **({"turned": True} if self.turned else {})}
 
     def describe(self) -> str | None:
         """The columns or the languages that were found in a file of pairs."""
         return describe_pairs(self.src) if self.tgt is None else None
 
-    def _files(self) -> dict[str, Path]:
+    def files(self) -> dict[str, Path]:
+        """The files by the names of their options."""
         places = {name: getattr(self, name) for name in ("src", "tgt", "valid_src", "valid_tgt")}
         return {name: path for name, path in places.items() if path is not None}
 
@@ -156,16 +156,11 @@ class BpeDropoutSampler:
         tgt = src if config.text.joint else BpeDropout(text.tgt_tokenizer.json, p, longest)
         return cls((src, tgt), config.train.seed)
 
-    def sample(
-        self, pairs: EncodedPairs, indices: npt.NDArray[np.int64], epoch: int
-    ) -> tuple[EncodedTexts, EncodedTexts]:
+    def sample(self, pairs: EncodedPairs, indices: Indices, epoch: int) -> tuple[EncodedTexts, EncodedTexts]:
         """The sources and targets at ``indices``, in that order, with the tokens of this epoch."""
-        return (
-            self._resegment(pairs.src_side, 0, indices, epoch),
-            self._resegment(pairs.tgt_side, 1, indices, epoch),
-        )
+        return self._resegment(pairs.src_side, 0, indices, epoch), self._resegment(pairs.tgt_side, 1, indices, epoch)
 
-    def _resegment(self, side: EncodedSide, index: int, indices: npt.NDArray[np.int64], epoch: int) -> EncodedTexts:
+    def _resegment(self, side: EncodedSide, index: int, indices: Indices, epoch: int) -> EncodedTexts:
         parts = []
         for start in range(0, len(indices), _TEXTS_PER_CALL):
             some = indices[start : start + _TEXTS_PER_CALL]

@@ -16,7 +16,6 @@ from glassformer.settings import RunConfig, TrainConfig, default_vocab_size, nam
 from glassformer.training.request.data import FileSource, TrainingText
 
 FEW_PAIRS = 20_000  # benchmarks/small_data.py has compared settings on no more than these
-_DEFAULT_MODELS = ("micro", "tiny")
 
 # Why a default is what it is. The figures are from docs/results.md, Few pairs: those of Tatoeba and of Multi30k.
 _REASONS = {
@@ -46,9 +45,8 @@ def default_model(source: TrainingText, run: Path) -> str:
 
 def _nearest_default(model: dict[str, Any]) -> str:
     """The one of the two from which fewer settings of this model differ."""
-    return min(
-        _DEFAULT_MODELS, key=lambda name: sum(model.get(key) != value for key, value in named_model(name).items())
-    )
+    named = {name: named_model(name) for name in ("micro", "tiny")}
+    return min(named, key=lambda name: sum(model.get(key) != value for key, value in named[name].items()))
 
 
 def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> str:

@@ -15,7 +15,7 @@ from glassformer.files import real_path
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, LoadedRun, RunDirectory, load_run
 from glassformer.settings import ModelConfig, RunConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 # The rate of a training from nothing would undo in its first updates what the model knows.
 FINE_TUNING_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
@@ -72,7 +72,7 @@ class InitialModel:
         text = {name: value for name, value in config.text.to_mapping().items() if name in TOKENIZER_SETTINGS}
         return {"model": model, "text": text, "train": dict(FINE_TUNING_RATE)}
 
-    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+    def tokenizers(self) -> Tokenizers:
         """Of the source and of the target; a joint vocabulary of an import may have two, each with its own pieces."""
         return self.run.src_tokenizer, self.run.tgt_tokenizer
 
