@@ -90,7 +90,7 @@ app.command()(shortlist)
 def summary(
     name: Annotated[str | None, argument(f"A named configuration: {', '.join(NAMED_MODELS)}")] = None,
     run: opt.Run = None,
-    all_layers: Annotated[bool, option("Do not fold layers that repeat the first", "--all-layers")] = False,
+    all_layers: Annotated[bool, option(opt.ALL_LAYERS, "--all-layers")] = False,
 ) -> None:
     """The layers of a model, with output shapes and parameter counts.
 

@@ -60,6 +60,7 @@ _WORKERS = "Worker processes that share the batches, by default one; threads of 
 _SHORTLIST = (
     "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer shortlist"
 )
+ALL_LAYERS = "Do not fold layers that repeat the first"
 _ENGINE = "What computes: torch; or ctranslate2, pip install 'glassformer\\[fast]'"
 _PRECISION = "Compute products in float32, bf16 or int8; by default as the model is"
 

@@ -71,11 +71,9 @@ def _find_shards(pattern: Path, out: Path) -> list[Path]:
         raise ConfigError(f"--out {out}: is a file, expected a directory for the translations of several files.")
     found = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True)) if not os.path.isdir(name)]
     shards = [path for path in found if not path.resolve().is_relative_to(out.resolve())]
+    if found and not shards:
+        raise ConfigError(f"--out {out}: is where the shards are, expected another directory. Name another --out.")
     if not shards:
-        if found:
-            raise ConfigError(
-                f"--out {out}: is where the shards are, expected another directory. Name another --out."
-            )
         raise ConfigError(f"--input {str(pattern)!r}: matches no file, expected at least one. Correct the pattern.")
     for shard in shards:
         if find_format(shard).lines is None:

@@ -30,6 +30,7 @@ _FILE = (
 )
 _MUST = "A phrase that must occur; repeat for several"
 _BAN = "A phrase that must not occur; repeat for several"
+_ATTENTION = "Show which source tokens each token attended to"
 _ALIGN = "Add ||| and for each token the source token with most attention: 0-0 1-2"
 
 
@@ -53,9 +54,7 @@ class OutputOptions:
     """What is printed of each translation."""
 
     stream: Annotated[bool, option("Print each token as soon as it is certain", "--stream", panel=_SHOWN)] = False
-    attention: Annotated[
-        bool, option("Show which source tokens each token attended to", "--attention", panel=_SHOWN)
-    ] = False
+    attention: Annotated[bool, option(_ATTENTION, "--attention", panel=_SHOWN)] = False
     align: Annotated[bool, option(_ALIGN, "--align", panel=_SHOWN)] = False
     layer: Annotated[int | None, option("The layer whose attention is used; default: the last", panel=_SHOWN)] = None
     head: Annotated[int | None, option("The head whose attention is used; default: the mean", panel=_SHOWN)] = None

@@ -156,22 +156,19 @@ class Trace:
         trace = cls()
         index, tensors = _read_index(place / _INDEX), _read_values(place / _VALUES)
         for number, mapping in enumerate(index, start=1):
+            where = f"{place}: step {number}"
             try:
                 step = _step(mapping, tensors[str(number)])
                 fits = list(step.shape) == mapping["shape"]
                 if mapping["gradient"]:
                     trace.gradients[step.key] = tensors[f"{number}.gradient"]
             except KeyError as error:
-                raise TraceError(
-                    f"{place}: step {number} lacks {error}. The files do not belong together."
-                ) from error
+                raise TraceError(f"{where} lacks {error}. The files do not belong together.") from error
             except (TypeError, ValueError) as error:
-                raise TraceError(
-                    f"{place}: step {number} cannot be read: {error}. The trace is incomplete."
-                ) from error
+                raise TraceError(f"{where} cannot be read: {error}. The trace is incomplete.") from error
             if not fits:
                 raise TraceError(
-                    f"{place}: step {number}, {step.address}, is {step.shape}, "
+                    f"{where}, {step.address}, is {step.shape}, "
                     f"trace.json says {mapping['shape']}. The files do not belong together."
                 )
             trace.steps.append(step)

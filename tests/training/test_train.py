@@ -74,12 +74,6 @@ def test_a_resumed_run_ends_with_the_same_weights(
 def test_sigterm_saves_and_the_same_command_resumes(
     corpus: Corpus, small_config: MakeConfig, trained: Path, tmp_path: Path
 ) -> None:
-    class Impatient(Lines):
-        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
-            super().on_update(progress, due=due)
-            if progress.update == 7:
-                os.kill(os.getpid(), signal.SIGTERM)
-
     run, source = tmp_path / "stopped", FileSource(*corpus)
     outcome = train(TrainRequest(run, source, small_config()), Impatient())
     assert (outcome.updates, outcome.final) == (7, None)

@@ -62,15 +62,13 @@ class Confidence:
 
     def estimate(self, source: str, source_tokens: list[str], hypothesis: "Hypothesis") -> float:
         """The chance for one hypothesis, from 0 to 1."""
-        values = features(source, source_tokens, hypothesis, self.ngrams, self.length_ratio)
-        log_odds = self.bias + math.fsum(self._contributions(values).values())
+        log_odds = self.bias + math.fsum(self._contributions(source, source_tokens, hypothesis).values())
         return 0.5 * (1 + math.tanh(log_odds / 2))
 
     def reason(self, translation: "Translation") -> str:
         """What speaks most against the best hypothesis, in words."""
-        source, tokens, best = translation.source, translation.source_tokens, translation.hypotheses[0]
-        values = features(source, tokens, best, self.ngrams, self.length_ratio)
-        contributions = self._contributions(values)
+        best = translation.hypotheses[0]
+        contributions = self._contributions(translation.source, translation.source_tokens, best)
         return FEATURES[min(contributions, key=contributions.__getitem__)]
 
     def warning(self, translation: "Translation") -> str | None:
@@ -80,7 +78,9 @@ class Confidence:
             return None
         return f"the translation is probably wrong (confidence {chance:.2f}): {self.reason(translation)}"
 
-    def _contributions(self, values: Mapping[str, float]) -> dict[str, float]:
+    def _contributions(self, source: str, tokens: list[str], hypothesis: "Hypothesis") -> dict[str, float]:
+        """What each feature adds to the log-odds."""
+        values = features(source, tokens, hypothesis, self.ngrams, self.length_ratio)
         return {name: (values[name] - one.mean) / one.scale * one.weight for name, one in self.weights.items()}
 
     def write(self, path: Path) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError
 from glassformer.settings import RunConfig, named_model
-from glassformer.settings.section import apply_overrides, read_toml
+from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText
 from glassformer.training.request.defaults import default_model
@@ -146,13 +146,10 @@ def _read_config_file(path: Path) -> dict[str, Any]:
 
 def make_source(data: Mapping[str, Any]) -> TrainingText:
     """The source that ``data`` names by the options' names. Raises ``ConfigError``."""
-    for key in data:
-        if key not in DATA_KEYS:
-            raise ConfigError(
-                f"data.{key}: there is no such setting.{nearest(key, DATA_KEYS)} Known: {', '.join(DATA_KEYS)}."
-            )
-        if not isinstance(data[key], str):
-            raise ConfigError(f"data.{key}: found {data[key]!r}, expected one name.")
+    check_known("data", data, DATA_KEYS)
+    for key, name in data.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"data.{key}: found {name!r}, expected one name.")
     kinds = [kind for kind in _KEYS_OF_KIND if kind in data]
     if len(kinds) != 1:
         raise ConfigError(

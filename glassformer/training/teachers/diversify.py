@@ -59,11 +59,9 @@ def diversify(
         raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
     directory = RunDirectory(place)
     directory.refuse_links()
-    for name in ("pairs", *SOURCE_SIDE):
-        if (place / name).is_symlink():
-            raise RunError(
-                f"{place / name}: is a symbolic link, expected a directory of the run. Name another --run."
-            )
+    for path in (place / name for name in ("pairs", *SOURCE_SIDE)):
+        if path.is_symlink():
+            raise RunError(f"{path}: is a symbolic link, expected a directory of the run. Name another --run.")
     directory.create()
     with directory.lock():
         remove_unfinished(place / "pairs")
