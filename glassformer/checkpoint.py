@@ -1,8 +1,8 @@
-"""Checkpoints: directories of safetensors and JSON, with a manifest of SHA-256 sums.
+"""Checkpoints: directories of safetensors and JSON, with a manifest of SHA-256 sums. Nothing is ever unpickled.
 
 A checkpoint is written to a temporary directory, synced and renamed. A series is a directory of checkpoints named by
-their update: the newest valid one is used, and an older one is deleted only after a newer one has been verified.
-A series can be read while a training writes it. Nothing is ever unpickled.
+their update: the newest valid one is used, also while a training writes, and an older one is deleted only after a
+newer one has been verified.
 
 A matrix may be stored as int8 rows, each with a float32 scale, so that it takes a quarter of the space; it is
 read as float32. Such a checkpoint has format 2, any other format 1, which earlier versions read too.
@@ -51,10 +51,7 @@ Result = TypeVar("Result")
 
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
-    """Write one checkpoint: a ``<name>.safetensors`` for each entry of ``tensors``, and ``state`` as JSON.
-
-    One of the same update is replaced only when the new one is complete.
-    """
+    """Write one checkpoint, whole or not: ``<name>.safetensors`` for each of ``tensors``, and ``state``."""
     from safetensors.torch import save_file
 
     final = checkpoint_path(series, update)
@@ -268,8 +265,7 @@ def _identity(checkpoint: Path) -> tuple[int, int] | None:
 def prune(newest: Path, keep: int) -> None:
     """Verify ``newest``, then delete all of its series except it and the ``keep`` - 1 before it.
 
-    Later ones are deleted too: they are damaged, or the training has since resumed from an earlier one. Each is first
-    renamed: who reads it meanwhile finds all of it or nothing.
+    Later ones are damaged or outdated. Each is renamed before, so that a reader finds all of it or nothing.
     """
     found = checkpoints(newest.parent)
     to_keep = [path for path in found if update_number(path) <= update_number(newest)][-keep:]
@@ -335,8 +331,7 @@ def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]"
 def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> None:
     """Raise ``CheckpointError`` unless ``<name>.safetensors`` has numbers of these names and shapes, and no others.
 
-    Matrices may be int8 rows with their scales. Only the header of the file is read, so that nothing is allocated for
-    weights that do not fit.
+    Matrices may be int8 rows with scales. Only the header is read: nothing is allocated for other weights.
     """
     from safetensors import safe_open
 

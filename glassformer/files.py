@@ -28,8 +28,6 @@ LARGEST_JSON = 32 * 2**20  # bytes of a file that is read as JSON: as Python's v
 WRITING = ".writing"  # what the name of a file that is being written ends with
 # Not every system has these flags.
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
-
-
 _LOCKED_BYTE = 2**30
 
 
@@ -175,11 +173,7 @@ def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, inden
 
 
 def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
-    """The values that ``write_sealed_json`` saved.
-
-    Raises ``OSError``, ``RecursionError``, or ``ValueError`` that says what is wrong: the size, the JSON, the format,
-    the sum.
-    """
+    """What ``write_sealed_json`` saved; ``OSError``, ``RecursionError``, or ``ValueError`` with what is wrong."""
     values = read_json_file(path, max_bytes)
     if not isinstance(values, dict) or not {"format", "sha256"} <= values.keys():
         raise ValueError("expected an object with format and sha256")

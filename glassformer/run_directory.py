@@ -220,10 +220,9 @@ class RunDirectory:
         return self.path / f"tokenizer.{side}.json"
 
     def check_state(self, config: RunConfig, checkpoint: Path, state: Mapping[str, Any]) -> None:
-        """Raise ``CheckpointError`` if the weights of ``checkpoint`` are of another model than config.json describes.
+        """Raise ``CheckpointError`` if config.json describes another model than the sealed ``state``.
 
-        ``state`` is that of the checkpoint, sealed with its weights. Raises ``TokenizerError`` if a tokenizer cannot
-        be read or is another one; the message names an intact copy if the run has one.
+        Raises ``TokenizerError`` for a tokenizer that is damaged or another one; it names an intact copy in the run.
         """
         if "model" in state:
             self._check_model(config, checkpoint, state["model"])

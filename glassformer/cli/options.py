@@ -56,6 +56,8 @@ _ENSEMBLE = (
     "The run directory of a trained model; several form an ensemble; the bundled English-German model by default."
 )
 _BUNDLED = "The run directory of a trained model; the bundled English-German model by default."
+_NEW_RUN = "Where to train; an existing run continues."
+_SET = "Change any setting; repeat for several."
 _WORKERS = "Worker processes that share the batches, by default one; threads of ctranslate2, by default one a core"
 _SHORTLIST = (
     "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer shortlist"
@@ -66,16 +68,12 @@ _PRECISION = "Compute products in float32, bf16 or int8; by default as the model
 
 Run = Annotated[Path | None, option(_BUNDLED, "--run", metavar="DIR")]
 Runs = Annotated[list[Path] | None, option(_ENSEMBLE, "--run", metavar="DIR")]
-NewRun = Annotated[
-    Path | None, option("Where to train; an existing run continues.", "--run", metavar="DIR", parser=new_directory)
-]
+NewRun = Annotated[Path | None, option(_NEW_RUN, "--run", metavar="DIR", parser=new_directory)]
 TrainedRun = Annotated[Path | None, option("The run directory of a training.", "--run", metavar="DIR")]
 Device = Annotated[str, option("Where to compute: auto, cpu, cuda, cuda:1 ...")]
 Engine = Annotated[str, option(_ENGINE, metavar="NAME")]
 Precision = Annotated[str | None, option(_PRECISION, metavar="KIND")]
-Set = Annotated[
-    list[str] | None, option("Change any setting; repeat for several.", "--set", metavar="SECTION.KEY=VALUE")
-]
+Set = Annotated[list[str] | None, option(_SET, "--set", metavar="SECTION.KEY=VALUE")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ _MODEL = f"{', '.join(_NAMES)} or {_LAST_NAME}; without it micro for up to 20,00
 _INIT = "Start from the model of this run, or from the bundled one: bundled"
 _MIX = "Other pairs to mix in, so that less is forgotten; train.mix is their share"
 _ENCODER_LAYERS = "Its encoder layers; by default the teacher's number"
+_TEACHERS = "Where to train the teachers and to write."
 _OTHER_SETTINGS = "Continue a run with other settings or other text"
 
 Config = Annotated[Path | None, option(r"A TOML file with all of this: run, \[data], \[model] ...")]
@@ -112,10 +113,7 @@ def train(
 def diversify(
     *,
     text: TextOptions,
-    run: Annotated[
-        Path | None,
-        option("Where to train the teachers and to write.", "--run", metavar="DIR", parser=opt.new_directory),
-    ] = None,
+    run: Annotated[Path | None, option(_TEACHERS, "--run", metavar="DIR", parser=opt.new_directory)] = None,
     config: Config = None,
     model: Model = None,
     settings: TeacherSettingOptions,

@@ -37,11 +37,7 @@ class SourceSentence:
 
 
 def split_requests(
-    requests: Sequence[Request],
-    start: int,
-    options: DecodeConfig,
-    config: ModelConfig,
-    tokenizers: Tokenizers,
+    requests: Sequence[Request], start: int, options: DecodeConfig, config: ModelConfig, tokenizers: Tokenizers
 ) -> list[SourceSentence]:
     """The segments of all requests, the first of which is number ``start``; ``InputError`` for constraints."""
     src_tokenizer, tgt_tokenizer = tokenizers

@@ -58,19 +58,11 @@ class Translator:
         self.models: tuple[Transformer, ...] = (model, *others)
         for member in self.models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
-        self._set_up(
-            _torch_engine(self.models, precision, 1 if workers is None else workers),
-            (src_tokenizer, tgt_tokenizer),
-            config,
-            confidence,
-        )
+        engine = _torch_engine(self.models, precision, 1 if workers is None else workers)
+        self._set_up(engine, (src_tokenizer, tgt_tokenizer), config, confidence)
 
     def _set_up(
-        self,
-        engine: "Engine",
-        tokenizers: Tokenizers,
-        config: DecodeConfig,
-        confidence: Confidence | None,
+        self, engine: "Engine", tokenizers: Tokenizers, config: DecodeConfig, confidence: Confidence | None
     ) -> None:
         self.src_tokenizer, self.tgt_tokenizer = tokenizers
         self.config, self.confidence = config, confidence
@@ -131,11 +123,7 @@ class Translator:
 
     @classmethod
     def from_engine(
-        cls,
-        engine: "Engine",
-        tokenizers: Tokenizers,
-        config: DecodeConfig,
-        confidence: Confidence | None = None,
+        cls, engine: "Engine", tokenizers: Tokenizers, config: DecodeConfig, confidence: Confidence | None = None
     ) -> Self:
         """A translator that runs an engine, with its tokenizers of source and target, and that shows no model."""
         translator = cls.__new__(cls)

@@ -1,11 +1,10 @@
 """A model as a CTranslate2 directory: the same weights under the names of CTranslate2's specification.
 
-What CTranslate2 does not compute is refused with the setting's name. Three things are always written, because
-CTranslate2 would have something else in their place: the table of positions, the tokens of all ids, and an output
-bias so low for <pad> and <s> that no output holds them.
+Three things are always written, because CTranslate2 would have something else in their place: the table of positions,
+the tokens of all ids, and an output bias so low for <pad> and <s> that no output holds them.
 
-The directory also has the run's tokenizers, for the ``tokenizers`` library. What ``encode(text).tokens`` of the
-source's returns, with </s> at the end, is what ``ctranslate2.Translator`` takes.
+The directory also has the run's tokenizers: what ``encode(text).tokens`` of the source's returns is what
+``ctranslate2.Translator`` takes.
 """
 
 import json
@@ -33,6 +32,7 @@ QUANTIZATIONS = ("int8", "int8_float32", "int8_bfloat16", "int8_float16", "int16
 TOKENIZER_FILES = ("source_tokenizer.json", "target_tokenizer.json")
 MODEL, VOCABULARY_MAP = "model.bin", "vmap.txt"
 NEEDED = "CTranslate2 is not installed. Install it: pip install 'glassformer[fast]'"
+Vocabularies = tuple[Sequence[str], Sequence[str]]
 _BANNED = -1e4  # as a logit; float16 has it too
 _EOS = CONTROL_TOKENS[EOS_ID]
 APPENDS_EOS = {
@@ -104,7 +104,7 @@ def check_choices(config: ModelConfig, choices: Mapping[str, Collection[Any]], p
 
 def convert(
     model: "Transformer",
-    vocabularies: tuple[Sequence[str], Sequence[str]],
+    vocabularies: Vocabularies,
     directory: Path,
     *,
     quantization: str | None = None,
@@ -121,27 +121,23 @@ def convert(
 
     class FromGlassformer(Converter):  # type: ignore[misc]  # CTranslate2 has no types
         def _load(self) -> Any:
-            return _specification(model, *vocabularies, banned)
+            return _specification(model, vocabularies, banned)
 
     FromGlassformer().convert(str(directory), quantization=quantization, force=True)
 
 
-def read_arrays(
-    model: "Transformer", vocabularies: tuple[Sequence[str], Sequence[str]]
-) -> "dict[str, NDArray[np.float32]]":
+def read_arrays(model: "Transformer", vocabularies: Vocabularies) -> "dict[str, NDArray[np.float32]]":
     """The vectors and matrices that ``convert`` writes of a model, in float32, by CTranslate2's names."""
-    specification = _specification(model, *vocabularies, ())
+    specification = _specification(model, vocabularies, ())
     specification.validate()
     arrays = {name: variable.numpy() for name, variable in specification.variables().items()}
     return {name: array for name, array in arrays.items() if array.ndim}
 
 
-def _specification(
-    model: "Transformer", src_vocabulary: Sequence[str], tgt_vocabulary: Sequence[str], banned: Collection[int]
-) -> Any:
+def _specification(model: "Transformer", vocabularies: Vocabularies, banned: Collection[int]) -> Any:
     from ctranslate2.specs import transformer_spec
 
-    config, shape = model.config, _shape(model.config)
+    (src, tgt), config, shape = vocabularies, model.config, _shape(model.config)
     encoder = transformer_spec.TransformerEncoderSpec(config.n_encoder_layers, config.n_heads, **shape)
     decoder = transformer_spec.TransformerDecoderSpec(
         config.n_decoder_layers, config.n_heads, alignment_layer=-1, alignment_heads=config.n_heads, **shape
@@ -151,11 +147,11 @@ def _specification(
     _fill_side(decoder, decoder.embeddings, model.tgt_embedding, model.decoder)
     decoder.projection.weight = _array(model.output_projection.linear.weight)
     decoder.projection.bias = _output_bias(model, banned)
-    specification.register_source_vocabulary(list(src_vocabulary))
-    specification.register_target_vocabulary(list(tgt_vocabulary))
+    specification.register_source_vocabulary(list(src))
+    specification.register_target_vocabulary(list(tgt))
     settings = specification.config
-    settings.bos_token = settings.decoder_start_token = tgt_vocabulary[config.bos_id]
-    settings.eos_token, settings.unk_token = tgt_vocabulary[config.eos_id], tgt_vocabulary[UNK_ID]
+    settings.bos_token = settings.decoder_start_token = tgt[config.bos_id]
+    settings.eos_token, settings.unk_token = tgt[config.eos_id], tgt[UNK_ID]
     settings.layer_norm_epsilon = config.norm_eps
     return specification
 

@@ -1,9 +1,8 @@
 """A model of another program as a run of ours: its weights, ids and tokenizers in our order.
 
 Two exact permutations do it. The width: others keep all sines of the position table before all cosines, the paper
-interleaves them, so that every axis of d_model is permuted. The ids: ours begin with <pad>, <s>, </s> and <unk>. A
-model whose targets start with another token, such as its padding, gets an <s> with that token's row. What is added to
-the vocabulary has an output bias so low that its probability is exactly 0.
+interleaves them. The ids: ours begin with <pad>, <s>, </s> and <unk>. A model whose targets start with another token
+gets an <s> with that token's row. What is added has an output bias so low that its probability is exactly 0.
 """
 
 from collections.abc import Mapping, Sequence

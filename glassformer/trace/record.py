@@ -1,9 +1,8 @@
 """What a ``tracing`` block recorded: its steps in order, selected by address, saved and loaded, shown as a table.
 
-On disk a trace is a directory of two files. ``trace.json`` holds ``format``, ``version`` and ``steps``, each with
-its ``address``, ``axes`` (words of the legend), ``call`` (which pass of this address, from 0), ``shape``,
-``dtype`` and ``gradient`` (whether one is stored). ``values.safetensors`` holds the tensor of step n, counted
-from 1, under the name ``n``, and its gradient under ``n.gradient``.
+On disk a trace is a directory of two files. ``trace.json`` holds ``format``, ``version`` and ``steps``, each with its
+``address``, ``axes``, ``call``, ``shape``, ``dtype`` and ``gradient`` (whether one is stored). ``values.safetensors``
+holds the tensor of step n, counted from 1, under the name ``n``, and its gradient under ``n.gradient``.
 """
 
 import json

@@ -188,14 +188,12 @@ def tracing(
 ) -> Iterator[Trace]:
     """Record every tap that ``model`` passes inside the block, in this thread and task only.
 
-    ``edits`` maps globs over the addresses of taps, parameters and buffers to functions that return a replacement
-    for the tensor. An edit that matches nothing is an error, so a misspelt address is not mistaken for an edit
-    without effect. A parameter is replaced only where an operation reads it: the model itself never changes.
-    ``only`` is a glob over the addresses to store; the others are checked but not stored. ``gradients`` stores the
-    gradient of each stored tap that a backward pass reaches, inside or after the block. ``shown=False`` omits
-    values from which nothing is computed: the inner values of norms, probabilities, what a search or an update
-    notes. A compiled model has no taps: trace the model itself, not the result of ``torch.compile``. Raises
-    ``TraceError`` inside another block that records, which would miss what happens here.
+    ``edits`` maps globs over the addresses of taps, parameters and buffers to functions that return a replacement for
+    the tensor; one that matches nothing is an error. A parameter is replaced only where an operation reads it: the
+    model itself never changes. ``only`` is a glob over the addresses to store. ``gradients`` stores the gradient of
+    each stored tap that a backward pass reaches, inside or after the block. ``shown=False`` omits values from which
+    nothing is computed. A compiled model has no taps: trace the model itself. Raises ``TraceError`` inside another
+    block that records.
     """
     check_selection(only, edits)
     if _recorder.get() is not None:

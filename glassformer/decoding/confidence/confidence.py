@@ -1,9 +1,7 @@
 """Confidence: the estimated chance that a translation is good, from what is known when it has been made.
 
-A logistic regression over five numbers: the output's log-probability per token, how much of the source looks unlike
-the sources of the training, unknown pieces, and whether the output is shorter or longer than translations are.
-``training/evaluation/calibration.py`` fits it on validation translations; this module reads and applies it and knows
-nothing of models.
+A logistic regression over five numbers of the source and the output, which ``training/evaluation/calibration.py``
+fits on validation translations. Knows nothing of models.
 """
 
 import math

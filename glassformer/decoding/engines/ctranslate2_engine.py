@@ -1,12 +1,10 @@
 """The engine that runs a model with CTranslate2: the same search, without PyTorch.
 
-Its searches are those of ``beam_search`` with another arithmetic: equal up to rounding in float32. What differs:
+Its searches are those of ``beam_search``, up to rounding in float32. What differs:
 
 - <pad> and <s> have no part in the softmax; with us they have what training left them, some 1e-5.
-- A filter (``min_length``, ``no_repeat_ngram``, banned phrases) renormalises what it leaves. log_prob and score of
-  what was found are ours all the same: they are scored anew.
-- With a shortlist, the softmax is over the candidates of the batch alone.
-- Samples are drawn with CTranslate2's random numbers. They follow from the seed and the batch.
+- A filter or a shortlist renormalises what it leaves. After filters, what was found is scored anew.
+- Samples are drawn with CTranslate2's random numbers, which follow from the seed and the batch.
 
 What CTranslate2 does not have, or computes in another way, is refused by name.
 """

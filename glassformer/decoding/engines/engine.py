@@ -1,7 +1,6 @@
 """The engine protocol: what translating asks of whatever runs a model, from source ids to candidates.
 
-``TorchEngine`` runs the models of this package; another engine needs no more than these methods. This module and all
-others between the shell and an engine import no PyTorch.
+This module and all others between the shell and an engine import no PyTorch.
 """
 
 from collections.abc import Generator, Iterator, Sequence

@@ -1,9 +1,7 @@
 """The state of a beam search, and the choice of a step: which candidates are considered, and their outcomes.
 
-Frozen values, for all sentences of a batch at once. What only some searches need is None in the others: ``sums``
-without processors, ``covered`` without a coverage penalty.
-
-Candidates are ordered by their sums; with required phrases, by banks (``constraints``).
+``sums`` are None without processors, ``covered`` without a coverage penalty. Candidates are ordered by their sums;
+with required phrases, by banks (``constraints``).
 """
 
 import math

@@ -2,13 +2,9 @@
 
 Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). A hypothesis is in the bank numbered by how many ids
 of the required phrases it has: all those of the phrases that occur, and those of the phrase that it is in the middle
-of. The beam is divided among the banks, so that probable hypotheses and constrained ones both survive. Two choices
-are ours:
-
-- Progress follows from the ids of a hypothesis alone: a phrase is met when it occurs, anywhere and with any overlap,
-  and a hypothesis is in the middle of the unmet phrase whose longest prefix ends its ids.
-- The best hypothesis of the highest bank always survives. Each step adds one id to it, so that all phrases occur
-  after enough steps, unless a filter forbids one of the ids.
+of. The beam is divided among the banks, so that probable hypotheses and constrained ones both survive. Here progress
+follows from the ids alone: a phrase may occur anywhere and overlap others. The best hypothesis of the highest bank
+always survives, so that all phrases occur after enough steps, unless a filter forbids one of the ids.
 
 ``phrases`` (rows phrase tgt) are padded with ``pad_id`` along both of the last axes.
 """

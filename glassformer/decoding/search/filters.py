@@ -1,15 +1,13 @@
 """Filters: what changes the model's distribution before a token is chosen, as pure functions on log-probabilities.
 
 Two kinds, each with its register at the end of this file. Processors act in every search and in sampling. They take
-log-probabilities (rows vocab) and the ids so far (rows step); what they forbid is -inf. They do not renormalise, so
-that none raises a probability: the early end of a beam search rests on that. The constraints act after all of them.
-Sampling filters choose which tokens may be sampled, and return log-probabilities whose exponentials sum to 1.
+log-probabilities (rows vocab) and the ids so far (rows step); what they forbid is -inf. They do not renormalise: the
+early end of a beam search rests on that. The constraints act after all of them. Sampling filters choose which tokens
+may be sampled, and return log-probabilities whose exponentials sum to 1.
 
 A new filter is one field of ``DecodeConfig``, which says what other engines have instead, and one entry here with its
-function. Its check in a trace is one function in ``explain/entries``.
-
-The paper has no sampling; top_p is Holtzman et al. 2020 (arXiv 1904.09751), min_p Nguyen et al. 2024
-(arXiv 2407.01082), typical_p Meister et al. 2022 (arXiv 2202.00666).
+function. Its check in a trace is one function in ``explain/entries``. The paper has no sampling; top_p is Holtzman et
+al. 2020 (arXiv 1904.09751), min_p Nguyen et al. 2024 (arXiv 2407.01082), typical_p Meister et al. 2022 (2202.00666).
 """
 
 import math

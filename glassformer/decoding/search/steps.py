@@ -1,9 +1,7 @@
 """Decoding one target position at a time: ids in, log-probabilities of the next id out.
 
-``Steps`` is all that a search needs of a model, so that one search runs over any of these:
-``DecoderSteps``, a row for each hypothesis, which a trace records; ``BeamSteps``, the hypotheses of a source as slots
-of one row; and ``EnsembleSteps``, several models whose probabilities are averaged. They keep the memory and the cache
-of a batch, and drop, repeat and reorder its rows as the search says.
+One search runs over any ``Steps``: ``DecoderSteps``, a row for each hypothesis, which a trace records; ``BeamSteps``,
+the hypotheses of a source as slots of one row; ``EnsembleSteps``, several models whose probabilities are averaged.
 """
 
 import math

@@ -5,7 +5,7 @@ search for each source. That is more regular than what people write, so that a d
 come near the teacher (Kasai et al. 2021, arXiv 2006.10369) at a fraction of the time. The student starts from the
 teacher's weights wherever shapes allow, with evenly spaced layers (Shleifer and Rush 2020, arXiv 2010.13002).
 
-The translations are kept in ``distilled/`` of the teacher's run, or of the student's if it cannot be written.
+The translations are kept in ``distilled/`` of the teacher's run, or of the student's if that cannot be written.
 """
 
 import os
