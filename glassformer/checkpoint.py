@@ -55,7 +55,7 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
     from safetensors.torch import save_file
 
     final = checkpoint_path(series, update)
-    temporary = _beside(final, _UNFINISHED)
+    temporary = _hidden_name(final, _UNFINISHED)
     try:
         refuse_link(series)
         make_directory(series)
@@ -78,7 +78,7 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
     return final
 
 
-def _beside(checkpoint: Path, ending: str) -> Path:
+def _hidden_name(checkpoint: Path, ending: str) -> Path:
     """A hidden name for a checkpoint that is being written or deleted, which nobody can foresee."""
     return checkpoint.with_name(f".{checkpoint.name}.{secrets.token_hex(8)}{ending}")
 
@@ -89,7 +89,7 @@ def _put_in_place(temporary: Path, final: Path) -> None:
         temporary.rename(final)
         sync(final.parent)
         return
-    replaced = _beside(final, _OUTDATED)
+    replaced = _hidden_name(final, _OUTDATED)
     final.rename(replaced)
     try:
         temporary.rename(final)
@@ -274,7 +274,7 @@ def prune(newest: Path, keep: int) -> None:
     verify_checkpoint(newest)
     for other in set(found) - set(to_keep):
         try:
-            remove(other.rename(_beside(checkpoint_path(other.parent, update_number(other)), _OUTDATED)))
+            remove(other.rename(_hidden_name(checkpoint_path(other.parent, update_number(other)), _OUTDATED)))
         except OSError as error:
             raise StorageError(
                 f"{other}: cannot be deleted: {error.strerror}. Correct the permissions, then run the same command "

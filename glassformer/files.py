@@ -186,10 +186,7 @@ def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
 
 
 def check_output(path: Path) -> None:
-    """Raise the ``OSError`` with which ``write_output`` would end, before there is something to write.
-
-    A pipe that a person names is refused too: opening it would wait for a reader. ``/dev/stdout`` may be one.
-    """
+    """Raise the ``OSError`` of ``write_output`` in advance; also for a pipe, which would wait for a reader."""
     place = real_path(path)
     if place.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a directory")

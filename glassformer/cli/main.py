@@ -188,9 +188,7 @@ def _open_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(
-            errors="backslashreplace"
-        )  # a message names what a person typed, even half a character
+        sys.stderr.reconfigure(errors="backslashreplace")  # what a person typed may be half a character
 
 
 def _silence_stdout() -> None:

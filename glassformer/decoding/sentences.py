@@ -39,7 +39,7 @@ class SourceSentence:
 def split_requests(
     requests: Sequence[Request], start: int, options: DecodeConfig, config: ModelConfig, tokenizers: Tokenizers
 ) -> list[SourceSentence]:
-    """The segments of all requests, the first of which is number ``start``; ``InputError`` for constraints."""
+    """The segments of all requests, numbered from ``start``; ``InputError`` for constraints that do not fit."""
     src_tokenizer, tgt_tokenizer = tokenizers
     split = [_split(request, number, options) for number, request in enumerate(requests, start)]
     constraints = [

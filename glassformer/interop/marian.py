@@ -46,7 +46,7 @@ from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 SETTINGS, DECODER = "special:model.yml", "decoder.yml"
 MAX_LENGTH = 1024  # positions; Marian itself has no limit
 LARGEST_TEXT = 64 * 2**20  # bytes of a vocabulary
-_LARGEST_YAML = 2**18  # characters of settings, of which a release has some 10,000
+_LARGEST_YAML = 2**18  # characters of settings; a release has some 10,000
 # What each of our parts is called there, and the attention's and the norm's own parts.
 BLOCKS = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
 NORMS = {"self_attention": "self_Wo", "cross_attention": "context_Wo", "feed_forward": "ffn_ffn"}
@@ -159,7 +159,7 @@ def _read(path: Path) -> str:
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """The settings in a YAML text without aliases, of which a few lines may stand for more than any memory."""
+    """The settings in a YAML text. Aliases are refused: a few lines of them could fill any memory."""
     if len(text) > _LARGEST_YAML:
         raise CheckpointError(
             f"{where}: has {len(text):,} characters, expected settings of at most {_LARGEST_YAML:,}."

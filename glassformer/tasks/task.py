@@ -1,6 +1,6 @@
 """A task: parallel text in three splits, and settings that learn it; and how pairs are split.
 
-What a text says decides whether it is held out: it then is under every seed and in every target language.
+A hash of the text decides what is held out: the same under every seed and in every target language.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,7 @@
 """The CTranslate2 directory of a run, written once and found again.
 
 It lies in the run, in ``ctranslate2/``, or, where that cannot be written, in the user's cache directory. Its name and
-its manifest say of which weights, settings and tokenizers it is, so that new weights get a new one; the manifest's
+its manifest say which weights, settings and tokenizers it has, so that new weights get a new one; the manifest's
 sums are verified at each start. PyTorch is imported only to write one.
 """
 

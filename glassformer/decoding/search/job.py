@@ -1,7 +1,4 @@
-"""A search job: a batch of sources, the options of their search, and what each output must hold, all as plain values.
-
-Every search and every engine takes one. A constrained word as text is a ``Request`` (``request``).
-"""
+"""A search job: a batch of sources, the options of their search, and what each output must hold, as plain values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -36,7 +36,7 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
 
 
 class Steps(Protocol):
-    """The log-probabilities of the next id, at first after bos, and rows, at first one a source, to reorder."""
+    """The log-probabilities of the next id, and rows that follow the search; at the start one for each source."""
 
     config: ModelConfig
     """The model's configuration, for its control ids and its vocabulary."""

@@ -115,10 +115,7 @@ def write_texts(path: Path, texts: Iterable[str]) -> None:
 
 
 def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> None:
-    """Write two aligned files or, without ``tgt_path``, one JSONL file, which keeps line breaks, for ``read_pairs``.
-
-    Raises ``StorageError`` if they cannot be written; existing files are then left as they were.
-    """
+    """Write two aligned files or, without ``tgt_path``, one JSONL file; all or nothing, else ``StorageError``."""
     if tgt_path is None:
         _write({path: (json.dumps(pair._asdict(), ensure_ascii=False) for pair in pairs)})
     else:

@@ -24,10 +24,7 @@ Lengths = npt.NDArray[np.int32]
 
 
 class EncodedTexts(NamedTuple):
-    """The ids of several texts one after the other, each text with its </s>, and the length of each.
-
-    ``starts``, if known, is 1 for each id that begins a word and for each </s>, else 0.
-    """
+    """The ids of texts one after the other, each with </s>, their lengths, and 1 where a word starts (``starts``)."""
 
     ids: Ids
     lengths: Lengths

@@ -61,10 +61,7 @@ class CorpusStats:
 
 
 class _SmallestSources:
-    """The ``limit`` + 1 different sources with the smallest hashes, and how many pairs each has.
-
-    Memory is bounded: the largest hash kept never rises, so a source once dropped never comes back.
-    """
+    """The ``limit`` + 1 different sources with the smallest hashes, and their pairs, in bounded memory."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -168,7 +168,7 @@ def _numbered_entries(vocab: object) -> list[str]:
 
 
 def _unigram_entries(vocab: object) -> list[str]:
-    """The entries, each of which must have a log-probability."""
+    """The entries; ``TokenizerError`` unless each has a log-probability."""
     if not isinstance(vocab, list) or not vocab or not all(map(_is_scored, vocab)):
         raise TokenizerError("model.vocab: found no list of entries with finite scores, expected one.")
     entries = [entry for entry, _ in vocab]

@@ -46,20 +46,20 @@ class Verdict:
 
 
 def list_contenders(
-    run: RunDirectory, state: TrainState, metric: str, average_last: int, warn: Callable[[str], None]
+    run: RunDirectory, state: TrainState, settings: TrainConfig, warn: Callable[[str], None]
 ) -> list[Contender]:
     """The models that may be kept, the most promising first: should time run out, the others are not judged.
 
-    These are the averages of the last 5 (``average_last``), 3 and 10 checkpoints, the best single checkpoint by the
+    These are the averages of the last 5 (``train.average_last``), 3 and 10 checkpoints, the best single checkpoint by the
     metric and by the loss, and the last one. Damaged checkpoints are skipped and reported through ``warn``.
     """
-    history = last_checkpoints(run, average_last, warn, state.update)
-    sizes = [size for size in dict.fromkeys((average_last, *_AVERAGES)) if 1 < size <= len(history)]
+    history = last_checkpoints(run, settings.average_last, warn, state.update)
+    sizes = [size for size in dict.fromkeys((settings.average_last, *_AVERAGES)) if 1 < size <= len(history)]
     if len(history) > 1 and not sizes:
         sizes = [len(history)]
     averages = [Contender(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes]
     singles = {
-        f"best {metric}": (run.best, state.best_update),
+        f"best {settings.metric}": (run.best, state.best_update),
         "last checkpoint": (run.history, state.update),
         "best loss": (run.best_loss, state.best_loss_update),
     }
@@ -96,9 +96,7 @@ def judge(
     return [Verdict(each, measure(each, count)) for each in candidates]
 
 
-def best_verdict(
-    verdicts: Sequence[Verdict], metric: str, world: World, *, loss_is_comparable: bool = True
-) -> Verdict:
+def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World, *, loss_is_comparable: bool) -> Verdict:
     """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
 
     Whether a metric differs measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where the

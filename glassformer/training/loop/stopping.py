@@ -46,7 +46,7 @@ def limit_text(settings: TrainConfig, name: str) -> str:
 
 
 class StopSignals:
-    """Makes SIGINT and SIGTERM, in ``received``, save and stop a training; a second one stops it immediately.
+    """Makes SIGINT and SIGTERM save and stop a training, and a second one stop it at once; ``received`` is the first.
 
     It has no effect outside the main thread, where Python does not allow signal handlers.
     """

@@ -171,9 +171,7 @@ class Trainer:
         """Save the final model: of the candidates, the one that is best on the validation text."""
         settings = self.config.train
         candidates = self.world.broadcast(
-            lambda: model_selection.list_contenders(
-                self.run, self.state, settings.metric, settings.average_last, self.display.warn
-            )
+            lambda: model_selection.list_contenders(self.run, self.state, settings, self.display.warn)
         )
         if not candidates:  # every checkpoint is damaged: the weights of the last update are still here
             validation = self._measure()
@@ -184,12 +182,11 @@ class Trainer:
         sentences = 0 if settings.metric == "loss" else min(model_selection.SENTENCES, len(self.text.valid_text))
         budget_s = max(model_selection.MIN_BUDGET_S, model_selection.SHARE_OF_TRAINING * self.state.elapsed_s)
         verdicts = model_selection.judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
-        chosen = model_selection.best_verdict(
-            verdicts, settings.metric, self.world, loss_is_comparable=self.loss_is_comparable
-        )
+        comparable = self.loss_is_comparable
+        chosen = model_selection.best_verdict(verdicts, settings.metric, self.world, loss_is_comparable=comparable)
         for line in model_selection.verdict_lines(
             verdicts, chosen, settings.metric,
-            not_judged=len(candidates) - len(verdicts), loss_is_comparable=self.loss_is_comparable,
+            not_judged=len(candidates) - len(verdicts), loss_is_comparable=comparable,
         ):  # fmt: skip
             self.display.log(line)
         self._load(chosen.candidate)

@@ -21,8 +21,8 @@ DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 class TrainRequest:
     """Where to train, on what, and how; the model to start from, if any.
 
-    ``mix`` has other pairs, of which ``train.mix`` says how many join each epoch. ``force``: train a run on with
-    other settings or other text.
+    ``mix`` has other pairs, whose share in each epoch is ``train.mix``. ``force``: train a run on with other settings
+    or other text.
     """
 
     run: Path
@@ -93,7 +93,7 @@ class TrainRequest:
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of data, of which the later ones win: other training text replaces all but ``mix``."""
+    """Names of data; the later ones win, and other training text replaces all but ``mix``."""
     kept = {"mix"} & earlier.keys() if later.keys() & _KEYS_OF_KIND.keys() else earlier.keys()
     return {**{key: earlier[key] for key in kept}, **later}
 

@@ -55,10 +55,7 @@ class TrainingText(Protocol):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Two aligned files, or one file of pairs (``tgt`` is None); the same for validation, or no files.
-
-    ``turned``: the pairs go from target to source.
-    """
+    """Two aligned files or one file of pairs, the same for validation or none; ``turned``: from target to source."""
 
     src: Path
     tgt: Path | None = None
@@ -194,7 +191,7 @@ class BatchStream:
         bpe_dropout: BpeDropoutSampler | None = None,
         mix: EncodedPairs | None = None,
     ) -> None:
-        """``mix``: other pairs, of which ``train.mix`` says how many join each epoch."""
+        """``mix``: other pairs; ``train.mix`` is their share in each epoch."""
         self._pairs, self._config, self._world, self._bpe_dropout = pairs, config, world, bpe_dropout
         self._mix = mix
         self._windows = count_windows(len(pairs))

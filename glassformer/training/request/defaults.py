@@ -28,10 +28,7 @@ _REASONS = {
 
 
 def default_model(source: TrainingText, run: Path) -> str:
-    """The named model for a training that names none: ``micro`` for up to 20,000 pairs of text, otherwise ``tiny``.
-
-    A run that has begun to learn keeps the one it began with, although pairs may have been added.
-    """
+    """``micro`` for up to 20,000 pairs of text, otherwise ``tiny``; a run that has begun keeps its own."""
     if not isinstance(source, FileSource):
         return "tiny"
     place = RunDirectory(run)

@@ -59,7 +59,7 @@ class Student(InitialModel):
         return {**settings, "train": {**training, **STUDENT_RATE}}
 
     def config(self, *, decoder_layers: int, encoder_layers: int | None, overrides: Sequence[str]) -> RunConfig:
-        """A student with so many layers (None: as many as the teacher). Raises ``ConfigError``."""
+        """A student with so many layers, by default the teacher's number. Raises ``ConfigError``."""
         changes: dict[str, dict[str, Any]] = {"model": {"n_decoder_layers": decoder_layers}}
         if encoder_layers is not None:
             changes["model"]["n_encoder_layers"] = encoder_layers
