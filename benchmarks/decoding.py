@@ -22,7 +22,6 @@ that the translations need, over those that matrix products alone reach on this 
 """
 
 import argparse
-import json
 import os
 import random
 import statistics
@@ -34,13 +33,12 @@ from typing import Any
 
 from decoding_agreement import agreement
 from decoding_ceiling import SIZES, Ceiling
-from decoding_models import banned_of, is_forced, model_of, multiply_adds, output_limit, sentences_of
+from decoding_models import convert_model, is_forced, model_of, multiply_adds, output_limit, sentences_of
 from decoding_reports import bleu, profile
 from decoding_systems import NEEDS, Runner, Search, Setting, installed, translator_options
 from machine import machine, ratio, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
-from glassformer.interop.ctranslate2 import convert
 from glassformer.settings import ModelConfig
 
 CORES = os.cpu_count() or 1
@@ -200,7 +198,7 @@ def shares(result: dict[str, Any], ceilings: list[dict[str, float]], work: float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--run", type=Path, help="a trained small, post-norm")
     parser.add_argument("--data", type=Path, help="holds test_2016_flickr.en.gz and .de.gz; else ids are random")
     parser.add_argument("--sentences", type=int, default=1000)
@@ -217,7 +215,6 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16", "int8"], default=["float32", "int8"])
     parser.add_argument("--bleu", action="store_true", help="also BLEU of each arm of small (cased, 13a)")
     parser.add_argument("--profile", action="store_true", help="also where glassformer's time goes, by operator")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(
         parser, "--sentences 4 --single-sentences 2 --tuning-sentences 0 --rounds 2 --cells small-greedy"
     )
@@ -236,11 +233,7 @@ def main() -> None:
         directory = Path(scratch)
         for name in sorted({cell.split("-")[0] for cell in options.cells}):
             if {"ct2", "engine"} & {*options.systems} and installed("ct2"):
-                model = model_of(name, options.run)
-                src, tgt = (
-                    list(map(str, range(vocab))) for vocab in (model.config.src_vocab, model.config.tgt_vocab)
-                )
-                convert(model, (src, tgt), directory / f"{name}.ctranslate2", banned=banned_of(name, options.run))
+                convert_model(name, options.run, directory)
         for cell in options.cells:
             results["cells"][cell] = measure(cell, options, directory)
             write(results, options.json)
@@ -269,8 +262,7 @@ def versions() -> dict[str, str]:
 
 def write(results: dict[str, Any], path: Path | None) -> None:
     """After each cell, so that a run that is cut short leaves what it had."""
-    if path:
-        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(path, results)
 
 
 if __name__ == "__main__":

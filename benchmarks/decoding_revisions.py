@@ -12,7 +12,6 @@ earlier commit bundles. These are seconds of processor time of one thread, which
 clock.
 """
 
-import argparse
 import json
 import os
 import random
@@ -24,7 +23,7 @@ from pathlib import Path
 
 from decoding import CELLS
 from machine import machine, ratio
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 from turns import KINDS
 
 WARM_UP = 2  # turns
@@ -96,7 +95,7 @@ def print_ratios(seconds: dict[str, dict[str, list[float]]]) -> dict[str, dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("earlier", help="a commit, a tag or a branch")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cells", nargs="*", choices=CELLS, default=CELLS)
@@ -104,7 +103,6 @@ def main() -> None:
     parser.add_argument("--single-sentences", type=int, default=20)
     parser.add_argument("--turns", type=int, default=0, help="of training and of translating with the bundled model")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of work that takes turns")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(parser, "HEAD --rounds 1 --cells small-greedy --sentences 4 --turns 2 --kinds greedy")
     random.seed(1)
     commits = {"today": git("rev-parse", "HEAD"), "earlier": git("rev-parse", options.earlier)}
@@ -128,8 +126,7 @@ def main() -> None:
                 git("worktree", "remove", "--force", str(tree))
     ratios = print_ratios(seconds)
     result = {"machine": machine(), "commits": commits, "ratios": ratios, "seconds": seconds}
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, result)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from machine import machine
 from rich.console import Console
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig
@@ -42,7 +42,6 @@ SETTINGS: dict[str, Any] = {
     "text": {"vocab_size": 8000},
     "train": {"batch_tokens": 2048, "log_every": 10, "valid_translations": 20, "validate_every": 10**6},
 }
-DEFAULT_JSON = Path(__file__).parent / "results" / "large_corpus.json"
 MB = 2**20
 
 
@@ -228,19 +227,18 @@ def record(path: Path, results: list[dict[str, Any]]) -> None:
     kept = json.loads(path.read_text())["results"] if path.exists() else []
     measured = {result["pairs"] for result in results}
     kept = [result for result in kept if result["pairs"] not in measured]
-    path.write_text(json.dumps({"results": sorted([*kept, *results], key=lambda one: one["pairs"])}, indent=1) + "\n")
+    write_json(path, {"results": sorted([*kept, *results], key=lambda one: one["pairs"])})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--pairs", type=int, nargs="+", default=[1_000_000, 5_000_000, 20_000_000])
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--scratch", type=Path, help="where to put the temporary directory")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--write", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    options = parse_options(parser, "--pairs 5000 --updates 2 --scratch {scratch}")
+    options = parse_options(parser, "--pairs 5000 --updates 2 --scratch {scratch}", kept="large_corpus.json")
     if options.write:
         write_corpus(options.directory, options.write)
         return

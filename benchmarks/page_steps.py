@@ -10,7 +10,6 @@ of logits, and of any tap in relation to its greatest number. They are of small 
 positions, activation and two bundles of the other choices, and of the bundled model on 100 sentences.
 """
 
-import argparse
 import base64
 import json
 import math
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 from machine import machine, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 import glassformer.explain
 from glassformer.checkpoint import weights_of
@@ -218,10 +217,9 @@ def differences(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure what the page computes in a browser.")
+    parser = new_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=50, help="measurements of each time (default 50)")
     parser.add_argument("--chromium", metavar="FILE", help="also measure in this browser")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     options = parse_options(parser, "--rounds 2")
     torch.manual_seed(1)
     node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
@@ -231,8 +229,7 @@ def main() -> None:
     translator = Translator.load()
     results["models"] = times_of(translator, options.rounds, options.chromium)
     results["errors"] = errors_of(translator)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -7,19 +7,16 @@ with random weights. The variants take turns, as in ``idle_taps.py``. ``shapes a
 matches nothing; ``verified`` recomputes every step of the trace.
 """
 
-import argparse
-import json
 import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 from idle_taps import idle, measure, ratio, without_taps
 from machine import machine, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.decoding.search.beam_search import beam_search
 from glassformer.decoding.search.job import SearchJob
@@ -80,10 +77,9 @@ def report(name: str, row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the cost of a traced translation.")
+    parser = new_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=30, help="measurements of each variant (default 30)")
     parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0: its default")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     options = parse_options(parser, "--rounds 3")
     torch.manual_seed(1)
     random.seed(1)
@@ -96,8 +92,7 @@ def main() -> None:
         for name in ("tiny", "small"):
             results[name] = cost(name, options.rounds)
             report(name, results[name])
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,11 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
 from machine import machine, ratio, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 from training_systems import SYSTEMS, batches_of, config_of, missing, versions
 
 from glassformer.settings import ModelConfig
@@ -141,14 +140,13 @@ def main() -> None:
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:5], dropout=float(sys.argv[5]))
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--sizes", nargs="+", choices=["tiny", "small", "base"], default=["small", "base"])
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16"], default=["float32", "bf16"])
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
     parser.add_argument("--dropouts", type=float, nargs="+", default=[0.1, 0.0])
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
     parser.add_argument("--steps", type=int, default=6, help="steps of each system in each round")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results; other columns in the file stay")
     options = parse_options(parser, "--sizes tiny --precisions float32 --dropouts 0 --rounds 2 --steps 1")
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
@@ -164,8 +162,7 @@ def main() -> None:
             for dropout in options.dropouts:
                 column = f"{size}, {precision}, dropout {dropout:g}"
                 results["columns"][column] = measure(size, precision, dropout, options)
-                if options.json:
-                    options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+                write_json(options.json, results)
 
 
 if __name__ == "__main__":

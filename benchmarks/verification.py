@@ -8,8 +8,6 @@ of the three sentences of the shape walkthrough. With ``--run`` ten English sent
 teacher forcing, beam search with and without a cache, sampling, and one training step.
 """
 
-import argparse
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,7 +16,7 @@ from typing import Any
 
 import torch
 from machine import machine
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.decoding import Translator
 from glassformer.explain.entries import Check
@@ -134,12 +132,11 @@ def verify_run(path: Path) -> dict[str, Sum]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Recompute the steps of many traces.")
+    parser = new_parser(__doc__)
     parser.add_argument(
         "--run", type=Path, metavar="DIR", help="also ten sentences through this trained English model"
     )
     parser.add_argument("--tokenizers", nargs="+", choices=KINDS, default=list(KINDS), help="of the grid")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     options = parse_options(parser, "--tokenizers characters")
     torch.manual_seed(1)
     results: dict[str, Any] = {"machine": machine()}
@@ -150,8 +147,7 @@ def main() -> None:
     total = verify_grid(options.tokenizers)
     print(f"grid: {total}")
     results["grid"] = vars(total)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":
