@@ -10,6 +10,7 @@ import { Living } from "./living.js";
 import { exportButtons } from "./drawing/picture.js";
 import { originOf } from "./record/origin.js";
 import { readEmbedded } from "./record/record.js";
+import { isDark } from "./drawing/scale.js";
 import { sentenceBand } from "./views/sentence.js";
 import { stopsOf, tourCard } from "./views/tour.js";
 import { treeView } from "./views/tree.js";
@@ -213,8 +214,8 @@ function frame(app) {
   );
 }
 
-/** @param {App} app @param {string} id @param {...Node} children */
-function put(app, id, ...children) {
+/** @param {string} id @param {...Node} children */
+function put(id, ...children) {
   /** @type {HTMLElement} */ (document.getElementById(id)).replaceChildren(...children);
 }
 
@@ -222,32 +223,17 @@ function put(app, id, ...children) {
 function draw(app) {
   app.width = Math.max(240, (document.getElementById("view")?.clientWidth ?? 640) - 8);
   if (app.place.address === "") app.width = innerWidth > 1180 ? (app.width - 24) * 0.56 : app.width;
-  put(app, "band", sentenceBand(app));
-  const options = {
-    config: app.config,
-    record: app.record,
-    layers: app.layers,
-    place: app.place.address,
-    step: app.step,
-    go: app.go,
-    onlayer: (/** @type {"encoder" | "decoder"} */ stack, /** @type {number} */ layer) =>
-      app.go(`${stack}.layers.${layer}`),
-  };
-  put(
-    app,
-    "figure",
-    figureOne(options),
-    figureChips(app.place.address, app.layers, app.go),
-    exportButtons("figure-1", () => app.root.querySelector("svg.figure")),
-  );
+  put("band", sentenceBand(app));
+  const exports = exportButtons("figure-1", () => app.root.querySelector("svg.figure"));
+  put("figure", figureOne(app), figureChips(app), exports);
   const held = app.root.querySelector("#view svg.matrix:focus");
   const address = held ? app.drawn : null;
-  put(app, "view", viewOf(app));
+  put("view", viewOf(app));
   if (held && address === app.place.address) holdFocus(app, /** @type {SVGElement} */ (held));
   app.drawn = app.place.address;
-  put(app, "about", explanationOf(app));
+  put("about", explanationOf(app));
   const card = app.tour ? tourCard(app, (stop) => goTour(app, stop)) : null;
-  put(app, "tour", ...(card ? [card] : []));
+  put("tour", ...(card ? [card] : []));
   drawCrumbs(app);
   app.living?.draw(app);
 }
@@ -286,7 +272,7 @@ function drawCrumbs(app) {
         : "";
     steps.push(element("li", {}, element("span", { "aria-current": "page" }, words.join(" × "), value)));
   }
-  put(app, "crumbs", element("ol", {}, steps));
+  put("crumbs", element("ol", {}, steps));
 }
 
 /** @param {App} app @param {number} stop 0 ends the tour */
@@ -297,10 +283,7 @@ function goTour(app, stop) {
 
 /** @param {App} app */
 function switchTheme(app) {
-  const dark = document.documentElement.dataset.theme
-    ? document.documentElement.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
   app.scaleCache = new WeakMap();
   draw(app);
 }

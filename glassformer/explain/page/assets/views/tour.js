@@ -12,7 +12,7 @@ import { element } from "../drawing/element.js";
 export function stopsOf(app) {
   const { config } = app;
   const last = config.n_decoder_layers - 1;
-  const order = ["sinusoidal", "learned"].includes(config.positions);
+  const order = app.record.has("src_embedding.position_vectors");
   return [
     {
       place: "text",
