@@ -19,7 +19,7 @@ import { whyView } from "./views/why.js";
 /**
  * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}}
  *   Edit
- * @typedef {{title: string, about: {title: string, sentence: string}, view: (app: App) => HTMLElement}} Panel
+ * @typedef {{title: string, sentence: string, view: (app: App) => HTMLElement}} Panel
  * @typedef {ReturnType<typeof createApp>} App
  */
 
@@ -52,15 +52,6 @@ function createApp({ about, records }, root) {
     /** @type {Record<string, Panel>} */ panels: {},
     /** @type {WeakMap<Float32Array, import("./drawing/scale.js").Scale>} */ scaleCache: new WeakMap(),
     width: 600,
-    get context() {
-      return {
-        config,
-        record: app.record,
-        get weights() {
-          return app.weights;
-        },
-      };
-    },
     /** @param {string} address */
     go(address) {
       location.hash = writeHash(app, address);
@@ -162,10 +153,10 @@ function frame(app) {
   );
   const theme = element(
     "button.theme",
-    { type: "button", "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) },
+    { "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) },
     "◐",
   );
-  const tour = element("button.tour-start", { type: "button", onclick: () => goTour(app, 1) }, "Tour");
+  const tour = element("button.tour-start", { onclick: () => goTour(app, 1) }, "Tour");
   const sentences =
     app.records.length > 1
       ? element(
@@ -235,7 +226,7 @@ function draw(app) {
   const card = app.tour ? tourCard(app, (stop) => goTour(app, stop)) : null;
   put("tour", ...(card ? [card] : []));
   drawCrumbs(app);
-  app.living?.draw(app);
+  app.living?.draw();
 }
 
 /** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew.
@@ -336,20 +327,14 @@ function wake(app, asked) {
   for (const record of app.records) record.parameters = () => (app.living.ready ? app.living.weights() : new Map());
   app.panels.why = {
     title: "Why this word?",
-    about: {
-      title: "Why this word?",
-      sentence:
-        "Four answers: hide each source token and compute again; split the logit into what each part of the model added; ask what the layers would have said; and look at the word that came second.",
-    },
+    sentence:
+      "Four answers: hide each source token and compute again; split the logit into what each part of the model added; ask what the layers would have said; and look at the word that came second.",
     view: whyView,
   };
   app.panels.beam = {
     title: "Beam search",
-    about: {
-      title: "Beam search",
-      sentence:
-        "The search keeps several translations alive and extends each by its most probable tokens. A score is the sum of log-probabilities over a length penalty.",
-    },
+    sentence:
+      "The search keeps several translations alive and extends each by its most probable tokens. A score is the sum of log-probabilities over a length penalty.",
     view: treeView,
   };
   app.living.start(asked);
