@@ -35,7 +35,7 @@ from decoding_agreement import agreement
 from decoding_ceiling import SIZES, Ceiling
 from decoding_models import convert_model, is_forced, model_of, multiply_adds, output_limit, sentences_of
 from decoding_reports import bleu, profile
-from decoding_systems import NEEDS, Runner, Search, Setting, installed, translator_options
+from decoding_systems import NEEDS, Runner, Search, Setting, is_installed
 from machine import machine, ratio, spread
 from smoke import new_parser, parse_options, write_json
 
@@ -57,7 +57,7 @@ def settings_of(system: str, precision: str, search: str) -> list[Setting]:
     alone = [Setting(system, precision, threads) for threads in sorted({1, CORES}, reverse=True)]
     if search == "single" or CORES == 1:
         return alone
-    if system in {"ct2", "engine"} or (system == "glassformer" and "workers" in translator_options()):
+    if system != "hf":
         return [alone[0], Setting(system, precision, 1, workers=CORES)]
     return [alone[0], Setting(system, precision, 1, processes=CORES)]
 
@@ -77,16 +77,14 @@ def arms_of(systems: list[str], precisions: list[str]) -> dict[str, tuple[str, s
     for name, (system, precision) in ARMS.items():
         if system not in systems or precision not in precisions:
             continue
-        if not installed(system):
+        if not is_installed(system):
             print(f"{name}: left out, {NEEDS[system]} is not here. Install it: pip install {NEEDS[system]}")
-        elif system == "glassformer" and precision != "float32" and "precision" not in translator_options():
-            print(f"{name}: left out, this glassformer's Translator has no precision.")
         else:
             arms[name] = (system, precision)
     return arms
 
 
-def tuned(
+def tune(
     settings: list[Setting], batches: tuple[int, ...], start: Callable[[Setting], Runner], ids: list[list[int]],
     search: Search,
 ) -> tuple[Runner, Search, dict[str, float]]:  # fmt: skip
@@ -129,7 +127,7 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
     runners, searches, tunings = {}, {}, {}
     for arm, (system, precision) in arms.items():
         ways = settings_of(system, precision, kind), batches_of(system, kind)
-        runners[arm], searches[arm], tunings[arm] = tuned(*ways, start, few, search)
+        runners[arm], searches[arm], tunings[arm] = tune(*ways, start, few, search)
         runners[arm](ids, searches[arm])  # warms up, and starts every worker
         print(f"  {arm:28} runs as {runners[arm].setting}, batch {searches[arm].batch}", flush=True)
     ceiling = Ceiling(name)
@@ -232,7 +230,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         for name in sorted({cell.split("-")[0] for cell in options.cells}):
-            if {"ct2", "engine"} & {*options.systems} and installed("ct2"):
+            if {"ct2", "engine"} & {*options.systems} and is_installed("ct2"):
                 convert_model(name, options.run, directory)
         for cell in options.cells:
             results["cells"][cell] = measure(cell, options, directory)
@@ -257,7 +255,7 @@ def versions() -> dict[str, str]:
     """Of the peers that are here."""
     from importlib.metadata import version
 
-    return {NEEDS[system]: version(NEEDS[system]) for system in ("hf", "ct2") if installed(system)}
+    return {NEEDS[system]: version(NEEDS[system]) for system in ("hf", "ct2") if is_installed(system)}
 
 
 def write(results: dict[str, Any], path: Path | None) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 from decoding_models import FORCED, SHAPES, forced_model
-from decoding_systems import close, glassformer_translator
+from decoding_systems import glassformer_translator
 from machine import machine, spread
 from smoke import new_parser, parse_options, write_json
 
@@ -60,8 +60,7 @@ def texts_of(count: int, tokens: int, vocabulary: int, seed: int = 1) -> Iterato
         yield " ".join(str(draw.randrange(4, vocabulary)) for _ in range(tokens - 1))
 
 
-def configured(name: str, vocabulary: int) -> ModelConfig:
-    """A shape with another vocabulary."""
+def with_vocabulary(name: str, vocabulary: int) -> ModelConfig:
     return replace(SHAPES[name], src_vocab=vocabulary, tgt_vocab=vocabulary)
 
 
@@ -73,7 +72,7 @@ def growth(options: argparse.Namespace) -> dict[str, Any]:
     for round_ in range(options.rounds + 1):
         for point, spent in seconds.items():
             if point.vocabulary not in translators:
-                model = forced_model(configured(options.model, point.vocabulary))
+                model = forced_model(with_vocabulary(options.model, point.vocabulary))
                 translators[point.vocabulary] = glassformer_translator(model, options.precision, options.workers)
             texts = list(texts_of(max(options.texts, point.batch), point.source, point.vocabulary))
             start = time.perf_counter()
@@ -81,7 +80,7 @@ def growth(options: argparse.Namespace) -> dict[str, Any]:
             if round_:  # the first one warms up
                 spent.append((time.perf_counter() - start) / len(texts))
     for translator in translators.values():
-        close(translator)
+        translator.close()
     found: dict[str, Any] = {}
     for axis, row in points.items():
         print(f"\n{axis:12} sentences/s")
@@ -121,7 +120,7 @@ def cache_bytes(name: str, rows: int = 4, source: int = 14, steps: int = 24) -> 
 
 def long_input(options: argparse.Namespace) -> dict[str, Any]:
     """Short sentences without end: speed, and memory after each thousand."""
-    model = forced_model(configured(options.model, 10_000))
+    model = forced_model(with_vocabulary(options.model, 10_000))
     translator = glassformer_translator(model, options.precision, options.workers)
     decoding = DecodeConfig(beam=1, max_length_a=0.0, max_length_b=SHORT)
     samples: list[tuple[float, float]] = []
@@ -130,7 +129,7 @@ def long_input(options: argparse.Namespace) -> dict[str, Any]:
         if done % CHUNK == 0 or done == options.sentences:
             samples.append((done, resident_mib()))
     spent = time.perf_counter() - start
-    close(translator)
+    translator.close()
     speed = {"sentences": options.sentences, "sentences_per_s": options.sentences / spent}
     result = {**speed, **summarise(samples, "mib_per_100000_sentences", 1e5)}
     print(f"\n{options.sentences} sentences, {result['sentences_per_s']:.0f} a second; memory after the first "

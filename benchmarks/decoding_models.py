@@ -109,7 +109,6 @@ def sentences_of(run: Path | None, data: Path | None, count: int) -> list[list[i
 
 
 def lines(data: Path, language: str, count: int) -> list[str]:
-    """The first lines of one side of the test set."""
     return list(islice(read_lines(data / f"{TESTS}.{language}.gz"), count))
 
 

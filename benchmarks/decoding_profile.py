@@ -91,7 +91,7 @@ def part_of(module: nn.Module, *_: Any) -> str:
 
 
 @contextmanager
-def clocked() -> Iterator[Clock]:
+def time_parts() -> Iterator[Clock]:
     """A block in which the parts are timed."""
     clock = Clock()
     with ExitStack() as patches:
@@ -138,7 +138,7 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
             system(ids, searches[arm])
             if turn:  # the first only warms up
                 seconds[arm].append(time.process_time() - start)
-        with clocked() as clock:
+        with time_parts() as clock:
             systems["glassformer int8"](ids, searches["glassformer int8"])
         clocks.append(clock)
     gc.collect()

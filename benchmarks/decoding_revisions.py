@@ -18,16 +18,16 @@ import random
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 
 from decoding import CELLS
 from machine import machine, ratio
-from smoke import new_parser, parse_options, write_json
+from processes import Answerer
+from smoke import ROOT, new_parser, parse_options, write_json
 from turns import KINDS
 
 WARM_UP = 2  # turns
-ROOT = Path(__file__).resolve().parents[1]
+TURNS = ROOT / "benchmarks" / "turns.py"
 
 
 def git(*words: str) -> str:
@@ -55,34 +55,18 @@ def take_turns(trees: dict[str, Path], turns: int, kinds: list[str]) -> dict[str
     found: dict[str, dict[str, list[float]]] = {name: {} for name in trees}
     bundled = str(trees["earlier"] / "glassformer" / "bundled" / "en-de")
     for kind in kinds:
-        with ExitStack() as open_processes:
-            processes = {
-                name: open_processes.enter_context(
-                    subprocess.Popen(
-                        [sys.executable, str(ROOT / "benchmarks" / "turns.py"), kind, bundled], cwd=tree, text=True,
-                        env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
-                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                    )
-                )
-                for name, tree in trees.items()
-            }  # fmt: skip
-            for turn in range(turns + WARM_UP):
-                for name in sorted(processes, reverse=turn % 2 == 1):
-                    seconds = one_turn(processes[name])
-                    if turn >= WARM_UP:
-                        found[name].setdefault(kind, []).append(seconds)
-            for process in processes.values():
-                assert process.stdin is not None
-                process.stdin.close()
+        processes = {
+            name: Answerer(TURNS, kind, bundled, cwd=tree, PYTHONPATH=str(tree), OMP_NUM_THREADS="1")
+            for name, tree in trees.items()
+        }
+        for turn in range(turns + WARM_UP):
+            for name in sorted(processes, reverse=turn % 2 == 1):
+                seconds = processes[name].ask("a turn")
+                if turn >= WARM_UP:
+                    found[name].setdefault(kind, []).append(seconds)
+        for process in processes.values():
+            process.close()
     return found
-
-
-def one_turn(process: "subprocess.Popen[str]") -> float:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    return float(process.stdout.readline())
 
 
 def print_ratios(seconds: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:

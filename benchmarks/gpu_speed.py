@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from decoding import SEARCHES
 from decoding_models import SHAPES, convert_model, output_limit, sentences_of
-from decoding_systems import NEEDS, Search, Setting, installed
+from decoding_systems import NEEDS, Search, Setting, is_installed
 from decoding_systems import SYSTEMS as TRANSLATORS
 from gpu_stages import Bench, Cell, check, median, of_peer, products_in, seconds_of, speed
 from training import work_of
@@ -129,7 +129,7 @@ def decoding(bench: Bench) -> dict[str, Cell]:
 def translating_speed(bench: Bench, name: str, kind: str, arm: str) -> dict[str, Any]:
     """Sentences a second by the clock, ids in and out, and whether outputs are those of glassformer on the CPU."""
     system, precision = DECODERS[arm]
-    if not installed(system):
+    if not is_installed(system):
         return {"left_out": f"{NEEDS[system]} is not installed"}
     if system == "ct2":
         convert_model(name, None, bench.scratch)

@@ -14,6 +14,7 @@ import random
 import statistics
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -160,18 +161,25 @@ def calls_of_taps(work: Work) -> int:
     return calls
 
 
-def main() -> None:
-    parser = new_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=200, help="measurements of each arm (default 200)")
+def begin(description: str | None, rounds: int) -> tuple[Namespace, dict[str, Any]]:
+    """The options, with seeds and threads set, and the results, in which there is the machine."""
+    parser = new_parser(description)
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"measurements of each arm (default {rounds})")
     parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0 leaves its own choice")
     options = parse_options(parser, "--rounds 3")
     torch.manual_seed(1)
     random.seed(1)
     if options.threads:
         torch.set_num_threads(options.threads)
-    results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds, "tap_ns": tap_cost_ns()}
+    results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds}
     for key, value in results["machine"].items():
         print(f"{key:8} {value}")
+    return options, results
+
+
+def main() -> None:
+    options, results = begin(__doc__, 200)
+    results["tap_ns"] = tap_cost_ns()
     print(f"one idle tap costs {results['tap_ns']:.0f} ns more than a function that returns its argument")
     for name in ("tiny", "small"):
         model = Transformer(ModelConfig.from_name(name)).eval()

@@ -67,7 +67,6 @@ def sentences(pairs: int) -> Iterator[tuple[str, str]]:
 
 
 def write_corpus(directory: Path, pairs: int) -> None:
-    """Write the corpus to two files."""
     with (directory / "corpus.src").open("w") as src, (directory / "corpus.tgt").open("w") as tgt:
         for src_lines, tgt_lines in sentences(pairs):
             src.write(src_lines)
@@ -108,7 +107,6 @@ def tell(line: str) -> None:
 
 
 def family(pid: int) -> list[int]:
-    """The ids of a process and all its descendants."""
     parents = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -122,7 +120,6 @@ def family(pid: int) -> list[int]:
 
 
 def processor_s(pid: int) -> float:
-    """The processor time of a process, in seconds."""
     try:
         parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -190,7 +187,6 @@ class Stages:
 
 
 def measure(pairs: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Generate a corpus of ``pairs`` pairs and measure the work on it."""
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         directory = Path(scratch)
         began = time.monotonic()
@@ -208,7 +204,6 @@ def measure(pairs: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print a table of the stages."""
     print(f"\n{result['pairs']:,} pairs: {result['text_mb']:,.0f} MB of text, {result['encoded_mb']:,.0f} MB encoded")
     print(
         f"{'stage':18} {'seconds':>9} {'processor':>9} {'pairs/s':>9} {'held MB':>9} {'all processes':>14} "

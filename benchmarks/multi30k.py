@@ -90,7 +90,6 @@ def record(path: Path, result: dict[str, Any]) -> None:
 
 
 def _key(result: dict[str, Any]) -> tuple[str, int, float, int]:
-    """The key of a measurement."""
     return result["way"], result["seed"], result["minutes"], result["machine"]["threads"]
 
 

@@ -212,7 +212,6 @@ def measure(points: dict[Point, Translate], pairs: Sequence[Pair]) -> list[dict[
 
 
 def describe(run: Path, name: str) -> dict[str, Any]:
-    """A student's size and training."""
     loaded = load_run(run, "cpu")
     counters = read_json(loaded.checkpoint / "state.json")["counters"]
     directory = RunDirectory(run)

@@ -42,7 +42,6 @@ def glassformer(*arguments: str | Path) -> str:
 
 
 def length(pair: Pair) -> int:
-    """The number of actions in a pair's target."""
     return len(pair.tgt.split())
 
 
@@ -94,7 +93,6 @@ def evaluate(data: Path, run: Path, test: list[Pair]) -> dict[str, Any]:
 
 
 def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """Train and test one model after the other."""
     test = write_data(scratch, options.longest, options.every)
     models = {}
     for positions in options.positions:

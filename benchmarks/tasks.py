@@ -62,11 +62,8 @@ def exact_match(run: Path, pairs: list[Pair]) -> float:
     files = {side: run / f"test.{side}" for side in ("src", "tgt")}
     for number, path in enumerate(files.values()):
         path.write_text("".join(f"{pair[number]}\n" for pair in pairs), encoding="utf-8")
-    found = run / "found.txt"
-    options = ("--src", files["src"], "--ref", files["tgt"], "--out", found, "--run", run, "--beam", "1", "--json")
-    glassformer("evaluate", *options)
-    outputs = found.read_text(encoding="utf-8").split("\n")
-    return 100 * sum(output == pair.tgt for output, pair in zip(outputs, pairs, strict=False)) / len(pairs)
+    options = ("--src", files["src"], "--ref", files["tgt"], "--run", run, "--beam", "1", "--json")
+    return float(json.loads(glassformer("evaluate", *options))["exact_match"])
 
 
 def measure(task: str, positions: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -87,7 +84,6 @@ def measure(task: str, positions: str, seed: int, options: argparse.Namespace) -
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print one row."""
     (one,) = result["seeds"]
     print(
         f"{result['task']:18} {result['positions']:20} seed {one['seed']}  {one['exact_match']:6.1f} %  "

@@ -7,16 +7,15 @@ with random weights. The variants take turns, as in ``idle_taps.py``. ``shapes a
 matches nothing; ``verified`` recomputes every step of the trace.
 """
 
-import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from idle_taps import idle, measure, ratio, without_taps
-from machine import machine, spread
-from smoke import new_parser, parse_options, write_json
+from idle_taps import begin, idle, measure, ratio, without_taps
+from machine import spread
+from smoke import write_json
 
 from glassformer.decoding.search.beam_search import beam_search
 from glassformer.decoding.search.job import SearchJob
@@ -77,17 +76,7 @@ def report(name: str, row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = new_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=30, help="measurements of each variant (default 30)")
-    parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0: its default")
-    options = parse_options(parser, "--rounds 3")
-    torch.manual_seed(1)
-    random.seed(1)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds}
-    for key, value in results["machine"].items():
-        print(f"{key:8} {value}")
+    options, results = begin(__doc__, 30)
     with torch.no_grad():
         for name in ("tiny", "small"):
             results[name] = cost(name, options.rounds)

@@ -20,13 +20,13 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from typing import Any
 
 import torch
 from machine import machine, ratio, spread
+from processes import Answerer
 from smoke import new_parser, parse_options, write_json
 from training_systems import SYSTEMS, batches_of, config_of, missing, versions
 
@@ -47,32 +47,6 @@ def serve(system: str, size: str, precision: str, dropout: float) -> None:
             step(batches[at % len(batches)])
             at += 1
         print(time.perf_counter() - start, flush=True)
-
-
-class Arm:
-    """One system in its own process."""
-
-    def __init__(self, system: str, size: str, precision: str, dropout: float) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", system, size, precision, str(dropout)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "OMP_NUM_THREADS": str(os.cpu_count())},
-        )  # fmt: skip
-
-    def __call__(self, steps: int) -> float:
-        """The seconds of ``steps`` steps."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{steps}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("a system's process ended before its steps were done; see its message above.")
-        return float(line)
-
-    def close(self) -> None:
-        """Close the process's standard input, which ends it."""
-        self._process.communicate()
 
 
 def work_of(config: ModelConfig, batch: Batch) -> float:
@@ -101,9 +75,13 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
     config, batches = config_of(size, dropout), batches_of(1)
     steps = options.steps
     tokens = [batch.target_tokens for batch in batches]
-    arms = {system: Arm(system, size, precision, dropout) for system in options.systems}
+    cores = str(os.cpu_count())
+    arms = {
+        system: Answerer(__file__, "--serve", system, size, precision, str(dropout), OMP_NUM_THREADS=cores)
+        for system in options.systems
+    }
     for arm in arms.values():
-        arm(WARM_UP)
+        arm.ask(WARM_UP)
     seconds: dict[str, list[float]] = {system: [] for system in arms}
     rates, counts, work = [], [], []
     at = WARM_UP
@@ -113,7 +91,7 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
         counts.append(sum(tokens[place] for place in done))
         work.append(sum(work_of(config, batches[place]) for place in done))
         for system, arm in arms.items():
-            seconds[system].append(arm(steps))
+            seconds[system].append(arm.ask(steps))
         at += steps
     for arm in arms.values():
         arm.close()

@@ -89,7 +89,6 @@ class Meter(Display):
 
 
 def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
-    """Measure some epochs of a training."""
     request = TrainRequest.make(
         run=run, data=data_of(options), model=options.size, overrides=["train.patience=0", *options.set]
     )
