@@ -127,8 +127,8 @@ def walk_training(
 ) -> Walk:
     """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
 
-    With ``run``, the counters and Adam's moments of the run's latest checkpoint go on; without it they are zero. One
-    pass is shown, where R-Drop makes two. Raises what ``walk`` raises.
+    Counters and Adam's moments are those of the latest checkpoint of ``run``, or zero without it. One pass is shown,
+    where R-Drop makes two. Raises what ``walk`` raises.
     """
     train = replace(train, r_drop=0.0, warmup=train.warmup or WARMUP[translator.model.config.norm])
     sentences = read_sentences(translator, sources, targets)

@@ -128,7 +128,7 @@ def _rows(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool]) -> Text:
-    """Headers, a rule and rows, all of which fit; numbers are aligned to the right."""
+    """Headers, a rule and rows that fit the width; numbers are aligned to the right."""
     header, *rows = (
         _GAP.join(
             " " * (size - cell_len(cell)) + cell if number else set_cell_size(cell, size)
