@@ -2,7 +2,7 @@
 
     python benchmarks/decoding.py [--run DIR] [--data DIR] [--sentences 1000] [--rounds 5] [--cells small-greedy ...]
                                   [--systems glassformer engine hf ct2] [--precisions float32 int8]
-                                  [--bleu] [--profile] [--json FILE]
+                                  [--bleu] [--json FILE]
 
 ``engine`` is glassformer's own engine that runs the weights with CTranslate2, ``ct2`` CTranslate2 alone.
 The peers are no dependency: ``pip install '.[bench]'`` installs them. One that is missing is left out and named.
@@ -33,12 +33,12 @@ from typing import Any
 
 from decoding_agreement import agreement
 from decoding_ceiling import SIZES, Ceiling
-from decoding_models import convert_model, is_forced, model_of, multiply_adds, output_limit, sentences_of
-from decoding_reports import bleu, profile
+from decoding_models import convert_model, is_forced, lines, model_of, multiply_adds, output_limit, sentences_of
 from decoding_systems import NEEDS, Runner, Search, Setting, is_installed
 from machine import machine, ratio, spread
 from smoke import new_parser, parse_options, write_json
 
+from glassformer.run_directory import RunDirectory
 from glassformer.settings import ModelConfig
 
 CORES = os.cpu_count() or 1
@@ -195,6 +195,19 @@ def shares(result: dict[str, Any], ceilings: list[dict[str, float]], work: float
     }
 
 
+def bleu(run: Path, data: Path, outputs: dict[str, list[list[int]]]) -> dict[str, float]:
+    """Cased BLEU (13a) of each arm's outputs against Multi30k's test_2016."""
+    import sacrebleu
+
+    _, tokenizer = RunDirectory(run).read_tokenizers()
+    scores = {}
+    for arm, rows in outputs.items():
+        references = lines(data, "de", len(rows))
+        scores[arm] = sacrebleu.corpus_bleu([tokenizer.to_text(row) for row in rows], [references]).score
+    print("  BLEU: " + ", ".join(f"{arm} {score:.2f}" for arm, score in scores.items()))
+    return scores
+
+
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--run", type=Path, help="a trained small, post-norm")
@@ -212,7 +225,6 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", choices=[*NEEDS], default=[*NEEDS])
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16", "int8"], default=["float32", "int8"])
     parser.add_argument("--bleu", action="store_true", help="also BLEU of each arm of small (cased, 13a)")
-    parser.add_argument("--profile", action="store_true", help="also where glassformer's time goes, by operator")
     options = parse_options(
         parser, "--sentences 4 --single-sentences 2 --tuning-sentences 0 --rounds 2 --cells small-greedy"
     )
@@ -234,21 +246,7 @@ def main() -> None:
                 convert_model(name, options.run, directory)
         for cell in options.cells:
             results["cells"][cell] = measure(cell, options, directory)
-            write(results, options.json)
-    if options.profile:
-        results["profile"] = {cell: profiles(cell, options) for cell in options.cells}
-    write(results, options.json)
-
-
-def profiles(cell: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Where the time of each glassformer arm goes."""
-    name, kind = cell.split("-")
-    search = Search(
-        SEARCHES[kind][0], output_limit(name, options.run), SEARCHES[kind][1], batches_of("glassformer", kind)[-1]
-    )
-    ids = sentences_of(options.run, options.data, options.sentences)[: 20 if search.one_by_one else 200]
-    arms = arms_of(["glassformer"], options.precisions)
-    return {arm: profile(name, options.run, precision, ids, search) for arm, (_, precision) in arms.items()}
+            write_json(options.json, results)  # so that a run that is cut short leaves what it had
 
 
 def versions() -> dict[str, str]:
@@ -256,11 +254,6 @@ def versions() -> dict[str, str]:
     from importlib.metadata import version
 
     return {NEEDS[system]: version(NEEDS[system]) for system in ("hf", "ct2") if is_installed(system)}
-
-
-def write(results: dict[str, Any], path: Path | None) -> None:
-    """After each cell, so that a run that is cut short leaves what it had."""
-    write_json(path, results)
 
 
 if __name__ == "__main__":

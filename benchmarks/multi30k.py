@@ -12,8 +12,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
@@ -21,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from command import glassformer
 from machine import machine, spread
 from smoke import new_parser, parse_options, write_json
 
@@ -46,13 +45,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 FILES = [f"multi30k/{part}.{side}.gz" for part in ("train", "val", "test_2016_flickr") for side in ("en", "de")]
 
 
-def glassformer(threads: int, *arguments: str | Path) -> str:
-    """The standard output of one command, which must succeed."""
-    command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
-
-
 def measure(way: str, seed: int, options: argparse.Namespace, run: Path) -> dict[str, Any]:
     """Train and evaluate; the numbers come from the output and the files of the commands."""
     threads = max(1, (os.cpu_count() or 1) // options.jobs)
@@ -62,9 +54,9 @@ def measure(way: str, seed: int, options: argparse.Namespace, run: Path) -> dict
     changes = [*COMMON, *chosen, *options.set, f"train.seed={seed}"]
     settings = ["--model", "tiny", "--max-minutes", str(options.minutes)]
     settings += [part for change in changes for part in ("--set", change)]
-    printed = glassformer(threads, "train", *paths, "--run", run, *settings)
+    printed = glassformer("train", *paths, "--run", run, *settings, threads=threads)
     test = ["--src", options.data / "test_2016_flickr.en.gz", "--ref", options.data / "test_2016_flickr.de.gz"]
-    scores = json.loads(glassformer(threads, "evaluate", *test, "--run", run, "--beam", "5", "--json"))
+    scores = json.loads(glassformer("evaluate", *test, "--run", run, "--beam", "5", "--json", threads=threads))
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return {
         "way": way,

@@ -10,13 +10,12 @@ do it. The last weights are tested, not the best ones: validation on trained len
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from command import glassformer
 from machine import machine
 from smoke import new_parser, parse_options, write_json
 
@@ -33,12 +32,6 @@ SETTINGS = {
     "train.peak_rate": 1e-3, "train.label_smoothing": 0.0, "train.metric": "exact_match", "train.average_last": 1,
     "train.patience": 0, "train.validate_every": 1_000_000,
 }  # fmt: skip
-
-
-def glassformer(*arguments: str | Path) -> str:
-    """The standard output of one command, which must succeed."""
-    command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def length(pair: Pair) -> int:

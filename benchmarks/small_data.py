@@ -18,18 +18,17 @@ The data of Multi30k is licensed for non-commercial research: weights trained on
 """
 
 import json
-import os
 import random
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import torch
+from command import glassformer as run_command
 from machine import machine
 from smoke import ROOT, new_parser, parse_options, write_json
 
@@ -136,16 +135,7 @@ def corpus_of(name: str, data: Path) -> tuple[Rows, Rows]:
     return pool, list(test_rows.values())
 
 
-# Runs the command with a clock that stands still while other processes have the core.
-PROCESSOR_TIME = "import time; time.monotonic = time.process_time; from glassformer.cli.main import main; main()"
-
-
-def glassformer(*arguments: str | Path, processor_time: bool = False) -> str:
-    """The standard output of one command with one thread, which must succeed."""
-    start = ["-c", PROCESSOR_TIME] if processor_time else ["-m", "glassformer"]
-    command = [sys.executable, *start, *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+glassformer = partial(run_command, threads=1)
 
 
 def candidate_scores(run: Path, files: dict[str, Path]) -> list[dict[str, Any]]:

@@ -17,8 +17,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from command import glassformer
 from machine import machine
-from positions_scan import POSITIONS, glassformer
+from positions_scan import POSITIONS
 from smoke import new_parser, parse_options, write_json
 
 from glassformer.tasks import load_task

@@ -176,9 +176,7 @@ class WalkRequest:
             raise ConfigError(
                 f"--tgt: found {len(self.targets)}, expected one for each of the {len(self.sources)} texts, or none."
             )
-        modes = {
-            "--generate": self.generate, "--training": self.training, "--edit": bool(self.edits),
-        }  # fmt: skip
+        modes = {"--generate": self.generate, "--training": self.training, "--edit": bool(self.edits)}
         chosen = [name for name, given in modes.items() if given]
         if len(chosen) > 1:
             raise ConfigError(f"trace: found {' and '.join(chosen)}, expected one of them. Make one walk for each.")
