@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from decoding import SEARCHES
 from decoding_models import SHAPES, convert_model, output_limit, sentences_of
 from decoding_systems import NEEDS, Search, Setting, is_installed
 from decoding_systems import SYSTEMS as TRANSLATORS
-from gpu_stages import Bench, Cell, check, median, of_peer, products_in, seconds_of, speed
+from gpu_stages import Bench, Cell, check, of_peer, products_in, seconds_of, speed
 from training import work_of
 from training_systems import SYSTEMS, Step, batches_of, config_of, glassformer_step, missing
 

@@ -16,7 +16,6 @@ from rich.text import Text
 
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.heatmap import print_attention
 from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
 from glassformer.explain.render.tables import (
     Table,
@@ -26,8 +25,6 @@ from glassformer.explain.render.tables import (
     step_lines,
     value_tables,
 )
-
-__all__ = ["print_attention", "print_walk"]
 
 _MIN_EQUATION, _MIN_TEXT = 20, 12
 _INDENT, _GAP = 7, "  "
