@@ -9,7 +9,6 @@ resident. The peers run the smallest program that does it, of their own model, w
 engine's own export is made before, too. Without --run it is the bundled model.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import machine, ratio, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.bundled import BUNDLED
 from glassformer.interop.ctranslate2 import export_ctranslate2
@@ -98,11 +97,10 @@ def measure(command: list[str]) -> tuple[dict[str, float], str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--run", type=Path, default=BUNDLED)
     parser.add_argument("--rounds", type=int, default=11, help="default 11")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="GLOB", help="the processes, by their names")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(
         parser,
         "--rounds 1 --only '*torch' '*ctranslate2' CTranslate2 'Hugging*'",
@@ -122,8 +120,7 @@ def main() -> None:
                 for each, value in measure(command)[0].items():
                     rounds[name][each].append(value)
     result = summary(rounds, outputs, beam)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(options.json, result)
 
 
 def summary(rounds: dict[str, dict[str, list[float]]], outputs: dict[str, str], beam: int) -> dict[str, Any]:

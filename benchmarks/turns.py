@@ -30,7 +30,6 @@ UPDATES, TEXTS_TIMES = 4, 4  # updates of a turn, repetitions of its eight texts
 
 
 def translate(beam: int, run: str) -> None:
-    """Translate some texts in each turn."""
     texts = [
         f"The {word} is in the {place}." for word in ("dog", "book", "child", "water") for place in ("house", "car")
     ]
