@@ -5,6 +5,7 @@ something is filled in and reported.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.documents.checks import changes, lost_codes
+from glassformer.documents.checks import changes
 from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.memory import Memory
@@ -109,10 +110,10 @@ class FileTranslator:
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
         for segment in segments:
             known = self.memory.exact(segment.text) if self.memory is not None else None
-            if known is None:
+            if self.memory is None or known is None:
                 sentences[segment.parts] = split_parts(find_codes(segment.parts))
             else:
-                exact[segment.parts] = _from_memory(segment, known)
+                exact[segment.parts] = _from_memory(segment, known, self.memory.others(segment.text))
         translated = self._translate_texts(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
         results = exact | {source: _join(each, translated) for source, each in sentences.items()}
         for segment in segments:
@@ -275,15 +276,16 @@ def _keep_ends(source: Parts, output: Sequence[Part]) -> Parts:
     return tuple(part for part in (before, *trim(output)[1], after) if part != "")
 
 
-def _from_memory(segment: FileSegment, known: str) -> Result:
-    """What a memory has, with the file's own codes in it; flagged if it lacks one."""
-    codes = {part.raw: part for part in segment.parts if isinstance(part, Code)}
+def _from_memory(segment: FileSegment, known: str, others: Sequence[str]) -> Result:
+    """What a memory has, with the file's own codes in it; flagged like any translation, and if ``others`` differ."""
+    codes = defaultdict[str, list[Code]](list)
+    for code in reversed([part for part in segment.parts if isinstance(part, Code)]):
+        codes[code.raw].append(code)
     pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
-    parts = tuple(codes.get(piece, piece) for piece in pieces if piece)
-    lost = [
-        f"the memory's translation lacks {code}" for code in lost_codes(find_codes(segment.parts), find_codes(parts))
-    ]
-    return Result(_keep_ends(segment.parts, parts), tuple(lost or changes(segment.parts, parts)))
+    parts = tuple(codes[piece].pop() if codes.get(piece) else piece for piece in pieces if piece)
+    flags = [f"the memory: {flag}" for flag in changes(find_codes(segment.parts), find_codes(parts))]
+    flags += [f"the memory has another translation, too: {other!r}" for other in others]
+    return Result(_keep_ends(segment.parts, parts), tuple(flags))
 
 
 def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result]) -> Result:
