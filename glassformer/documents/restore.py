@@ -6,26 +6,20 @@ in proportion is taken, between words, and the text is flagged.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from glassformer.decoding.translation import Translation
+from glassformer.documents.alignment import Alignment, Span, TokenEnds
 from glassformer.documents.draft import Draft, Mark, find_word
+from glassformer.documents.parts_writer import PartsWriter, PlacedMark
 from glassformer.text.formats.segment import Code, Part, join_parts
 from glassformer.text.scripts import is_unspaced, split_words
 
-Span = tuple[int, int]
-TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
-"""Where, in the characters of the source and of the output, each token ends."""
-
-_WORD = re.compile(r"[^\W_]+(?:['’.\-][^\W_]+)*")
 _POSITIONAL = re.compile(r"%[-+ 0#]*[\d*]*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[A-Za-z@]|\{(?::[^{}]*)?\}")
-_CLOSING_SIGNS = " .,;:!?…)]}»”"
 _ALIKE = (".!?…。！？", ",;:、，；：", "\"'„“”‚‘’«»「」", "([（［", ")]）］")  # signs that may stand for one another
 _SIGNS_AT_ENDS = ".,;:!?…()[]{}\"'„“”‚‘’«»¿¡"
 _LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
-_UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result |
         return None
     layout = _Layout(draft, Alignment(draft.text, translation, ends))
     placed = layout.place(draft.marks, (0, len(draft.text)), (0, len(text)))
-    writer = _Writer(text, words)
+    writer = PartsWriter(text, words)
     writer.write((0, len(text)), placed)
     flags = [f"check where {shown} belongs" for shown in dict.fromkeys(layout.unsure)]
     parts, moved = _in_order(draft.source, tuple(part for part in writer.parts if part != ""))
@@ -95,65 +89,6 @@ def _is_inside(text: str, marks: Sequence[Mark], start: int, end: int) -> bool:
 
 def _has_word(text: str) -> bool:
     return any(map(str.isalnum, text))
-
-
-def find_words(text: str) -> list[Span]:
-    """Where the words of a text are; in scripts without spaces, each character is one."""
-    found: list[Span] = []
-    for match in _WORD.finditer(text):
-        start, end = match.span()
-        if max(match[0]) >= _UNSPACED_FROM and any(map(is_unspaced, match[0])):
-            found += pairwise(range(start, end + 1))
-        else:
-            found.append((start, end))
-    return found
-
-
-class Alignment:
-    """The words of a source and of its translation, and for each of these the word that it was most written from."""
-
-    def __init__(self, source: str, translation: Translation, ends: TokenEnds) -> None:
-        self.text = translation.text
-
-        links = translation.links() or []
-        src_ends, tgt_ends = ends(translation) if links else ([], [])
-        self.src_words, self.tgt_words = find_words(source), find_words(self.text)
-        src_of = _words_of_tokens(source, self.src_words, src_ends)
-        tgt_of = _words_of_tokens(self.text, self.tgt_words, tgt_ends)
-        votes = [Counter[int]() for _ in self.tgt_words]
-        for src, tgt in links:
-            if src < len(src_of) and tgt < len(tgt_of) and src_of[src]:
-                for word in tgt_of[tgt]:
-                    votes[word][src_of[src][-1]] += 1
-        self.owners = [counts.most_common(1)[0][0] if counts else None for counts in votes]
-        """For each word of the translation the number of a word of the source."""
-
-    def src_in(self, span: Span) -> list[int]:
-        """The words of the source that have a character in a span."""
-        return [number for number, (start, end) in enumerate(self.src_words) if end > span[0] and start < span[1]]
-
-    def tgt_in(self, span: Span) -> list[int]:
-        """The words of the translation that lie in a span."""
-        return [number for number, (start, end) in enumerate(self.tgt_words) if start >= span[0] and end <= span[1]]
-
-
-def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> list[range]:
-    """For each token the words that it has letters of; of words with spaces between them only the last."""
-    found: list[range] = []
-    start, word = 0, 0
-    for end in ends:
-        last = next((place for place in range(end - 1, start - 1, -1) if text[place : place + 1].isalnum()), None)
-        while last is not None and word < len(words) - 1 and words[word][1] <= last:
-            word += 1
-        first = word
-        if last is None or not words or not words[word][0] <= last < words[word][1]:
-            found.append(range(0))
-        else:
-            while first and words[first - 1][0] >= start and words[first - 1][1] == words[first][0]:
-                first -= 1
-            found.append(range(first, word + 1))
-        start = end
-    return found
 
 
 def _words_in(text: str, span: Span) -> Span:
@@ -194,15 +129,6 @@ def _are_alike(sign: str, other: str) -> bool:
     return sign == other or any(sign in alike and other in alike for alike in _ALIKE)
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """Where in a translation a mark is, and what it encloses."""
-
-    span: Span
-    mark: Mark
-    inner: list["_Placed"]
-
-
 class _Layout:
     """Finds places. What a pair encloses in the source it encloses in the translation; no two pairs cross."""
 
@@ -210,7 +136,7 @@ class _Layout:
         self._draft, self._alignment, self._text = draft, alignment, alignment.text
         self.unsure: list[str] = []
 
-    def place(self, marks: Sequence[Mark], source: Span, target: Span) -> list[_Placed]:
+    def place(self, marks: Sequence[Mark], source: Span, target: Span) -> list[PlacedMark]:
         """The places of marks, which ``source`` holds, in the characters ``target`` of the translation; in order."""
         spans, taken = dict[Mark, Span](), set[int]()
         for mark in marks:
@@ -220,13 +146,13 @@ class _Layout:
             if mark.closing is None:
                 spans[mark] = self._outside(mark, self._run_span(mark, source, target), spans)
         numbers = {mark: number for number, mark in enumerate(marks)}
-        placed, end = list[_Placed](), target[0]
+        placed, end = list[PlacedMark](), target[0]
         for mark, (first, last) in sorted(spans.items(), key=lambda item: (*item[1], numbers[item[0]])):
             if first < end:  # never crossed
                 self.unsure.append(mark.shown)
                 first, last = end, max(end, last)
             inner = self.place(mark.inner, (mark.start, mark.end), (first, last)) if mark.inner else []
-            placed.append(_Placed((first, last), mark, inner))
+            placed.append(PlacedMark((first, last), mark, inner))
             end = last
         return placed
 
@@ -393,75 +319,6 @@ class _Layout:
                 place = start if mark.start <= other.start and start <= span[0] else end
                 return place, place
         return span
-
-
-class _Writer:
-    """Writes the parts of a translation, with spaces where a code had some and where it would touch a word."""
-
-    def __init__(self, text: str, words: dict[Span, Mark]) -> None:
-        self._text, self._words = text, words
-        self.parts: list[Part] = []
-        self._last = ""  # the last character, tags of pairs apart
-        self._has_tag = False  # behind it
-        self._run: Mark | None = None  # the run that was written last, if no text is behind it
-        self._after = 0  # where that run ends in the parts
-
-    def write(self, span: Span, placed: Sequence[_Placed]) -> None:
-        """The characters of ``span`` with what was placed in them."""
-        position = span[0]
-        for each in placed:
-            first, last = each.span
-            self._add_text(position, first)
-            if each.mark.closing is None:
-                self._add_run(each.mark)
-            else:
-                self._add_tag(each.mark.parts)
-                self.write(each.span, each.inner)
-                self._add_tag(each.mark.closing)
-            position = last
-        self._add_text(position, span[1])
-
-    def _add_tag(self, tag: tuple[Part, ...]) -> None:
-        self.parts += tag
-        self._has_tag = True
-
-    def _add_text(self, start: int, end: int) -> None:
-        if end == start:
-            return
-        following = self._text[start]
-        if self._run is not None and following not in _CLOSING_SIGNS:
-            beside = _beside(self._run.right, touches=self._has_tag or not self._run.has_tags[1])
-            if _is_apart(following, beside, join_parts(self._run.parts)[-1:]):
-                self.parts.insert(self._after, " ")
-        self._last, self._has_tag, self._run = self._text[end - 1], False, None
-        for (first, last), mark in sorted(self._words.items(), key=lambda item: item[0]):
-            if start <= first and last <= end:
-                self.parts += [self._text[start:first], *mark.parts]
-                start = last
-                if last == end:
-                    self._run, self._after = mark, len(self.parts)
-        self.parts.append(self._text[start:end])
-
-    def _add_run(self, mark: Mark) -> None:
-        raw = join_parts(mark.parts)
-        beside = _beside(mark.left, touches=self._has_tag or not mark.has_tags[0])
-        is_apart = self._run is not None or (self._last and _is_apart(self._last, beside, raw[:1]))
-        if is_apart and not self._last.isspace():
-            self.parts.append(" ")
-        self.parts += mark.parts
-        self._last, self._has_tag, self._run, self._after = raw[-1:], False, mark, len(self.parts)
-
-
-def _beside(character: str, *, touches: bool) -> str:
-    """What a run has beside it; a letter behind a tag that is not there any more is none."""
-    return character if touches or not character.isalnum() else ""
-
-
-def _is_apart(character: str, beside: str, edge: str) -> bool:
-    """Whether a run must not touch a character; ``beside`` is what the source has there, ``edge`` the run's own."""
-    if is_unspaced(character):
-        return edge.isalnum() and not is_unspaced(edge)
-    return beside.isspace() or ((character.isalnum() or character == "_") and not beside.isalnum())
 
 
 def is_better(reference: Translation, translation: Translation) -> bool:

@@ -16,6 +16,7 @@ from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
+from glassformer.documents.alignment import content_doubts, is_short
 from glassformer.documents.checks import changes
 from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.glossary import Glossary
@@ -173,8 +174,9 @@ class FileTranslator:
 
     def _finish(self, source: Parts, result: Result, translation: Translation) -> Result:
         """The result with the white space of its source, and with flags."""
-        flags = (*result.flags, *changes(source, result.parts), *_flags(translation, self.translator.confidence))
-        return Result(_keep_ends(source, result.parts), flags)
+        confidence = self.translator.confidence
+        doubts = _flags(translation, confidence) or content_doubts(translation, confidence, self._token_ends)
+        return Result(_keep_ends(source, result.parts), (*result.flags, *changes(source, result.parts), *doubts))
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
@@ -183,14 +185,21 @@ class FileTranslator:
         return Result(_keep_ends(source, (translation.text,)), (*lost, *_flags(translation, None)))
 
     def _translate_drafts(self, drafts: dict[Parts, Draft]) -> list[tuple[Parts, Draft, Translation]]:
-        """The translation of each draft; with attention, which takes memory and time, if the codes need it."""
-        found = []
-        for attention in (False, True):
-            group = {source: draft for source, draft in drafts.items() if needs_attention(draft) == attention}
-            requests = [Request(draft.text) for draft in group.values()]
-            translations = self.translator.translate_stream(requests, self.options, attention=attention)
-            found += list(zip(group, group.values(), translations, strict=True))
-        return found
+        """The translation of each draft; with attention, which takes memory and time, if codes or doubts need it."""
+        wanting = {source: draft for source, draft in drafts.items() if needs_attention(draft)}
+        others = {source: draft for source, draft in drafts.items() if source not in wanting}
+        found = self._translate_group(others, attention=False) if self.translator.confidence is not None else []
+        short = {source for source, _, translation in found if is_short(translation, self.translator.confidence)}
+        wanting |= {source: draft for source, draft in others.items() if source in short or not found}
+        kept = [each for each in found if each[0] not in short]
+        return [*kept, *self._translate_group(wanting, attention=True)]
+
+    def _translate_group(
+        self, drafts: dict[Parts, Draft], *, attention: bool
+    ) -> list[tuple[Parts, Draft, Translation]]:
+        requests = [Request(draft.text) for draft in drafts.values()]
+        translations = self.translator.translate_stream(requests, self.options, attention=attention)
+        return list(zip(drafts, drafts.values(), translations, strict=True))
 
     def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
         """Where each token ends, in the characters of a source and of its translation."""
