@@ -5,6 +5,7 @@ something is filled in and reported.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,8 @@ from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.documents.checks import changes, lost_codes
+from glassformer.documents.alignment import content_doubts, is_short
+from glassformer.documents.checks import changes
 from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.memory import Memory
@@ -109,10 +111,10 @@ class FileTranslator:
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
         for segment in segments:
             known = self.memory.exact(segment.text) if self.memory is not None else None
-            if known is None:
+            if self.memory is None or known is None:
                 sentences[segment.parts] = split_parts(find_codes(segment.parts))
             else:
-                exact[segment.parts] = _from_memory(segment, known)
+                exact[segment.parts] = _from_memory(segment, known, self.memory.others(segment.text))
         translated = self._translate_texts(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
         results = exact | {source: _join(each, translated) for source, each in sentences.items()}
         for segment in segments:
@@ -172,8 +174,9 @@ class FileTranslator:
 
     def _finish(self, source: Parts, result: Result, translation: Translation) -> Result:
         """The result with the white space of its source, and with flags."""
-        flags = (*result.flags, *changes(source, result.parts), *_flags(translation, self.translator.confidence))
-        return Result(_keep_ends(source, result.parts), flags)
+        confidence = self.translator.confidence
+        doubts = _flags(translation, confidence) or content_doubts(translation, confidence, self._token_ends)
+        return Result(_keep_ends(source, result.parts), (*result.flags, *changes(source, result.parts), *doubts))
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
@@ -182,14 +185,21 @@ class FileTranslator:
         return Result(_keep_ends(source, (translation.text,)), (*lost, *_flags(translation, None)))
 
     def _translate_drafts(self, drafts: dict[Parts, Draft]) -> list[tuple[Parts, Draft, Translation]]:
-        """The translation of each draft; with attention, which takes memory and time, if the codes need it."""
-        found = []
-        for attention in (False, True):
-            group = {source: draft for source, draft in drafts.items() if needs_attention(draft) == attention}
-            requests = [Request(draft.text) for draft in group.values()]
-            translations = self.translator.translate_stream(requests, self.options, attention=attention)
-            found += list(zip(group, group.values(), translations, strict=True))
-        return found
+        """The translation of each draft; with attention, which takes memory and time, if codes or doubts need it."""
+        wanting = {source: draft for source, draft in drafts.items() if needs_attention(draft)}
+        others = {source: draft for source, draft in drafts.items() if source not in wanting}
+        found = self._translate_group(others, attention=False) if self.translator.confidence is not None else []
+        short = {source for source, _, translation in found if is_short(translation, self.translator.confidence)}
+        wanting |= {source: draft for source, draft in others.items() if source in short or not found}
+        kept = [each for each in found if each[0] not in short]
+        return [*kept, *self._translate_group(wanting, attention=True)]
+
+    def _translate_group(
+        self, drafts: dict[Parts, Draft], *, attention: bool
+    ) -> list[tuple[Parts, Draft, Translation]]:
+        requests = [Request(draft.text) for draft in drafts.values()]
+        translations = self.translator.translate_stream(requests, self.options, attention=attention)
+        return list(zip(drafts, drafts.values(), translations, strict=True))
 
     def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
         """Where each token ends, in the characters of a source and of its translation."""
@@ -275,15 +285,16 @@ def _keep_ends(source: Parts, output: Sequence[Part]) -> Parts:
     return tuple(part for part in (before, *trim(output)[1], after) if part != "")
 
 
-def _from_memory(segment: FileSegment, known: str) -> Result:
-    """What a memory has, with the file's own codes in it; flagged if it lacks one."""
-    codes = {part.raw: part for part in segment.parts if isinstance(part, Code)}
+def _from_memory(segment: FileSegment, known: str, others: Sequence[str]) -> Result:
+    """What a memory has, with the file's own codes in it; flagged like any translation, and if ``others`` differ."""
+    codes = defaultdict[str, list[Code]](list)
+    for code in reversed([part for part in segment.parts if isinstance(part, Code)]):
+        codes[code.raw].append(code)
     pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
-    parts = tuple(codes.get(piece, piece) for piece in pieces if piece)
-    lost = [
-        f"the memory's translation lacks {code}" for code in lost_codes(find_codes(segment.parts), find_codes(parts))
-    ]
-    return Result(_keep_ends(segment.parts, parts), tuple(lost or changes(segment.parts, parts)))
+    parts = tuple(codes[piece].pop() if codes.get(piece) else piece for piece in pieces if piece)
+    flags = [f"the memory: {flag}" for flag in changes(find_codes(segment.parts), find_codes(parts))]
+    flags += [f"the memory has another translation, too: {other!r}" for other in others]
+    return Result(_keep_ends(segment.parts, parts), tuple(flags))
 
 
 def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result]) -> Result:
