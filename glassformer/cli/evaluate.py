@@ -73,7 +73,7 @@ def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *,
         write_lines(out, outputs)
 
 
-@opt.options("scoring", "batching", without=["split_sentences"])
+@opt.options("scoring", "batching", without=["split_sentences", "src_language", "copy_wordless"])
 def score(
     *,
     src: Annotated[Path, option("Source texts, one a line, plain or .gz")],

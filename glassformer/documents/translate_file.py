@@ -27,6 +27,7 @@ from glassformer.settings import DecodeConfig
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.segment import Code, Edit, FileSegment, Part, apply_edits, join_parts, trim
 from glassformer.text.lines import is_blank, read_whole
+from glassformer.text.scripts import gap_between
 
 Parts = tuple[Part, ...]
 ATTEMPTS = 3  # with stand-ins for codes
@@ -107,10 +108,11 @@ class FileTranslator:
     def _translate_segments(self, segments: Sequence[FileSegment], report: DocumentReport) -> list[Result]:
         """The translation of each segment. The memory comes first; the same text is translated once."""
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
+        language = "" if self.options is None else self.options.src_language
         for segment in segments:
             known = self.memory.exact(segment.text) if self.memory is not None else None
             if known is None:
-                sentences[segment.parts] = split_parts(find_codes(segment.parts))
+                sentences[segment.parts] = split_parts(find_codes(segment.parts), language)
             else:
                 exact[segment.parts] = _from_memory(segment, known)
         translated = self._translate_texts(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
@@ -288,10 +290,17 @@ def _from_memory(segment: FileSegment, known: str) -> Result:
 
 def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result]) -> Result:
     """The translation of a text from those of its sentences."""
-    results = [(translated[parts], gap) for parts, gap in sentences]
-    parts = tuple(part for result, gap in results for part in (*result.parts, gap) if part != "")
-    flags = tuple(flag for result, _ in results for flag in result.flags)
-    return Result(parts, flags, tuple(note for result, _ in results for note in result.notes))
+    results = [translated[parts] for parts, _ in sentences]
+    gaps = [gap for _, gap in sentences]
+    for number in range(len(gaps) - 1):
+        texts = ["".join(part for part in one.parts if isinstance(part, str)) for one in results[number : number + 2]]
+        if all(text.strip() for text in texts):  # neither is a break
+            gaps[number] = gap_between(texts[0], gaps[number])
+    parts = tuple(
+        part for result, gap in zip(results, gaps, strict=True) for part in (*result.parts, gap) if part != ""
+    )
+    flags = tuple(flag for result in results for flag in result.flags)
+    return Result(parts, flags, tuple(note for result in results for note in result.notes))
 
 
 def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:

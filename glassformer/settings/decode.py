@@ -106,6 +106,13 @@ class DecodeConfig(Section):
     split_sentences: bool = knob(
         False, "translate each sentence of a text separately and join the translations", acts_in="batching"
     )
+    src_language: str = knob(
+        "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known",
+        acts_in="batching",
+    )  # fmt: skip
+    copy_wordless: bool = knob(
+        True, "copy texts without a letter, such as numbers, instead of translating them", acts_in="batching"
+    )
     batch_tokens: int = knob(
         4096, "source tokens in one batch, padding and beam included", low=1, high=10**8, acts_in="batching"
     )

@@ -36,6 +36,7 @@ from glassformer.text.corpus.corpus import Pair, is_validation
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
+from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, one_if_equal
 
 PairSource = Callable[[], Iterator[Pair]]
@@ -230,6 +231,7 @@ def _build(
     held_out: Sequence[Pair],
 ) -> dict[str, int]:
     """Write all files but ``prepared.json``; returns the counts."""
+    pairs, valid = partial(_read_sources, pairs), None if valid is None else partial(_read_sources, valid)
     make_directory(directory)
     for left in ("prepared.json", "train", "valid", "valid.jsonl"):
         remove(directory / left)
@@ -261,6 +263,11 @@ def _build(
         "valid_seen": sum(pair.src in seen for pair in held_out or given),
         **{f"valid_{name}": count for name, count in valid_counts.items()},
     }
+
+
+def _read_sources(pairs: PairSource) -> Iterator[Pair]:
+    """The pairs with their sources as a translator will give them to the model; targets keep their white space."""
+    return (Pair(normalize_source(pair.src), pair.tgt) for pair in pairs())
 
 
 def _with_progress(
