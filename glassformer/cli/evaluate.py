@@ -55,6 +55,12 @@ def evaluate(
         typer.echo(taken, err=True)
     if remark := tokenised_warning(pair.tgt for pair in test):
         typer.echo(remark, err=True)
+    if scores.limited:
+        typer.echo(
+            f"warning: the length limit cut {scores.limited:,} of {len(test):,} translations; raise --max-length-a "
+            "or --max-length-b.",
+            err=True,
+        )
     _print_evaluation(scores, outputs, out, as_json=as_json)
 
 

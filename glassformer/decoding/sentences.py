@@ -174,6 +174,7 @@ def _join_hypotheses(parts: Sequence[Hypothesis], segments: Sequence[SourceSente
         mean_attention=any(part.mean_attention for part in parts),
         utility=sum(utilities) / len(utilities) if utilities else None,
         unmet=tuple(phrase for part in parts for phrase in part.unmet),
+        longer_was_cut=any(part.longer_was_cut for part in parts),
     )
 
 

@@ -309,8 +309,8 @@ def _flags(translation: Translation, confidence: Confidence | None) -> list[str]
         flags.append(doubt)
     if translation.source_truncated:
         flags.append("longer than the model takes; its end was not translated")
-    if translation.hypotheses[0].truncated:
-        flags.append("the translation did not come to an end")
+    if limited := translation.limit_warning:
+        flags.append(limited)
     if is_blank(translation.text):
         flags.append("the translation is empty")
     return flags

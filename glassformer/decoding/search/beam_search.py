@@ -9,7 +9,7 @@ eos are finished; the best ``beam`` of the others stay live. A sentence is done 
   (α >= 0); and the coverage penalty is at most 0, as the logarithm of at most 1 (β >= 0). So sum / penalty(limit) is
   an upper bound of what a live hypothesis can reach. Or
 - its length limit is reached, or no hypothesis is live. Live ones are then truncated, and fill the places that
-  finished ones left.
+  finished ones left: none of them wins over a finished one, which says if the best of them was better.
 
 That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
 the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
@@ -195,7 +195,7 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
         for ids, log_prob, score in finished
         if score > -math.inf
     ]
-    if len(candidates) < plan.options.n_best:
+    if len(candidates) < plan.options.n_best or state.step >= int(state.limits[place]):
         candidates += _truncated_candidates(state, place, plan.options)
     return candidates
 

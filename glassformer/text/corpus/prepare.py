@@ -36,7 +36,7 @@ from glassformer.text.corpus.corpus import Pair, is_validation
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
-from glassformer.text.lines import normalize_source
+from glassformer.text.lines import has_letter, normalize_source
 from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, one_if_equal
 
 PairSource = Callable[[], Iterator[Pair]]
@@ -60,9 +60,10 @@ class PreparedText:
 
     ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint. ``valid_text`` holds every validation pair with
     text on both sides, for translation metrics; ``valid`` those of them that are neither too long nor lopsided, for
-    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), repeats (of validation pairs), valid,
-    and valid_too_long, valid_lopsided, valid_kept for the validation pairs; valid_seen: those whose source the
-    training pairs have too, which cannot be if they were split off.
+    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), wordless (sources without a letter),
+    repeats (of validation pairs), valid, and valid_too_long, valid_lopsided, valid_kept, valid_wordless for the
+    validation pairs; valid_seen: those whose source the training pairs have too, which cannot be if they were split
+    off.
     """
 
     src_tokenizer: Tokenizer
@@ -324,7 +325,7 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
 
 @dataclass(frozen=True)
 class EncodedChunk:
-    """The ids of the pairs to train on, how many pairs were kept, too long or lopsided, and the held-out pairs."""
+    """The ids of the pairs to train on, the counts of kept, left out and wordless pairs, and the held-out pairs."""
 
     src: EncodedTexts
     tgt: EncodedTexts
@@ -356,6 +357,7 @@ class ChunkEncoder:
         lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
         reasons = [rejection_reason(*sides, self.config) for sides in lengths]
         counts = Counter(reason or "kept" for reason in reasons)
+        counts["wordless"] = sum(not has_letter(pair.src) for pair in pairs)
         return EncodedChunk(self._pack(src, reasons), self._pack(tgt, reasons), counts, held_out)
 
     def _tokenize(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
@@ -376,7 +378,7 @@ class ChunkEncoder:
 def _encode(
     pairs: Iterable[Pair], encoder: ChunkEncoder, directory: Path, workers: int
 ) -> tuple[dict[str, int], list[Pair]]:
-    """Encode into ``directory``; returns how many pairs were kept, too long or lopsided, and the held-out pairs."""
+    """Encode into ``directory``; returns the counts of ``EncodedChunk``, and the held-out pairs."""
     counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
     held_out: list[Pair] = []
     with EncodedWriter(directory, encoder.vocab) as writer:
