@@ -55,6 +55,12 @@ def evaluate(
         typer.echo(taken, err=True)
     if remark := tokenised_warning(pair.tgt for pair in test):
         typer.echo(remark, err=True)
+    if scores.limited:
+        typer.echo(
+            f"warning: the length limit cut {scores.limited:,} of {len(test):,} translations; raise --max-length-a "
+            "or --max-length-b.",
+            err=True,
+        )
     _print_evaluation(scores, outputs, out, as_json=as_json)
 
 
@@ -73,7 +79,7 @@ def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *,
         write_lines(out, outputs)
 
 
-@opt.options("scoring", "batching", without=["split_sentences"])
+@opt.options("scoring", "batching", without=["split_sentences", "src_language", "copy_wordless"])
 def score(
     *,
     src: Annotated[Path, option("Source texts, one a line, plain or .gz")],

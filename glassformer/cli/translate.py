@@ -203,9 +203,11 @@ def _print_pieces(pieces: Iterator[str]) -> None:
 
 
 def _warn(where: str, translation: "Translation", translator: "Translator") -> None:
-    """Warn of a text that was cut, missing phrases and doubtful translations; --json has fields for them."""
+    """Warn of texts and translations that were cut, missing phrases and doubt; --json has fields for them."""
     if translation.source_truncated:
         typer.echo(f"warning: {where}: is longer than the model takes; its end was not translated.", err=True)
+    if limited := translation.limit_warning:
+        typer.echo(f"warning: {where}: {limited}; raise --max-length-a or --max-length-b.", err=True)
     if unmet := translation.hypotheses[0].unmet:
         typer.echo(f"warning: {where}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True)
     if translator.confidence is not None and (doubt := translator.confidence.warning(translation)):

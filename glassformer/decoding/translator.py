@@ -22,6 +22,7 @@ from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.settings import DecodeConfig
+from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
@@ -213,9 +214,13 @@ class Translator:
         request = text if isinstance(text, Request) else Request(text)
         check_texts("text", [request.text])
         for segment in self._segments([request], start, options):
-            if not segment.source.is_empty:
-                yield from self._batches.stream(segment, options)
-            yield segment.gap
+            if segment.before:
+                yield segment.before
+            text = ""
+            for piece in self._batches.stream(segment, options) if segment.needs_model else [segment.copied]:
+                text += piece
+                yield piece
+            yield segment.gap_after(text)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability of each target, eos included, given its source; ``InputError`` if one is missing."""
@@ -226,7 +231,8 @@ class Translator:
     ) -> list[Scored]:
         """``score`` by token, and with the length penalty; ``start`` numbers the pairs in errors."""
         options = self._options(options)
-        src = read_sources(sources, self.src_tokenizer, self._config, "sources")
+        check_texts("sources", sources)
+        src = read_sources([normalize_source(text) for text in sources], self.src_tokenizer, self._config)
         tgt = read_sources(targets, self.tgt_tokenizer, self._config, "targets")
         check_pairs(src, tgt, self._config, start)
         lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
@@ -262,8 +268,11 @@ class Translator:
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
         segments = self._segments(requests, start, options)
-        results = [Translation(segment.source.text, [], segment.source.truncated, [EMPTY]) for segment in segments]
-        numbers = [number for number, segment in enumerate(segments) if not segment.source.is_empty]
+        results = [
+            Translation(one.source.text, [], one.source.truncated, [replace(EMPTY, text=one.copied)])
+            for one in segments
+        ]
+        numbers = [number for number, segment in enumerate(segments) if segment.needs_model]
         remaining = Counter(segments[number].request for number in numbers)
         lengths = [len(segment.source.ids) for segment in segments]
         engine = self._batches.engine

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from glassformer.documents.checks import DROPPED
 from glassformer.documents.placeholders import pair_name, stands_for_word, unused_signs
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
+from glassformer.text.lines import normalize_spaces
 from glassformer.text.scripts import is_unspaced
 
 _COUNT = re.compile(r"%[^a-zA-Z]*[diouxXeEfFgG]$|count|num|total|size|\bn\b|^#$", re.IGNORECASE)
@@ -125,7 +126,7 @@ class _Balance:
     def add(self, part: Part) -> None:
         """Read the next part."""
         if isinstance(part, str):
-            text = re.sub(r"\s+", " ", DROPPED.sub("", part))
+            text = normalize_spaces(DROPPED.sub("", part))
             self._words += any(map(str.isalnum, text))
             self.found.append(text)
         elif part.kind == "opens":

@@ -160,7 +160,7 @@ def pair_name(code: Code) -> str:
     return next((opening for opening, closing in _PARTNERS.items() if found[1] == closing), found[1])
 
 
-def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
+def split_parts(parts: Sequence[Part], language: str = "") -> list[tuple[tuple[Part, ...], str]]:
     """The sentences of a text with codes, and the white space after each; a line break ends a sentence too.
 
     A code that begins a new text is a part of its own. Tags that enclose several sentences keep them together.
@@ -168,7 +168,7 @@ def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
     codes = [part for part in parts if isinstance(part, Code)]
     text = join_parts(part for part in parts if isinstance(part, str))
     sign = next(iter(unused_signs(text)))
-    sentences = split_sentences("".join(sign if isinstance(part, Code) else part for part in parts))
+    sentences = split_sentences("".join(sign if isinstance(part, Code) else part for part in parts), language)
     waiting, found = iter(codes), list[tuple[tuple[Part, ...], str]]()
     together, depth, gap = list[Part](), 0, ""
     for sentence in sentences:

@@ -29,6 +29,7 @@ from glassformer.settings import DecodeConfig
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.segment import Code, Edit, FileSegment, Part, apply_edits, join_parts, trim
 from glassformer.text.lines import is_blank, read_whole
+from glassformer.text.scripts import gap_between
 
 Parts = tuple[Part, ...]
 ATTEMPTS = 3  # with stand-ins for codes
@@ -109,10 +110,11 @@ class FileTranslator:
     def _translate_segments(self, segments: Sequence[FileSegment], report: DocumentReport) -> list[Result]:
         """The translation of each segment. The memory comes first; the same text is translated once."""
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
+        language = "" if self.options is None else self.options.src_language
         for segment in segments:
             known = self.memory.exact(segment.text) if self.memory is not None else None
             if self.memory is None or known is None:
-                sentences[segment.parts] = split_parts(find_codes(segment.parts))
+                sentences[segment.parts] = split_parts(find_codes(segment.parts), language)
             else:
                 exact[segment.parts] = _from_memory(segment, known, self.memory.others(segment.text))
         translated = self._translate_texts(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
@@ -299,10 +301,17 @@ def _from_memory(segment: FileSegment, known: str, others: Sequence[str]) -> Res
 
 def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result]) -> Result:
     """The translation of a text from those of its sentences."""
-    results = [(translated[parts], gap) for parts, gap in sentences]
-    parts = tuple(part for result, gap in results for part in (*result.parts, gap) if part != "")
-    flags = tuple(flag for result, _ in results for flag in result.flags)
-    return Result(parts, flags, tuple(note for result, _ in results for note in result.notes))
+    results = [translated[parts] for parts, _ in sentences]
+    gaps = [gap for _, gap in sentences]
+    for number in range(len(gaps) - 1):
+        texts = ["".join(part for part in one.parts if isinstance(part, str)) for one in results[number : number + 2]]
+        if all(text.strip() for text in texts):  # neither is a break
+            gaps[number] = gap_between(texts[0], gaps[number])
+    parts = tuple(
+        part for result, gap in zip(results, gaps, strict=True) for part in (*result.parts, gap) if part != ""
+    )
+    flags = tuple(flag for result in results for flag in result.flags)
+    return Result(parts, flags, tuple(note for result in results for note in result.notes))
 
 
 def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:
@@ -311,8 +320,8 @@ def _flags(translation: Translation, confidence: Confidence | None) -> list[str]
         flags.append(doubt)
     if translation.source_truncated:
         flags.append("longer than the model takes; its end was not translated")
-    if translation.hypotheses[0].truncated:
-        flags.append("the translation did not come to an end")
+    if limited := translation.limit_warning:
+        flags.append(limited)
     if is_blank(translation.text):
         flags.append("the translation is empty")
     return flags

@@ -100,7 +100,7 @@ def walk_generation(
     model = translator.model
     device = next(model.parameters()).device
     src_ids = sentences.batch.src_ids.to(device)
-    read = read_sources(sources, translator.src_tokenizer, model.config)
+    read = read_sources(sentences.sources, translator.src_tokenizer, model.config)
     limits = [output_limit(source, model.config, options) for source in read]
     # The search says which sentence each row of the decoder is, so it is always recorded.
     needed = only if fnmatchcase("search.", only) else "*"

@@ -12,7 +12,7 @@ import torch
 from glassformer.checkpoint import checkpoints, update_number
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
-from glassformer.settings import LIMITS, RunConfig, TrainConfig
+from glassformer.settings import LIMITS, DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
 from glassformer.text.tokenizer.tokenizer import Tokenizers, check_tokenizers
@@ -28,7 +28,7 @@ from glassformer.training.reporting.report import make_report, read_metrics, wri
 from glassformer.training.reporting.run_log import LEGEND, Display, RunLog
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TrainingText
-from glassformer.training.request.defaults import describe_settings
+from glassformer.training.request.defaults import decode_defaults, describe_settings
 from glassformer.world import ALONE, World
 
 # Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
@@ -72,6 +72,7 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
                 text = _read_text(run.text, config)
                 other = None if request.mix is None else _read_text(run.text / MIX, config)
         config = _with_vocabularies(config, text.src_tokenizer.size, text.tgt_tokenizer.size)
+        config = replace(config, decode=run.read_config()[0].decode)
         _check_enough_pairs(len(text.train), config.train, log, init=init is not None)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
@@ -128,8 +129,11 @@ def _prepare_run(
         )
     config = _with_vocabularies(config, text.src_tokenizer.size, text.tgt_tokenizer.size)
     check_tokenizers(config.model, *both)
-    if not trained:
+    if trained:
+        config = replace(config, decode=_decode_of_run(config.decode, run.read_config()[0].decode))
+    else:
         run.write_tokenizers(*both)
+        config = replace(config, decode=decode_defaults(config.decode, text, source))
     run.write_config(config, data)
     return text, other
 
@@ -200,6 +204,12 @@ def _prepare_text(
         tokenizers=tokenizers,
         held_out=held_out,
     )
+
+
+def _decode_of_run(asked: DecodeConfig, saved: DecodeConfig) -> DecodeConfig:
+    """What is asked for now; where that is the default, what the run has."""
+    now, default = asked.to_mapping(), DecodeConfig().to_mapping()
+    return replace(saved, **{name: value for name, value in now.items() if value != default[name]})
 
 
 def _with_vocabularies(config: RunConfig, src_vocab: int, tgt_vocab: int) -> RunConfig:
@@ -314,8 +324,14 @@ def _report(trainer: Trainer, final: Validation) -> None:
     """Say in words what the training came to, and write report.html."""
     run, text = trainer.run, trainer.text
     records, seen = read_metrics(run), _valid_seen(text, trainer.mix)
-    comparable = trainer.loss_is_comparable
-    lines = describe(final.examples, records, len(text.train), seen=seen, loss_is_comparable=comparable)
+    lines = describe(
+        final.examples,
+        records,
+        len(text.train),
+        seen=seen,
+        loss_is_comparable=trainer.loss_is_comparable,
+        limited=final.scores.limited,
+    )
     for line in lines:
         trainer.display.log(line)
     title = f"The training of {run.path.absolute().name}"

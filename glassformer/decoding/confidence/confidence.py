@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from glassformer.decoding.confidence.ngrams import NgramTable
 from glassformer.errors import CheckpointError
 from glassformer.files import read_sealed_json, storage_errors, write_sealed_json
+from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, UNK_ID
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ class Confidence:
 def features(
     source: str, source_tokens: list[str], hypothesis: "Hypothesis", ngrams: NgramTable, length_ratio: float
 ) -> dict[str, float]:
-    """The numbers that the regression weighs."""
+    """The numbers that the regression weighs; of the source, as the model reads it."""
+    source = normalize_source(source)
     ratio = log_length_ratio(source, hypothesis.text) - length_ratio
     return {
         "log_prob": hypothesis.log_prob / max(1, len(hypothesis.ids)),

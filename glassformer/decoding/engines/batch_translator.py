@@ -69,6 +69,9 @@ class BatchTranslator:
     def _hypotheses(self, candidates: Sequence[Output], options: DecodeConfig) -> list[Hypothesis]:
         """The candidates with their texts, best first: in the engine's order, or by minimum Bayes risk."""
         hypotheses = [self._hypothesis(candidate) for candidate in candidates]
+        if not options.sample:  # other ids may be the same text
+            texts = [one.text for one in hypotheses]
+            return [one for number, one in enumerate(hypotheses) if one.text not in texts[:number]]
         if not options.mbr:
             return hypotheses
         best = mbr_rank([hypothesis.text for hypothesis in hypotheses], options.n_best, chrf_utility())
@@ -83,4 +86,5 @@ class BatchTranslator:
             score=candidate.score,
             truncated=candidate.truncated,
             unmet=tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet),
+            longer_was_cut=candidate.longer_was_cut,
         )

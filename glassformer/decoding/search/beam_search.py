@@ -6,7 +6,8 @@ eos are finished; the best ``beam`` of the others stay live. A sentence is done 
 - ``beam`` hypotheses have finished (so beam 1 is greedy search), or
 - no live one can still enter the ``n_best``. Log-probabilities are at most 0 and no filter raises one, the length
   penalty only grows, and the coverage penalty is at most 0: sum / penalty(limit) bounds what a live one can reach. Or
-- its length limit is reached, or no hypothesis is live. Live ones are then truncated, and take the free places.
+- its length limit is reached, or no hypothesis is live. Live ones are then truncated, and take the free places: none
+  of them wins over a finished one, which says if the best of them was better.
 
 That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
 the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
@@ -187,7 +188,7 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
         for ids, log_prob, score in finished
         if score > -math.inf
     ]
-    if len(candidates) < plan.options.n_best:
+    if len(candidates) < plan.options.n_best or state.step >= int(state.limits[place]):
         candidates += _truncated_candidates(state, place, plan.options)
     return candidates
 

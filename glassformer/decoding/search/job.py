@@ -21,10 +21,11 @@ class Constraints:
 
     def unmet(self, ids: Sequence[int]) -> PhraseIds:
         """The required sequences that do not occur in ``ids``."""
-        return tuple(phrase for phrase in dict.fromkeys(self.required) if not _occurs(phrase, ids))
+        return tuple(phrase for phrase in dict.fromkeys(self.required) if not occurs(phrase, ids))
 
 
-def _occurs(phrase: Sequence[int], ids: Sequence[int]) -> bool:
+def occurs(phrase: Sequence[int], ids: Sequence[int]) -> bool:
+    """Whether the ids of ``phrase`` stand in ``ids`` one after another."""
     return any(tuple(ids[at : at + len(phrase)]) == tuple(phrase) for at in range(len(ids) - len(phrase) + 1))
 
 

@@ -36,6 +36,7 @@ from glassformer.text.corpus.corpus import Pair, is_validation
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
+from glassformer.text.lines import has_letter, normalize_source
 from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers, load_tokenizers
 
 PairSource = Callable[[], Iterator[Pair]]
@@ -56,8 +57,8 @@ class PreparedText:
 
     ``valid_text`` holds every validation pair with text on both sides, for metrics; ``valid`` those of them that are
     neither too long nor lopsided, for the loss. ``counts``: read, empty, too_long, lopsided, kept (for training),
-    repeats (of validation pairs), valid, valid_too_long, valid_lopsided, valid_kept, and valid_seen: those whose
-    source the training pairs have too.
+    wordless (sources without a letter), repeats (of validation pairs), valid, valid_too_long, valid_lopsided,
+    valid_kept, valid_wordless, and valid_seen: those whose source the training pairs have too.
     """
 
     src_tokenizer: Tokenizer
@@ -228,19 +229,23 @@ def _build(
     remove_unfinished(directory)
     sync(directory)
     workers = min(config.workers or available_cores(), most_workers())
-    counting = _with_progress("pairs read", pairs(), None, on_progress)
+    counting = _with_progress("pairs read", map(_normalize, pairs()), None, on_progress)
     valid_pairs = None if valid is None else valid()
     counted = map_chunks(count_chunk, chunks(counting), workers)
     stats = CorpusStats.from_chunks(counted, config, split=valid_pairs is None)
     # Read before the long work, so that a mistake in the validation text is reported early.
-    given = [] if valid_pairs is None else _read_validation(valid_pairs)
+    given = [] if valid_pairs is None else _read_validation(map(_normalize, valid_pairs))
     stage = partial(_with_progress, total=stats.read, on_progress=on_progress)
-    both = tokenizers() if tokenizers else _train_tokenizers(lambda: stage("tokenizer", pairs()), stats, config)
+    both = (
+        tokenizers()
+        if tokenizers
+        else _train_tokenizers(lambda: stage("tokenizer", map(_normalize, pairs())), stats, config)
+    )
     for side, tokenizer in zip(("src", "tgt"), both, strict=True):
         tokenizer.save(directory / f"{side}.tokenizer.json")
     encoder = ChunkEncoder(both, config, stats.valid_share)
     watched, seen = frozenset(pair.src for pair in (*given, *held_out)), set[str]()
-    encoding = _note_seen(stage("encoding", pairs()), watched, seen)
+    encoding = _note_seen(stage("encoding", map(_normalize, pairs())), watched, seen)
     train_counts, split_off = _encode(encoding, encoder, directory / "train", workers)
     valid_text = given or list(dict.fromkeys(split_off))
     valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
@@ -257,6 +262,11 @@ def _build(
         "valid_seen": sum(pair.src in seen for pair in held_out or given),
         **{f"valid_{name}": count for name, count in valid_counts.items()},
     }
+
+
+def _normalize(pair: Pair) -> Pair:
+    """The pair with its source as a translator will give it to the model; the target keeps its white space."""
+    return Pair(normalize_source(pair.src), pair.tgt)
 
 
 def _with_progress(
@@ -313,7 +323,7 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
 
 @dataclass(frozen=True)
 class EncodedChunk:
-    """The ids of the pairs to train on, how many pairs were kept, too long or lopsided, and the held-out pairs."""
+    """The ids of the pairs to train on, the counts of kept, left out and wordless pairs, and the held-out pairs."""
 
     src: EncodedTexts
     tgt: EncodedTexts
@@ -345,6 +355,7 @@ class ChunkEncoder:
         lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
         reasons = [rejection_reason(*sides, self.config) for sides in lengths]
         counts = Counter(reason or "kept" for reason in reasons)
+        counts["wordless"] = sum(not has_letter(pair.src) for pair in pairs)
         return EncodedChunk(self._pack(src, reasons), self._pack(tgt, reasons), counts, held_out)
 
     def _tokenize(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
@@ -365,7 +376,7 @@ class ChunkEncoder:
 def _encode(
     pairs: Iterable[Pair], encoder: ChunkEncoder, directory: Path, workers: int
 ) -> tuple[dict[str, int], list[Pair]]:
-    """Encode into ``directory``; returns how many pairs were kept, too long or lopsided, and the held-out pairs."""
+    """Encode into ``directory``; returns the counts of ``EncodedChunk``, and the held-out pairs."""
     counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
     held_out: list[Pair] = []
     with EncodedWriter(directory, encoder.vocab) as writer:

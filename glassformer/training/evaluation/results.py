@@ -40,18 +40,27 @@ class Example:
 
 @dataclass(frozen=True)
 class Scores:
-    """The value of each metric by its name, in percent; ``signatures`` are sacrebleu's."""
+    """The value of each metric by its name, in percent; ``signatures`` are sacrebleu's.
+
+    ``limited`` counts the translations whose search the length limit stopped.
+    """
 
     values: Mapping[str, float]
     signatures: Mapping[str, str]
     sentences: int
+    limited: int = 0
 
     def __getitem__(self, metric: str) -> float:
         return self.values[metric]
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {**self.values, "signatures": dict(self.signatures), "sentences": self.sentences}
+        return {
+            **self.values,
+            "signatures": dict(self.signatures),
+            "sentences": self.sentences,
+            "limited": self.limited,
+        }
 
     def format(self, *metrics: str, separator: str = "  ") -> str:
         """Titles and values of these ``metrics``, or of all."""
