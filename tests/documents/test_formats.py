@@ -379,7 +379,11 @@ def test_columns_are_taken_by_name_or_number() -> None:
     [
         ("po", 'msgid "a "b" c"\nmsgstr ""\n', 'file.po:1: found msgid "a "b" c", expected a string'),
         ("po", 'msgid "a"\nmsgstr ""\n\nmsgid "b\nmsgstr ""\n', "is not a gettext catalog|expected a string"),
-        ("po", 'msgid "a"\nmsgstr[0] ""\n', r"file\.po:1: found one of msgid_plural and msgstr\[0\]"),
+        (
+            "po",
+            'msgid "a"\nmsgstr[0] ""\n',
+            r"file\.po:1: is not a gettext catalog: found msgid, msgstr\[0\], expected msgid and",
+        ),
         ("jsonl", '{"text": "a", "must": ["b"]}', r"file\.jsonl:1: found 'must'"),
         ("po", 'msgid "a"\n\nmsgid "b"\nmsgstr ""\n', "is not a gettext catalog"),
         ("tmx", "<tmx><body>", "is not well-formed XML"),
@@ -388,7 +392,6 @@ def test_columns_are_taken_by_name_or_number() -> None:
         ("xliff", '<!DOCTYPE x [<!ENTITY % a "b">]><xliff/>', "xliff:1: declares entities"),
         ("xliff", '<!DOCTYPE x [\n<!ATTLIST ph a CDATA "b">]><xliff/>', "xliff:2: declares attributes"),
         ("tmx", '<!DOCTYPE x [<!ATTLIST ph a CDATA "b">]><tmx/>', "tmx:1: declares attributes"),
-        ("xliff", '<?xml version="1.0" encoding="ISO-8859-1"?><xliff/>', "declares the encoding ISO-8859-1"),
         ("xliff", "<a>" * 300 + "</a>" * 300, "nests more than 200 elements"),
         ("csv", '"abc,\nx,\n', r"file\.csv:1: a quotation mark is not closed"),
         ("csv", 'x,\n"a" b,\n', r"file\.csv:2: a quotation mark is not closed, or text follows"),

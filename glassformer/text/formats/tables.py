@@ -11,8 +11,9 @@ from zipfile import ZipFile
 
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
+from glassformer.text.formats.encodings import read_text
 from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
-from glassformer.text.lines import LARGEST_WHOLE, read_lines, read_whole, without_surrogates
+from glassformer.text.lines import LARGEST_WHOLE, read_lines, without_surrogates
 
 DELIMITERS = ",;\t|"
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
@@ -216,7 +217,7 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
 
 def read_csv(path: Path) -> Iterator[tuple[str, str]]:
     """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
-    text = read_whole(path).removeprefix("\ufeff")
+    text = read_text(path)[0].removeprefix("\ufeff")
     rows = table_rows(text, path, csv_delimiter(text))
     if not rows:
         return
@@ -232,7 +233,7 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
 
 def describe_csv(path: Path, column: str | None = None, into: str | None = None) -> str:
     """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
-    text = read_whole(path).removeprefix("\ufeff")
+    text = read_text(path)[0].removeprefix("\ufeff")
     delimiter = csv_delimiter(text)
     rows = table_rows(text, path, delimiter)
     first = [cell.text for cell in rows[0]] if rows else []

@@ -6,14 +6,14 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
+from glassformer.text.formats.encodings import XML_CHARSET, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
 from glassformer.text.formats.xml import Node, after_attributes, fill_element, indent, parse_xml, xml_parts
-from glassformer.text.lines import read_whole
 
 
 def read_xliff(path: Path) -> Iterator[tuple[str, str]]:
     """The units that have a source and a target, without their codes."""
-    text = read_whole(path).removeprefix("\ufeff")
+    text = read_text(path, XML_CHARSET)[0].removeprefix("\ufeff")
     root = parse_xml(text, path)
     for unit in (*root.find_all("trans-unit"), *root.find_all("segment")):
         source, target = unit.child("source"), unit.child("target")

@@ -14,7 +14,6 @@ from glassformer.text.formats.segment import Code, Edit, Part
 _MAX_DEPTH = 200  # elements in one another
 # Elements inside a text whose content is to be translated; that of the others is code.
 _ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
-_ENCODING = re.compile(r"""<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
 
 
 class Node:
@@ -41,15 +40,8 @@ class Node:
 def parse_xml(text: str, path: Path) -> Node:
     """The document as a tree whose nodes know their places in ``text``; ``TextError`` if it is not well-formed.
 
-    Declarations of entities and attributes are refused (``refuse_declarations``). So are those of another encoding
-    than UTF-8, which would be wrong of what is written.
+    Declarations of entities and attributes are refused (``refuse_declarations``).
     """
-    declared = _ENCODING.match(text)
-    if declared is not None and declared[1].upper() not in ("UTF-8", "UTF8"):
-        raise TextError(
-            f"{path}:1: declares the encoding {declared[1]}, expected UTF-8. Convert it (iconv -f {declared[1]} -t "
-            "UTF-8) and correct its first line."
-        )
     reader = _XmlReader(text, path)
     try:
         reader.parse()
