@@ -2,11 +2,12 @@
 
 import codecs
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.lines import decode_utf8, read_bytes
+from glassformer.text.lines import decode_utf8, open_text, read_bytes, read_lines
 
 _START = 4096  # bytes in which a declaration is looked for
 _MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
@@ -33,6 +34,16 @@ def read_text(path: Path, charset: str | None = None) -> tuple[str, str]:
     except ValueError as error:
         raise TextError(f"{path}: is not text in {encoding}, as it says: {error}. Save it as UTF-8.") from error
     return text, encoding
+
+
+def marked_lines(path: Path) -> Iterator[str]:
+    """``read_lines``, but of a file in UTF-16 too, which is then held in memory."""
+    with open_text(path) as stream:
+        is_wide = stream.read(2) in _MARKS
+    if not is_wide:
+        return read_lines(path)
+    lines = read_text(path)[0].removeprefix("\ufeff").split("\n")
+    return (line.removesuffix("\r") for line in lines)
 
 
 def _declared(raw: bytes, charset: str | None) -> str | None:

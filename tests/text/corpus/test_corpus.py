@@ -323,7 +323,7 @@ def test_a_header_says_which_columns_are_taken(tmp_path, ending, header, row, fo
 
 def test_names_of_languages_that_are_words_make_no_header(tmp_path):
     assert pairs_of(tmp_path, "a.tsv", "it\tes\nno\tnein") == [Pair("it", "es"), Pair("no", "nein")]
-    assert describe_pairs(tmp_path / "a.tsv") is None
+    assert describe_pairs(tmp_path / "a.tsv") == f"{tmp_path / 'a.tsv'}: columns 1 to 2."
 
 
 def test_a_row_without_the_columns_of_the_header_is_refused(tmp_path):
