@@ -27,7 +27,7 @@ _OUT = (
 _GLOSSARY = "Terms, each with a tab and its translation, and further forms of it after tabs"
 _MEMORY = "Pairs that were translated before: the same text is taken from there"
 _COLUMN = "The column of a table to translate: its name, or its number"
-_INTO = "The column that takes the translation; by default the next"
+_INTO = "The column that takes the translation; by default the one that a header calls so, or the next without a name"
 _LANGUAGE = (
     "The target language, if the file does not name it "
     f"({' '.join(endings(lambda each: 'language' in each.options, first=True))}): de"
@@ -132,15 +132,22 @@ def translate_document(
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at."""
     from glassformer.documents import FileTranslator, Glossary, Memory
+    from glassformer.text.corpus.corpus import describe_pairs
 
     columns, file_format = FormatOptions(chosen.column, chosen.into, chosen.language), find_format(path)
-    if file_format.describe_segments is not None:
-        typer.echo(file_format.describe_segments(path, **file_format.select(columns)), err=True)
+    describe = file_format.describe_segments
+    if describe is not None and (taken := describe(path, **file_format.select(columns))):
+        typer.echo(taken, err=True)
+    memory = None if chosen.memory is None else Memory.read(chosen.memory)
+    if chosen.memory is not None and memory is not None:
+        typer.echo(
+            f"{describe_pairs(chosen.memory) or f'{chosen.memory}:'} {len(memory):,} texts in the memory.", err=True
+        )
     files = FileTranslator(
         translator,
         options,
         glossary=None if chosen.glossary is None else Glossary.read(chosen.glossary),
-        memory=None if chosen.memory is None else Memory.read(chosen.memory),
+        memory=memory,
         progress=_show_progress if sys.stderr.isatty() else None,
     )
     _print_report(files.translate(path, out, columns), path, out)

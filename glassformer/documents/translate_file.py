@@ -27,8 +27,9 @@ from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats import FormatOptions, endings, find_format
+from glassformer.text.formats.encodings import read_text
 from glassformer.text.formats.segment import Code, Edit, FileSegment, Part, apply_edits, join_parts, trim
-from glassformer.text.lines import is_blank, read_whole
+from glassformer.text.lines import is_blank
 from glassformer.text.scripts import gap_between
 
 Parts = tuple[Part, ...]
@@ -83,13 +84,14 @@ class FileTranslator:
         cannot be written.
         """
         find = find_segments(path, columns or FormatOptions())
-        text = read_whole(path)
+        file_format = find_format(path)
+        text, encoding = read_text(path, file_format.charset)
         body = text.removeprefix("\ufeff")
         segments = [segment for segment in find(body) if not is_blank(segment.text)]
         report = DocumentReport(segments=len(segments))
         results = self._translate_segments(segments, report)
         newline = "\r\n" if "\r\n" in body else "\n"
-        is_bilingual = find_format(path).is_bilingual
+        is_bilingual = file_format.is_bilingual
         edits = [
             _edits(segment, result, newline) if is_bilingual or _is_changed(segment, result) else []
             for segment, result in zip(segments, results, strict=True)
@@ -102,7 +104,7 @@ class FileTranslator:
         filled = filling.fill([number for number in range(len(segments)) if number not in unfit])
         try:
             with write_output(out) as stream:
-                stream.write(text[: len(text) - len(body)] + filled)
+                stream.buffer.write(file_format.encode(text[: len(text) - len(body)] + filled, encoding))
         except OSError as error:
             raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
         return report
