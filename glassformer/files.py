@@ -8,6 +8,7 @@ a power cut. No writer follows a symbolic link: what is written to a run stays i
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -23,6 +24,7 @@ from typing import Any, TextIO
 
 from glassformer.errors import StorageError
 
+logger = logging.getLogger(__name__)
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 LARGEST_JSON = 32 * 2**20  # bytes of a file that is read as JSON: as Python's values it may take 25 times as many
 WRITING = ".writing"  # what the name of a file that is being written ends with
@@ -192,7 +194,7 @@ def check_output(path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, "is a directory")
     if place.is_fifo() and not _is_stream(path):
         raise OSError(errno.EINVAL, "is a pipe, expected a file")
-    if _is_written_in_place(path, place):
+    if is_written_in_place(path):
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return
@@ -205,7 +207,9 @@ def _is_stream(path: Path) -> bool:
     return str(path.absolute().parent) in {"/dev", "/dev/fd", "/proc/self/fd"}
 
 
-def _is_written_in_place(path: Path, place: Path) -> bool:
+def is_written_in_place(path: Path) -> bool:
+    """Whether ``write_output`` writes over what is there: a device, or a file whose directory takes no new files."""
+    place = real_path(path)
     return _is_stream(path) or (place.exists() and not (place.is_file() and os.access(place.parent, os.W_OK)))
 
 
@@ -215,18 +219,27 @@ def write_output(path: Path) -> Iterator[TextIO]:
 
     So ``/dev/stdout`` and ``/dev/null`` stay what they are, and a directory that takes no new files is no obstacle.
     """
-    place = real_path(path)
-    if _is_written_in_place(path, place):
+    if is_written_in_place(path):
+        if path.is_file():
+            logger.warning(
+                "%s: its directory takes no new files, so it is written over: a stop leaves half of it.", path
+            )
         with path.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream
     else:
-        with write_durably(place) as stream:
+        with write_durably(real_path(path)) as stream:
             yield stream
 
 
 def real_path(path: Path) -> Path:
     """The path without links, like ``Path.resolve``, which some versions of Python end by an error for a loop."""
     return Path(os.path.realpath(path))
+
+
+def hidden_names(name: str) -> tuple[str, str]:
+    """Of the lock and of what is unfinished of a file: short ones, since its own may be as long as allowed."""
+    key = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+    return f".{key}.lock", f".{key}{WRITING}"
 
 
 def is_unfinished(name: str) -> bool:

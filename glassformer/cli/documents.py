@@ -11,7 +11,7 @@ import typer
 from glassformer.cli.options import option
 from glassformer.cli.shards import prepare_directory
 from glassformer.errors import ConfigError
-from glassformer.files import check_output, real_path, storage_errors
+from glassformer.files import check_output, json_sha256, real_path, storage_errors
 from glassformer.text.formats import FormatOptions, endings, find_format
 
 if TYPE_CHECKING:
@@ -128,9 +128,12 @@ def _takers(name: str) -> list[str]:
 
 
 def translate_document(
-    translator: "Translator", path: Path, out: Path, options: "DecodeConfig", chosen: DocumentOptions
+    translator: "Translator", path: Path, out: Path, options: "DecodeConfig", chosen: DocumentOptions, key: str
 ) -> None:
-    """Translate the file and say on standard error what was done and what should be looked at."""
+    """Translate the file and say on standard error what was done and what should be looked at.
+
+    With the same ``key``, which changes with the translator, it goes on where it was stopped.
+    """
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.text.corpus.corpus import describe_pairs
 
@@ -149,6 +152,7 @@ def translate_document(
         glossary=None if chosen.glossary is None else Glossary.read(chosen.glossary),
         memory=memory,
         progress=_show_progress if sys.stderr.isatty() else None,
+        key=json_sha256([key, options.to_mapping()]),
     )
     _print_report(files.translate(path, out, columns), path, out)
 
@@ -165,5 +169,6 @@ def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
     these = "one that is" if flagged == 1 else f"{flagged:,} that are"
     look = f"; check the {these} named above" if flagged else ""
+    before = f", after {report.resumed:,} texts that were translated before a stop" if report.resumed else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
-    typer.echo(f"{out}: {texts} filled{memory}{look}.", err=True)
+    typer.echo(f"{out}: {texts} filled{memory}{before}{look}.", err=True)

@@ -16,7 +16,9 @@ import typer
 
 from glassformer.bundled import BUNDLED
 from glassformer.errors import ConfigError, RunError
+from glassformer.files import json_sha256
 from glassformer.settings import DecodeConfig, flag
+from glassformer.version import __version__
 
 if TYPE_CHECKING:
     from glassformer.decoding import Translator
@@ -91,6 +93,14 @@ class EngineOptions:
         from glassformer.decoding import Translator
 
         return Translator.load(runs_or_bundled(runs), **asdict(self))
+
+    def key(self, runs: list[Path] | None) -> str:
+        """Changes with all that computes the translations of these runs: weights, engine, version."""
+        from glassformer.checkpoint import tensors_sha256
+        from glassformer.run_directory import WEIGHTS, RunDirectory
+
+        checkpoints = [RunDirectory(run).usable_checkpoint(lambda _: None) for run in runs_or_bundled(runs)]
+        return json_sha256([__version__, asdict(self), [tensors_sha256(each, WEIGHTS) for each in checkpoints]])
 
 
 def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:

@@ -7,7 +7,6 @@ killed and started again.
 
 import glob
 import gzip
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,7 +17,15 @@ from typing import IO
 import typer
 
 from glassformer.errors import ConfigError, StorageError, TextError
-from glassformer.files import WRITING, check_output, lock_file, make_directory, open_to_append, storage_errors, sync
+from glassformer.files import (
+    check_output,
+    hidden_names,
+    lock_file,
+    make_directory,
+    open_to_append,
+    storage_errors,
+    sync,
+)
 from glassformer.text.formats import find_format
 
 
@@ -115,7 +122,7 @@ def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iter
                 for lines, line in enumerate(translate(shard), 1):  # noqa: B007  # counts them
                     stream.write(line.encode() + b"\n")
         except TextError:
-            unfinished.unlink()
+            unfinished.unlink(missing_ok=True)  # before the lock: another process may begin when that is free
             lock.unlink(missing_ok=True)
             raise
         sync(unfinished)
@@ -124,12 +131,6 @@ def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iter
         lock.unlink(missing_ok=True)
     typer.echo(f"{target}: {lines:,} lines", err=True)
     return "done"
-
-
-def hidden_names(name: str) -> tuple[str, str]:
-    """Of the lock and of the unfinished file of a shard: short ones, since its own may be as long as allowed."""
-    key = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
-    return f".{key}.lock", f".{key}{WRITING}"
 
 
 @contextmanager

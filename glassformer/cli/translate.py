@@ -153,7 +153,7 @@ def translate(
             write = partial(_shard_lines, asked, constraints.request(), output, translator)
             translate_shards(input_, out, write)
         elif input_ is not None and out is not None:
-            translate_document(translator, input_, out, options, document)
+            translate_document(translator, input_, out, options, document, engine.key(run))
         elif output.stream:
             for number, request in enumerate(read_requests(input_ or lines, constraints.request())):
                 _print_pieces(translator.stream(request, options, start=number))

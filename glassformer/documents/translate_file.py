@@ -20,6 +20,7 @@ from glassformer.documents.alignment import content_doubts, is_short
 from glassformer.documents.checks import changes
 from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.glossary import Glossary
+from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
 from glassformer.documents.placeholders import find_codes, split_parts
 from glassformer.documents.restore import Result, is_better, needs_attention, restore
@@ -57,6 +58,8 @@ class DocumentReport:
 
     segments: int = 0
     from_memory: int = 0
+    resumed: int = 0
+    """The texts that a stopped call had translated before."""
     flagged: list[Remark] = field(default_factory=list)
     notes: list[Remark] = field(default_factory=list)
     """Near matches of a memory, and what required terms cost."""
@@ -73,23 +76,32 @@ class FileTranslator:
         glossary: Glossary | None = None,
         memory: Memory | None = None,
         progress: Progress | None = None,
+        key: str | None = None,
     ) -> None:
+        """``key`` changes with the translator and its options. With it a call of ``translate`` that was stopped is
+        continued by the next one to the same output: what it had done is kept in a hidden file beside that.
+        """
         self.translator, self.options = translator, options
         self.glossary, self.memory, self.progress = glossary, memory, progress
+        self.key = key
 
     def translate(self, path: Path, out: Path, columns: FormatOptions | None = None) -> DocumentReport:
         """Translate the segments of ``path`` and write the file with them to ``out``, whole or not at all.
 
         Raises ``TextError`` for an unknown kind of file and for one that is damaged, ``StorageError`` if ``out``
-        cannot be written.
+        cannot be written, or if another process translates to it.
         """
+        with Journal(out, self.key) as journal:
+            return self._translate(path, out, columns, journal)
+
+    def _translate(self, path: Path, out: Path, columns: FormatOptions | None, journal: Journal) -> DocumentReport:
         find = find_segments(path, columns or FormatOptions())
         file_format = find_format(path)
         text, encoding = read_text(path, file_format.charset)
         body = text.removeprefix("\ufeff")
         segments = [segment for segment in find(body) if not is_blank(segment.text)]
         report = DocumentReport(segments=len(segments))
-        results = self._translate_segments(segments, report)
+        results = self._translate_segments(segments, report, journal)
         newline = "\r\n" if "\r\n" in body else "\n"
         is_bilingual = file_format.is_bilingual
         edits = [
@@ -109,7 +121,9 @@ class FileTranslator:
             raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
         return report
 
-    def _translate_segments(self, segments: Sequence[FileSegment], report: DocumentReport) -> list[Result]:
+    def _translate_segments(
+        self, segments: Sequence[FileSegment], report: DocumentReport, journal: Journal
+    ) -> list[Result]:
         """The translation of each segment. The memory comes first; the same text is translated once."""
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
         language = "" if self.options is None else self.options.src_language
@@ -119,7 +133,8 @@ class FileTranslator:
                 sentences[segment.parts] = split_parts(find_codes(segment.parts), language)
             else:
                 exact[segment.parts] = _from_memory(segment, known, self.memory.others(segment.text))
-        translated = self._translate_texts(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
+        texts = list(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
+        translated = self._translate_chunks(texts, report, journal)
         results = exact | {source: _join(each, translated) for source, each in sentences.items()}
         for segment in segments:
             source, result = segment.text, results[segment.parts]
@@ -132,6 +147,24 @@ class FileTranslator:
                 note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
                 report.notes.append(Remark(segment.line, source, result.text, note))
         return [results[segment.parts] for segment in segments]
+
+    def _translate_chunks(self, texts: list[Parts], report: DocumentReport, journal: Journal) -> dict[Parts, Result]:
+        """The translation of each text; those that the journal has are not translated again."""
+        terms = [[each.src, each.forms] for each in self.glossary.terms] if self.glossary is not None else []
+        kept, results = iter(journal.begin([texts, terms])), dict[Parts, Result]()
+        size = journal.texts_per_chunk or max(1, len(texts))
+        for start in range(0, len(texts), size):
+            chunk, done = texts[start : start + size], next(kept, None)
+            if done is None:
+                translated = self._translate_texts(chunk)
+                done = [translated[parts] for parts in chunk]
+                journal.append(done)
+            else:
+                report.resumed += len(chunk)
+            results.update(zip(chunk, done, strict=True))
+            if self.progress is not None:
+                self.progress(len(results), len(texts))
+        return results
 
     def _translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
         """Translate texts with codes: first without these, then with stand-ins for those that carry grammar."""
@@ -155,10 +188,6 @@ class FileTranslator:
                     continue
                 results[source] = self._finish(source, result, translation)
                 del marked[source]
-            if self.progress is not None:
-                self.progress(len(waiting) - len(marked), len(waiting))
-        if self.progress is not None:
-            self.progress(len(waiting), len(waiting))
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
