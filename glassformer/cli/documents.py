@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli import options as opt
 from glassformer.cli.options import option
 from glassformer.cli.shards import prepare_directory
 from glassformer.errors import ConfigError, StorageError
@@ -64,7 +65,7 @@ def check_input(
     The given ``document_options`` need ``--out``; the given ``line_options`` need to be without it, or with a pattern
     of files, which has no ``--stream`` and no ``--attention``.
     """
-    if "--glossary" in document_options and engine != "torch":
+    if "--glossary" in document_options and engine == "ctranslate2":
         raise ConfigError(
             f"--glossary: found with --engine {engine}, which cannot require terms, expected torch. Leave "
             "one of them out."
@@ -151,14 +152,14 @@ def translate_document(
         memory=None if chosen.memory is None else Memory.read(chosen.memory),
         progress=_show_progress if sys.stderr.isatty() else None,
     )
-    _print_report(files.translate(path, out, columns), path, out)
+    _print_report(files.translate(path, out, columns), path, out, opt.used_engines(translator))
 
 
 def _show_progress(done: int, total: int) -> None:
     sys.stderr.write(f"\r{done:,} of {total:,} texts" + ("\n" if done == total else ""))
 
 
-def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
+def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str) -> None:
     for kind, remarks in (("note", report.notes), ("check", report.flagged)):
         for one in remarks:
             typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
@@ -167,4 +168,4 @@ def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
     these = "one that is" if flagged == 1 else f"{flagged:,} that are"
     look = f"; check the {these} named above" if flagged else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
-    typer.echo(f"{out}: {texts} filled{memory}{look}.", err=True)
+    typer.echo(f"{out}: {texts} filled{engines}{memory}{look}.", err=True)

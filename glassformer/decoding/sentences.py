@@ -111,6 +111,7 @@ def _join_translations(text: str, parts: Sequence[Translation], gaps: Sequence[s
         source_tokens=[token for part in parts for token in part.source_tokens],
         source_truncated=any(part.source_truncated for part in parts),
         hypotheses=[_join_hypotheses(hypotheses, gaps) for hypotheses in zip(*_by_rank(parts), strict=False)],
+        engine=" and ".join(sorted({part.engine for part in parts if part.source_tokens})) or parts[0].engine,
     )
 
 

@@ -98,6 +98,8 @@ class Translation:
     source_truncated: bool
     """Whether tokens at the end were cut off, because the model takes no more."""
     hypotheses: list[Hypothesis]
+    engine: str = "torch"
+    """What translated: torch, ctranslate2, or, for a text of several sentences, both."""
 
     def __repr__(self) -> str:
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
@@ -146,6 +148,7 @@ class Translation:
             "source": self.source,
             "source_tokens": self.source_tokens,
             "source_truncated": self.source_truncated,
+            "engine": self.engine,
             "hypotheses": [hypothesis.to_mapping(attention=attention) for hypothesis in self.hypotheses],
         }
         links = self.links(layer, head)

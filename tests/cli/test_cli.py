@@ -241,7 +241,7 @@ def test_evaluate_prints_one_json_object_with_its_signatures(
     out = trained.parent / "out.txt"
     result = call("evaluate", "--src", src, "--ref", tgt, "--run", trained, "--json", "--out", out)
     scores = json.loads(result.out)
-    assert scores.keys() == {"bleu", "chrf", "exact_match", "signatures", "sentences"}
+    assert scores.keys() == {"bleu", "chrf", "exact_match", "signatures", "sentences", "engine"}
     assert scores["sentences"] == 64
     assert scores["signatures"]["bleu"].startswith("nrefs:1|case:mixed")
     assert len(out.read_text().splitlines()) == 64
@@ -598,7 +598,7 @@ def test_distill_refuses_what_it_cannot_do(call: Run, trained: Path, tmp_path: P
     none = call("distill", tmp_path / "none", "--run", tmp_path / "student")
     assert "none: is not a run directory" in none.err
     odd = call("distill", trained, "--run", tmp_path / "student", "--engine", "abacus")
-    assert "engine: found 'abacus', expected one of torch, ctranslate2" in odd.err
+    assert "engine: found 'abacus', expected one of auto, torch, ctranslate2" in odd.err
 
 
 @pytest.mark.slow

@@ -24,8 +24,8 @@ class BatchTranslator:
 
     def translate(
         self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
-    ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
-        """The hypotheses of each segment of each batch, best first, with the batch's number; in any order.
+    ) -> Iterator[tuple[int, list[list[Hypothesis]], str]]:
+        """The number of each batch, the hypotheses of its segments, best first, and the engine's name; in any order.
 
         With ``attention`` the best hypothesis has the cross-attention of the first model.
         """
@@ -41,7 +41,7 @@ class BatchTranslator:
                     [replace(best, attention=of_best, mean_attention=is_mean), *others]
                     for (best, *others), of_best in zip(hypotheses, weights, strict=True)
                 ]
-            yield number, hypotheses
+            yield number, hypotheses, result.engine
 
     def stream(self, segment: SourceSentence, options: DecodeConfig) -> Iterator[str]:
         """The best hypothesis's text in pieces, each as soon as it is certain."""
