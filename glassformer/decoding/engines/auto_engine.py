@@ -156,8 +156,9 @@ def load_auto(run: RunDirectory, open_torch: "Callable[[Path], TorchEngine]", wo
     ``open_torch`` gives the engine of PyTorch for a checkpoint. It opens a run that was not compared before now, so
     that what is wrong with the run is said at once. Which engine is taken, and why, is logged at level INFO.
     """
-    checkpoint = run.usable_checkpoint(logger.warning)
     config, _ = run.read_config()
+    checkpoint = run.usable_checkpoint(logger.warning)
+    known = find_export(run, "float32", lambda _: None)
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)
     sources = partial(_read_sources, run, config, tokenizers[0])
@@ -179,7 +180,6 @@ def load_auto(run: RunDirectory, open_torch: "Callable[[Path], TorchEngine]", wo
         return fast
 
     engine = AutoEngine(config.model, partial(open_torch, checkpoint), open_fast)
-    known = find_export(run, "float32", lambda _: None)
     if known is None or _read_proof(known) is None:
         _ = engine.torch
     return engine, tokenizers, config
