@@ -86,7 +86,7 @@ def compare(run: Path, exported: Path, texts: list[str]) -> dict[str, Any]:
 
     if not exported.exists():
         export_transformers(load_run(run, "cpu"), exported)
-    translator = Translator.load(run, device="cpu")
+    translator = Translator.load(run, engine="torch")
     options = read_model(str(exported), print).config.decode  # the search of generation_config.json
     found = [one.text for one in translator.translate(texts, options)]
     model = AutoModelForSeq2SeqLM.from_pretrained(exported)

@@ -69,7 +69,7 @@ def sentences(count: int) -> Iterator[str]:
 
 def while_translating(count: int) -> dict[str, Any]:
     """Memory by the number of sentences that are translated."""
-    translator, samples = Translator.load(), list[tuple[float, float]]()
+    translator, samples = Translator.load(engine="torch"), list[tuple[float, float]]()
     start = time.perf_counter()
     options = DecodeConfig(beam=1, max_length_a=0.0, max_length_b=5)
     stream = translator.translate_stream(sentences(count), options)

@@ -144,7 +144,7 @@ def make_shortlists(runs: dict[str, Path], work: Path) -> None:
 
 def our_translate(run: Path, beam: int, **engine: Any) -> Translate:
     """A Translator of ours with one worker."""
-    translator = Translator.load(run, device="cpu", workers=1, **engine)
+    translator = Translator.load(run, device="cpu", workers=1, **{"engine": "torch", **engine})
     options = translator.config.with_changes({"beam": beam})
     return lambda texts: [one.text for one in translator.translate(list(texts), options)]
 

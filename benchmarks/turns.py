@@ -33,7 +33,7 @@ def translate(beam: int, run: str) -> None:
     texts = [
         f"The {word} is in the {place}." for word in ("dog", "book", "child", "water") for place in ("house", "car")
     ]
-    translator, options = Translator.load(run), DecodeConfig(beam=beam)
+    translator, options = Translator.load(run, engine="torch"), DecodeConfig(beam=beam)
     while sys.stdin.readline():
         start = time.process_time()
         translator.translate(texts * TEXTS_TIMES, options)

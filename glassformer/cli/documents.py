@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli import options as opt
 from glassformer.cli.options import option
 from glassformer.cli.shards import prepare_directory
 from glassformer.errors import ConfigError
@@ -62,7 +63,7 @@ def check_input(
     of files, which has no ``--stream`` and no ``--attention``. Raises ``StorageError`` for an ``--out`` that cannot
     be written.
     """
-    if "--glossary" in document_options and engine != "torch":
+    if "--glossary" in document_options and engine == "ctranslate2":
         raise ConfigError(
             f"--glossary: found with --engine {engine}, which cannot require terms, expected torch. Leave "
             "one of them out."
@@ -154,14 +155,14 @@ def translate_document(
         progress=_show_progress if sys.stderr.isatty() else None,
         key=json_sha256([key, options.to_mapping()]),
     )
-    _print_report(files.translate(path, out, columns), path, out)
+    _print_report(files.translate(path, out, columns), path, out, opt.used_engines(translator))
 
 
 def _show_progress(done: int, total: int) -> None:
     sys.stderr.write(f"\r{done:,} of {total:,} texts" + ("\n" if done == total else ""))
 
 
-def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
+def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str) -> None:
     for kind, remarks in (("note", report.notes), ("check", report.flagged)):
         for one in remarks:
             typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
@@ -171,4 +172,4 @@ def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
     look = f"; check the {these} named above" if flagged else ""
     before = f", after {report.resumed:,} texts that were translated before a stop" if report.resumed else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
-    typer.echo(f"{out}: {texts} filled{memory}{before}{look}.", err=True)
+    typer.echo(f"{out}: {texts} filled{engines}{memory}{before}{look}.", err=True)

@@ -14,7 +14,7 @@ from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.explain import Walk
-    from glassformer.explain.walks import WalkResult
+    from glassformer.explain.walks import WalkRequest, WalkResult
 
 EXAMPLE = "I love you, too."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
@@ -111,7 +111,7 @@ def trace(
     walked = made.walk.narrow(layer=shown.layer, head=shown.head)
     kept.write(made.walk, walked, values=shown.values)
     if verify:
-        _report(made)
+        _report(made, request)
     elif made.plain is not None:
         from glassformer.explain.recording.effect import changes, print_effect
 
@@ -149,15 +149,32 @@ def explore(
         webbrowser.open(address)
 
 
-def _report(made: "WalkResult") -> None:
+def _report(made: "WalkResult", request: "WalkRequest") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 
     proof = prove(made.walk, made.walk.translator.model)
-    for line in proof.lines():
-        typer.echo(line)
-    if not proof.holds:
+    *lines, last = proof.lines()
+    typer.echo("\n".join(lines))
+    alike = _translates_alike(made, request)
+    typer.echo(last if alike else "Not everything follows.")
+    if not alike or not proof.holds:
         raise typer.Exit(1)
+
+
+def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
+    """Whether the engine that ``translate`` takes writes what a walk without a given target wrote; says so."""
+    from glassformer.decoding import Translator
+
+    if request.targets is not None or request.options.get("sample") or not all(map(str.strip, request.sources)):
+        return True
+    with Translator.load(request.run, device=request.device) as translator:
+        options = translator.config.with_changes(request.options)
+        found = [one.text for one in translator.translate(request.sources, options)]
+        same = found == list(made.walk.sentences.targets)
+        engines = " and ".join(sorted(translator.used_engines))
+    typer.echo(f"translate, by {engines}, writes {'the same' if same else f'something else: {found}'}.")
+    return same
 
 
 _WAYS = "plain, cached, translated, packed, alone, padded, fused, compiled, bf16, int8, double"

@@ -4,6 +4,7 @@ A command has an option for each field of its records, such as ``EngineOptions``
 """
 
 import inspect
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
@@ -65,7 +66,10 @@ _SHORTLIST = (
     "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer shortlist"
 )
 ALL_LAYERS = "Do not fold layers that repeat the first"
-_ENGINE = "What computes: torch; or ctranslate2, pip install 'glassformer\\[fast]'"
+_ENGINE = (
+    "What computes: auto takes ctranslate2 where it is installed (pip install '.\\[fast]') and gives what torch gives"
+)
+_VERBOSE = "Say which engine is taken, and why"
 _PRECISION = "Compute products in float32, bf16 or int8; by default as the model is"
 
 Run = Annotated[Path | None, option(_BUNDLED, "--run", metavar="DIR")]
@@ -82,17 +86,21 @@ Set = Annotated[list[str] | None, option(_SET, "--set", metavar="SECTION.KEY=VAL
 class EngineOptions:
     """What computes translations, and where."""
 
-    engine: Engine = "torch"
+    engine: Engine = "auto"
     precision: Precision = None
     shortlist: Annotated[bool, option(_SHORTLIST, "--shortlist")] = False
     workers: Annotated[int | None, option(_WORKERS, metavar="N")] = None
     device: Device = "auto"
+    verbose: Annotated[bool, option(_VERBOSE, "--verbose", "-v")] = False
 
     def load(self, runs: list[Path] | None) -> "Translator":
         """The translator of these runs, or of the bundled one, to be used in a ``with`` block."""
         from glassformer.decoding import Translator
 
-        return Translator.load(runs_or_bundled(runs), **asdict(self))
+        values = asdict(self)
+        if values.pop("verbose"):
+            print_choices_of_engine()
+        return Translator.load(runs_or_bundled(runs), **values)
 
     def key(self, runs: list[Path] | None) -> str:
         """Changes with all that computes the translations of these runs: weights, engine, version."""
@@ -100,7 +108,22 @@ class EngineOptions:
         from glassformer.run_directory import WEIGHTS, RunDirectory
 
         checkpoints = [RunDirectory(run).usable_checkpoint(lambda _: None) for run in runs_or_bundled(runs)]
-        return json_sha256([__version__, asdict(self), [tensors_sha256(each, WEIGHTS) for each in checkpoints]])
+        values = asdict(self) | {"verbose": False}
+        return json_sha256([__version__, values, [tensors_sha256(each, WEIGHTS) for each in checkpoints]])
+
+
+def print_choices_of_engine() -> None:
+    """Say on standard error which engine is taken, and why."""
+    logger, handler = logging.getLogger("glassformer.decoding.engines.auto_engine"), logging.Handler()
+    handler.emit = lambda record: typer.echo(record.getMessage(), err=True)  # type: ignore[method-assign]
+    handler.addFilter(lambda record: record.levelno == logging.INFO)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+def used_engines(translator: "Translator") -> str:
+    """What has translated, for a closing line; nothing if nothing was translated."""
+    return f" by {' and '.join(sorted(translator.used_engines))}" if translator.used_engines else ""
 
 
 def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:

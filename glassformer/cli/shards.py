@@ -29,7 +29,9 @@ from glassformer.files import (
 from glassformer.text.formats import find_format
 
 
-def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Iterator[str]]) -> None:
+def translate_shards(
+    pattern: Path, out: Path, translate: Callable[[Path], Iterator[str]], engines: Callable[[], str] = str
+) -> None:
     """Write the lines that ``translate`` yields of each file to a file of the same name in ``out``.
 
     Raises ``ConfigError`` for no files, or two of one name; ``StorageError``; and ``TextError`` at the end, after all
@@ -54,7 +56,8 @@ def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Itera
         ) from error
     others = f", {counts['busy']:,} in the hands of other processes" if counts["busy"] else ""
     typer.echo(
-        f"{out}: {counts['done']:,} of {len(shards):,} shards translated now, {counts['before']:,} before{others}.",
+        f"{out}: {counts['done']:,} of {len(shards):,} shards translated now{engines()}, {counts['before']:,} before"
+        f"{others}.",
         err=True,
     )
     if failed:

@@ -157,7 +157,7 @@ def distill(
     decoder_layers: Annotated[int, option("Decoder layers of the student", min=1)] = 1,
     encoder_layers: Annotated[int | None, option(_ENCODER_LAYERS, min=1)] = None,
     beam: Annotated[int | None, option("The teacher's beam as it writes; by default its decode.beam", min=1)] = None,
-    engine: opt.Engine = "torch",
+    engine: opt.Engine = "auto",
     precision: opt.Precision = None,
     settings: SettingOptions,
     force: Annotated[bool, option(_OTHER_SETTINGS, "--force")] = False,

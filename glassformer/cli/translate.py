@@ -82,7 +82,7 @@ class OutputOptions:
             raise ConfigError(
                 "--layer, --head: found without --attention or --align, for which they choose the attention. Add one."
             )
-        if engine.engine != "torch":
+        if engine.engine == "ctranslate2":
             raise ConfigError(
                 f"--layer, --head: found with --engine {engine.engine}, which gives the mean of the last layer's "
                 "heads only. Leave them out, or use --engine torch."
@@ -151,7 +151,7 @@ def translate(
         asked = partial(translator.translate_stream, options=options, attention=output.needs_attention)
         if input_ is not None and out is not None and is_pattern(input_):
             write = partial(_shard_lines, asked, constraints.request(), output, translator)
-            translate_shards(input_, out, write)
+            translate_shards(input_, out, write, partial(opt.used_engines, translator))
         elif input_ is not None and out is not None:
             translate_document(translator, input_, out, options, document, engine.key(run))
         elif output.stream:

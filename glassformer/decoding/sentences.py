@@ -140,6 +140,7 @@ def _join_translations(text: str, parts: Sequence[Translation], segments: Sequen
         source_tokens=[token for part in parts for token in part.source_tokens],
         source_truncated=any(part.source_truncated for part in parts),
         hypotheses=[_join_hypotheses(hypotheses, segments) for hypotheses in zip(*_by_rank(parts), strict=False)],
+        engine=" and ".join(sorted({part.engine for part in parts} - {""})),
     )
 
 

@@ -101,6 +101,8 @@ class Translation:
     source_truncated: bool
     """Whether tokens at the end were cut off, because the model takes no more."""
     hypotheses: list[Hypothesis]
+    engine: str = ""
+    """What translated: torch, ctranslate2, or, of several sentences, both; empty if nothing had to be translated."""
 
     def __repr__(self) -> str:
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
@@ -154,6 +156,7 @@ class Translation:
             "source": self.source,
             "source_tokens": self.source_tokens,
             "source_truncated": self.source_truncated,
+            "engine": self.engine,
             "hypotheses": [hypothesis.to_mapping(attention=attention) for hypothesis in self.hypotheses],
         }
         links = self.links(layer, head)

@@ -54,6 +54,7 @@ def walk(
     for an ``only`` that matches nothing.
     """
     check_selection(only, edits)
+    _ = translator.model  # the pass that is shown translates, too
     sentences = read_sentences(translator, sources, targets)
     return walk_through(translator, sentences, only=only, edits=edits)
 

@@ -104,7 +104,7 @@ class CTranslate2Engine:
         self.workers = available_cores() if workers is None else check_workers(workers)
         if self.workers < 1:
             raise ConfigError(f"workers: found {workers}, expected 1 or more. Leave it out for one a core.")
-        self._directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
+        self.directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
         self._src, self._tgt = (tokenizer.entries() for tokenizer in tokenizers)
         self._ids = {token: number for number, token in enumerate(self._tgt)}
         self._translator = self._load(self.workers)
@@ -119,7 +119,7 @@ class CTranslate2Engine:
             attention: Sequence[Any] = [None] * len(candidates)
             if job.attention:
                 attention = self.attention(job, [best.ids for best, *_ in candidates])
-            yield number, SearchResult(candidates, attention)
+            yield number, SearchResult(candidates, attention, "ctranslate2")
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids as they are found, those of a beam or a shortlist all at the end."""
@@ -189,7 +189,7 @@ class CTranslate2Engine:
         import ctranslate2
 
         return ctranslate2.Translator(
-            str(self._directory), compute_type=self._kind, inter_threads=workers, intra_threads=1,
+            str(self.directory), compute_type=self._kind, inter_threads=workers, intra_threads=1,
             max_queued_batches=-1, files=files,
         )  # fmt: skip
 
@@ -219,7 +219,7 @@ class CTranslate2Engine:
     @cached_property
     def _files(self) -> dict[str, bytes]:
         """The model's files, in memory: when the run has learned more, another process may delete the directory."""
-        return {path.name: path.read_bytes() for path in self._directory.iterdir()}
+        return {path.name: path.read_bytes() for path in self.directory.iterdir()}
 
     def _options(self, job: SearchJob, rows: list[int], limit: int) -> dict[str, Any]:
         """Ours under CTranslate2's names. A beam returns all it found, from which we choose by our own penalty."""
@@ -317,12 +317,19 @@ def load_engine(
         )
     if device not in ("auto", "cpu"):
         raise ConfigError(f"device: found {device!r} with engine ctranslate2, expected cpu. Use --engine torch.")
-    run, kind = RunDirectory(runs[0]), check_precision(precision)
+    return open_engine(RunDirectory(runs[0]), precision, workers, shortlist=shortlist)
+
+
+def open_engine(
+    run: RunDirectory, precision: str | None, workers: int | None, *, shortlist: bool = False, wait: bool = True
+) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
+    """The engine of one run on the CPU; without ``wait``, ``RunError`` where another process is exporting it."""
+    kind = check_precision(precision)
     config, _ = run.read_config()
     check_supported(config.model)
     if shortlist:
         _check_shortlist(run)
-    export = partial(cached_export, run, COMPUTE_TYPES[kind], logger.warning)
+    export = partial(cached_export, run, COMPUTE_TYPES[kind], logger.warning, wait=wait)
     directory = export()
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)
