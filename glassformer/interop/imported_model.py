@@ -196,6 +196,11 @@ def run_config(model: Mapping[str, Any], tokenizers: Tokenizers, decode: Mapping
         raise ConfigError(f"{where}: as a run's settings: {error}") from error
 
 
+def find_dropped(settings: Mapping[str, Any], neutral: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``settings`` that are named in ``neutral`` and have another value than that, which changes nothing."""
+    return {name: settings[name] for name, value in neutral.items() if settings.get(name) not in (None, value)}
+
+
 def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list[str]:
     """A note on settings of another program's search that were not taken over; none if there are none."""
     names = ", ".join(f"{name} = {repr(value)[:40]}" for name, value in dropped.items())
