@@ -75,7 +75,7 @@ def _check_list(name: str, found: object) -> None:
 
 
 def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> Constraints:
-    """The request's constraints in ids; ``InputError`` with its ``name`` for words without an id."""
+    """The request's constraints in ids; raises ``InputError``, with its ``name``, for words without an id."""
     if not all(word.strip() for word in request.must):
         raise InputError(f"{name}: must: found an empty phrase, expected words. Leave it out.")
     forms = [form for phrase in request.ban for form in (phrase, _after_a_word(phrase, tokenizer))]

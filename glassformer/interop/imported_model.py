@@ -139,7 +139,7 @@ class ImportedModel:
         return model.eval()
 
     def write(self, directory: Path) -> None:
-        """Write a run, whole or not at all; ``RunError`` for a directory in use, ``StorageError``."""
+        """Write a run, whole or not at all. Raises ``RunError`` for a directory in use, and ``StorageError``."""
         RunDirectory(directory).check_name()
         with write_whole(directory, "--run") as temporary:
             self._write(RunDirectory(temporary))
@@ -158,7 +158,7 @@ class ImportedModel:
 
 
 def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: str, kind: str) -> dict[str, Any]:
-    """Another program's ``settings`` by our names; ``ConfigError`` for one that this ``kind`` of model lacks."""
+    """Another program's ``settings`` by our names; raises ``ConfigError`` if one of that ``kind`` is missing."""
     missing = [theirs for theirs in names.values() if theirs not in settings]
     if missing:
         raise ConfigError(f"{where}: has no {missing[0]!r}, expected the settings of a {kind}.")

@@ -31,7 +31,7 @@ class Output:
 
 
 def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
-    """The ``n_best``: complete before truncated ones, then by unmet constraints, then by score; equals in order.
+    """The ``n_best``: complete ones first, then by unmet constraints, then by score; equals keep their order.
 
     Raises ``DivergedError`` if no log_prob is finite, and ``InputError`` if all are -inf: no token was allowed.
     """
