@@ -50,8 +50,8 @@ def list_contenders(
 ) -> list[Contender]:
     """The models that may be kept, the most promising first: should time run out, the others are not judged.
 
-    These are the averages of the last 5 (``train.average_last``), 3 and 10 checkpoints, the best single one by the metric
-    and by the loss, and the last one. Damaged checkpoints are skipped and reported through ``warn``.
+    These are the averages of the last 5 (``train.average_last``), 3 and 10 checkpoints, the best single one by the
+    metric and by the loss, and the last one. Damaged checkpoints are skipped and reported through ``warn``.
     """
     history = last_checkpoints(run, settings.average_last, warn, state.update)
     sizes = [size for size in dict.fromkeys((settings.average_last, *_AVERAGES)) if 1 < size <= len(history)]
