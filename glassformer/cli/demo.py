@@ -87,7 +87,7 @@ class Rounds(PlainDisplay):
 
 
 def show_bundled(console: Console, page: Path | None = None) -> None:
-    """Show translations of the bundled model, one sentence's attention, step and edit; its ``page`` is written."""
+    """Translate with the bundled model; of one sentence show attention, a step, an edit, and write its ``page``."""
     translator = Translator.load()
     _title(console, "1  Translate, with the model that comes with glassformer")
     translations = translator.translate(SENTENCES, attention=True)
