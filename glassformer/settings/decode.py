@@ -60,7 +60,8 @@ class DecodeConfig(Section):
         missing_in={"ctranslate2": "needs the attention of each hypothesis, which it does not keep"},
     )  # fmt: skip
     max_length_a: float = knob(
-        1.0, "the longest output has a times the source's tokens + b; a training sets what its pairs need", symbol="a", low=0.0, high=100.0,
+        1.0, "the longest output has a times the source's tokens + b; a training sets what its pairs need",
+        symbol="a", low=0.0, high=100.0,
         acts_in="search",
     )  # fmt: skip
     max_length_b: int = knob(

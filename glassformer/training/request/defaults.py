@@ -109,7 +109,9 @@ def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> s
         "batches": train.batch_tokens == TrainConfig().batch_tokens,
         "BPE-dropout": not text.bpe_dropout,
     }
-    sides = "one vocabulary for both sides" if text.joint else "a vocabulary for each side"
+    sides = "one vocabulary for both sides"
+    if not text.joint:
+        sides = f"a vocabulary for each side, so that model.tie_embeddings is {model.tie_embeddings!r}"
     settings = {
         "layers": f"{model.n_encoder_layers} + {model.n_decoder_layers} layers of width {model.d_model}",
         "dropout": f"dropout {model.dropout:g}",
