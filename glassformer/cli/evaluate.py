@@ -45,7 +45,8 @@ def evaluate(
 
     place = pairs or src
     assert place is not None
-    test = [pair for pair in read_pairs(place, ref) if src is not None or not pair.blank]
+    pairs_read = list(read_pairs(place, ref))
+    test = [pair for pair in pairs_read if not pair.blank]
     if not test:
         raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
     with engine.load(run) as translator:
@@ -54,6 +55,11 @@ def evaluate(
         engines = sorted(translator.used_engines)
     if ref is None and (taken := describe_pairs(place)) is not None:
         typer.echo(taken, err=True)
+    if left_out := len(pairs_read) - len(test):
+        typer.echo(
+            f"{left_out:,} of {len(pairs_read):,} pairs have an empty side: they are not translated and not counted.",
+            err=True,
+        )
     if remark := tokenised_warning(pair.tgt for pair in test):
         typer.echo(remark, err=True)
     if scores.limited:
@@ -62,10 +68,13 @@ def evaluate(
             "or --max-length-b.",
             err=True,
         )
-    _print_evaluation(scores, outputs, out, engines if as_json else None)
+    _print_evaluation(scores, engines if as_json else None)
+    if out is not None:
+        translated = iter(outputs)
+        write_lines(out, ["" if pair.blank else next(translated) for pair in pairs_read])
 
 
-def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, engines: list[str] | None) -> None:
+def _print_evaluation(scores: "Scores", engines: list[str] | None) -> None:
     """As one JSON object, with the ``engines`` that translated, if they are given."""
     from glassformer.training.evaluation.metrics import METRICS
 
@@ -77,8 +86,6 @@ def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, en
             signature = scores.signatures.get(name)
             told = f" {signature}" if signature else f"of {scores.sentences} sentences"
             typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(value, '6.2f')}  {told}")
-    if out is not None:
-        write_lines(out, outputs)
 
 
 @opt.options("scoring", "batching", without=["split_sentences", "src_language", "copy_wordless"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from glassformer.bundled import BUNDLED
+from glassformer.bundled import BUNDLED, find_run
 from glassformer.errors import ConfigError, RunError
 from glassformer.files import json_sha256
 from glassformer.settings import DecodeConfig, flag
@@ -56,9 +56,9 @@ def new_directory(name: str) -> Path:
 
 
 _ENSEMBLE = (
-    "The run directory of a trained model; several form an ensemble; the bundled English-German model by default."
+    "The run directory of a trained model; several form an ensemble; by default bundled, the English-German model."
 )
-_BUNDLED = "The run directory of a trained model; the bundled English-German model by default."
+_BUNDLED = "The run directory of a trained model; by default bundled, the English-German model."
 _NEW_RUN = "Where to train; an existing run continues."
 _SET = "Change any setting; repeat for several."
 _WORKERS = "Worker processes that share the batches, by default one; threads of ctranslate2, by default one a core"
@@ -208,12 +208,12 @@ def _implies_sampling(knob: Field[Any]) -> bool:
 
 def run_or_bundled(run: Path | None) -> Path:
     """The given run directory, or the bundled one."""
-    return BUNDLED if run is None else run
+    return BUNDLED if run is None else find_run(run)
 
 
 def runs_or_bundled(runs: list[Path] | None) -> list[Path]:
     """The given run directories, or the bundled one."""
-    return runs or [BUNDLED]
+    return list(map(find_run, runs or [BUNDLED]))
 
 
 def require_run(run: Path | None) -> Path:

@@ -171,7 +171,7 @@ def distill(
     [bold]glassformer distill runs/first --decoder-layers 1 --run runs/student[/bold]
     [bold]glassformer distill bundled pairs.tsv --run runs/student --engine ctranslate2 --precision int8[/bold]
     """
-    from glassformer.bundled import BUNDLED
+    from glassformer.bundled import find_run
     from glassformer.cli.streams import Console
     from glassformer.training.reporting.display import open_display
     from glassformer.training.request.arguments import make_source, require_directory
@@ -188,9 +188,7 @@ def distill(
             decoder_layers=decoder_layers, encoder_layers=encoder_layers, overrides=settings.overrides()
         )
         options = student.run.config.decode.with_changes({} if beam is None else {"beam": beam})
-        writer = Teacher(
-            BUNDLED if teacher == "bundled" else Path(teacher), options, config.train.device, engine, precision
-        )
+        writer = Teacher(find_run(teacher), options, config.train.device, engine, precision)
         with open_display(Console(quiet=not world.is_first)) as display:
             outcome = distill_run(place, writer, student, config, display, world=world, text=source, force=force)
     _end(outcome, is_first=world.is_first)

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from glassformer.bundled import BUNDLED
+from glassformer.bundled import BUNDLED, find_run
 from glassformer.decoding.batching import check_pairs, check_texts, plan_decoding, read_sources, refuse_one_str
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.auto_engine import AutoEngine, fast_engine_is_possible, load_auto
@@ -88,8 +88,8 @@ class Translator:
     ) -> Self:
         """Load a run directory, or several as an ensemble, on ``device``: auto, cpu, cuda, cuda:1 ...
 
-        The default is the small English-German model that comes with the package. An ensemble takes its options from
-        the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
+        The default, also named "bundled", is the small English-German model that comes with the package. An ensemble
+        takes its options from the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
 
         ``engine`` auto is CTranslate2 where it is installed, has what is asked for, and was shown to translate this
         run as PyTorch does; else PyTorch. A run is exported and compared once, when its training has ended. Others
@@ -354,7 +354,7 @@ def _is_number(value: object, low: int) -> bool:
 def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
     """The directories as a list; raises ``RunError`` for none, and for what is no path."""
     if isinstance(directories, str | Path):
-        return [Path(directories)]
+        return [find_run(directories)]
     if not isinstance(directories, Sequence):
         raise RunError(
             f"run: found {type(directories).__name__}, expected the path of a run directory, or a list of such paths."
@@ -366,7 +366,7 @@ def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
             raise RunError(
                 f"run: found {type(directory).__name__} in the list, expected the path of a run directory."
             )
-    return [Path(directory) for directory in directories]
+    return [find_run(directory) for directory in directories]
 
 
 def _load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:

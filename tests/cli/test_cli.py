@@ -251,6 +251,22 @@ def test_evaluate_prints_one_json_object_with_its_signatures(
     assert len(out.read_text().splitlines()) == 64
 
 
+def test_pairs_with_an_empty_side_do_not_count_in_any_form(call: Run, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.src").write_text("ab\n\nba\ncd\n")
+    (tmp_path / "a.tgt").write_text("ba\nab\n \ndc\n")
+    (tmp_path / "a.jsonl").write_text(
+        '{"src": "ab", "tgt": "ba"}\n{"src": "ba", "tgt": ""}\n{"src": "cd", "tgt": "dc"}\n'
+    )
+    two_files = ["--src", tmp_path / "a.src", "--ref", tmp_path / "a.tgt", "--out", tmp_path / "out"]
+    plain, pairs = (call("evaluate", *files, "--run", trained) for files in (two_files, [tmp_path / "a.jsonl"]))
+    assert plain.out == pairs.out
+    assert "of 2 sentences" in plain.out
+    assert "2 of 4 pairs have an empty side: they are not translated and not counted." in plain.err
+    assert "1 of 3 pairs have an empty side" in pairs.err
+    lines = (tmp_path / "out").read_text().split("\n")
+    assert [bool(line) for line in lines] == [True, False, False, True, False]
+
+
 def test_scores_are_told_even_where_the_translations_cannot_be_written(
     call: Run, trained: Path, files: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -68,7 +68,10 @@ class TrainRequest:
         initial = None if init is None else InitialModel.load_for(run, init)
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
-            config = RunConfig.from_mapping(_merge_settings([base, task_settings, values], model, changes))
+            merged = _merge_settings([base, task_settings, values], model, changes)
+            if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
+                merged["model"].setdefault("tie_embeddings", "target")
+            config = RunConfig.from_mapping(merged)
         else:
             if model is not None:
                 raise ConfigError(

@@ -97,7 +97,9 @@ def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> s
     default = named_model(_nearest_default(model.to_mapping()))
     is_micro = default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2
     has_own_size = text.tokenizer == "bpe" and not text.vocab_size and model.tgt_vocab >= default_vocab_size(pairs)
-    sides = "one vocabulary for both sides" if text.joint else "a vocabulary for each side"
+    sides = "one vocabulary for both sides"
+    if not text.joint:
+        sides = f"a vocabulary for each side, so that model.tie_embeddings is {model.tie_embeddings!r}"
     limit = f"outputs of at most {decode.max_length_a:g} times the source's tokens + {decode.max_length_b}"
     settings = {  # each with whether it is the default
         "layers": (f"{model.n_encoder_layers} + {model.n_decoder_layers} layers of width {model.d_model}", is_micro),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from glassformer.bundled import BUNDLED
+from glassformer.bundled import find_run
 from glassformer.checkpoint import tensors_sha256
 from glassformer.errors import ConfigError
 from glassformer.files import real_path
@@ -42,7 +42,7 @@ class InitialModel:
     @classmethod
     def load(cls, name: str | Path) -> Self:
         """A run directory, a checkpoint in one, or ``bundled``; raises what ``load_run`` raises."""
-        return cls(load_run(_place(name), "cpu"))
+        return cls(load_run(find_run(name), "cpu"))
 
     @classmethod
     def load_for(cls, run: Path, name: str | Path) -> Self:
@@ -56,7 +56,7 @@ class InitialModel:
         recorded = begun.read_config()[1].get("init")
         if not isinstance(recorded, dict) or {"checkpoint", "sha256"} - recorded.keys():
             return cls.load(name)
-        place = _place(name)
+        place = find_run(name)
         if place.exists():
             found = cls.load(name)
             is_same_run = real_path(place) == Path(recorded["checkpoint"]).parent.parent
@@ -97,7 +97,3 @@ class InitialModel:
                         f"{section}.{name}: found {chosen[section][name]!r}, expected {expected[section][name]!r}, "
                         f"which {self.fixed_by}"
                     )
-
-
-def _place(name: str | Path) -> Path:
-    return BUNDLED if str(name) == "bundled" else Path(name)
