@@ -21,10 +21,11 @@ from glassformer.text.scripts import UNSPACED_STOPS
 _SPACED = ".!?…‼⁇⁈⁉։׃؟۔।॥།༎။።፧។៕᠃᠉"
 _CLOSING = "\"'”’»›)\\]}」』）】〉》"
 
+# Tried only where a run of marks begins: a run of any length takes time in proportion.
 _END = re.compile(
-    rf"(?P<spaced>[{_SPACED}]++[{_CLOSING}]*+)(?=\s)"
+    rf"(?<![{UNSPACED_STOPS}{_SPACED}])(?:(?P<spaced>[{_SPACED}]++[{_CLOSING}]*+)(?=\s)"
     # A quotation with no space after it is usually inside a sentence: 「はい。」と言った。
-    rf"|[{UNSPACED_STOPS}][{UNSPACED_STOPS}{_SPACED}]*+(?:(?![{_CLOSING}])|[{_CLOSING}]++(?=\s))"
+    rf"|[{_SPACED}]*+[{UNSPACED_STOPS}][{UNSPACED_STOPS}{_SPACED}]*+(?:(?![{_CLOSING}])|[{_CLOSING}]++(?=\s)))"
     r"|(?=[\n\r])"
 )
 _INITIAL_OR_NUMBER = re.compile(r"(?:^|[\s.(\[\"'“‘«„-])(?:[^\W\d_]|\d+)\.$")
