@@ -122,7 +122,10 @@ class CheckpointManager:
     """Saves and restores one model: ``latest`` to resume, ``history`` to average, ``best`` and ``final`` to use.
 
     All processes call it together. Only the first one writes, and it chooses the checkpoint that all of them read.
+    ``saved_threads`` is the number of threads that the checkpoint was saved with from which the training goes on.
     """
+
+    saved_threads: int | None = None
 
     def __init__(
         self,
@@ -162,7 +165,7 @@ class CheckpointManager:
             restore_optimizer(self._strategy, optimizer, newest)
             restore_rng(newest, self._world)
             self._display.log(f"Resuming after update {state.update}, from {newest}.")
-            self._log_differences(newest)
+            self._note_machine(newest)
         return state
 
     def _newest_valid(self) -> Path | None:
@@ -201,12 +204,9 @@ class CheckpointManager:
                     "directory: the same command makes it again."
                 )
 
-    def _log_differences(self, checkpoint: Path) -> None:
-        saved = read_json(checkpoint / "state.json")
+    def _note_machine(self, checkpoint: Path) -> None:
+        saved = read_json(checkpoint / STATE)
         threads, processes = saved.get("threads"), saved.get("processes", 1)
-        if threads != torch.get_num_threads():
-            self._display.log(
-                f"Saved with {threads} threads, now {torch.get_num_threads()}: results may differ in the last bits."
-            )
+        self.saved_threads = threads if isinstance(threads, int) else None
         if processes != self._world.size:
             self._display.log(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")
