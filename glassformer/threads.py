@@ -17,7 +17,6 @@ from glassformer.model.layers import EncoderLayer
 from glassformer.model.masks import Mask
 from glassformer.settings import ModelConfig
 
-_MIN_ROUNDS = 2
 _LENGTH = 16  # tokens of a sentence
 _SHORT_TOKENS, _SHORT_S = 256, 0.1
 
@@ -46,7 +45,7 @@ def time_threads(config: ModelConfig, most: int, tokens: int, seconds: float) ->
         return spent
     with keep_threads(), torch.random.fork_rng(devices=[]):  # a training goes on with its own random numbers
         work, began, rounds = _encoder_layer(config, tokens), time.perf_counter(), 0
-        while rounds < _MIN_ROUNDS or time.perf_counter() - began < seconds:
+        while not rounds or time.perf_counter() - began < seconds:
             for count in spent:
                 torch.set_num_threads(count)
                 work()  # wakes the threads
