@@ -116,7 +116,10 @@ class Translator:
 
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
             return cls.from_engine(loaded, tokenizers, config.decode, Confidence.read(confidence_file))
+        from glassformer.threads import fit_threads
+
         first, *others = _load_ensemble(places, device)
+        fit_threads(first.model)
         return cls(
             first.model,
             first.src_tokenizer,
