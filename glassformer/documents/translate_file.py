@@ -7,7 +7,7 @@ something is filled in and reported.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +22,7 @@ from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.memory import Memory
 from glassformer.documents.menu_marks import MenuMark, put_mark, take_mark
-from glassformer.documents.placeholders import find_codes, split_parts
+from glassformer.documents.placeholders import find_codes, mark_messages, split_parts
 from glassformer.documents.restore import Result, is_better, needs_attention, restore
 from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
@@ -115,11 +115,15 @@ class FileTranslator:
             known = self.memory.exact(segment.text) if self.memory is not None else None
             if self.memory is None or known is None:
                 parts, marks[segment.parts] = take_mark(segment.parts)
-                sentences[segment.parts] = split_parts(find_codes(parts))
+                whole = mark_messages(parts)
+                sentences[segment.parts] = split_parts(find_codes(whole))
+                messages = [part for part in whole if isinstance(part, Code) and part not in parts]
+                sentences |= {(message,): split_parts(find_codes((message.raw,))) for message in messages}
             else:
                 exact[segment.parts] = _from_memory(segment, known, self.memory.others(segment.text))
         translated = self._translate_texts(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
-        results = exact | {source: _join(each, translated, marks[source]) for source, each in sentences.items()}
+        joined = {source: _join(each, translated, marks.get(source)) for source, each in sentences.items()}
+        results = exact | {source: _put_messages(result, joined) for source, result in joined.items()}
         for segment in segments:
             source, result = segment.text, results[segment.parts]
             report.from_memory += segment.parts in exact
@@ -310,6 +314,16 @@ def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result
         flags = (*flags, f"the sign {mark.sign} is missing") if marked == parts else flags
         parts = marked
     return Result(parts, flags, tuple(note for result, _ in results for note in result.notes))
+
+
+def _put_messages(result: Result, translated: dict[Parts, Result]) -> Result:
+    """The result with the translations of its ICU messages, which were one code each."""
+    found = [translated[part,] if isinstance(part, Code) and (part,) in translated else part for part in result.parts]
+    if not any(isinstance(part, Result) for part in found):
+        return result
+    parts = tuple(part for each in found for part in (each.parts if isinstance(each, Result) else (each,)))
+    flags = tuple(flag for each in found if isinstance(each, Result) for flag in each.flags)
+    return replace(result, parts=parts, flags=(*result.flags, *flags))
 
 
 def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:
