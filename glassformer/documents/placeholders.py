@@ -89,13 +89,21 @@ def _pair_blocks(parts: Sequence[Part]) -> tuple[Part, ...]:
     )
 
 
-def _read_messages(text: str) -> Iterator[Part]:
-    """The text with the syntax of its ICU messages as codes, such as ``{n, plural, one {``."""
+def mark_messages(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The same parts, with each ICU message in their text as one code, so that the text round it stays whole."""
+    found: list[Part] = []
+    for part in parts:
+        found += [part] if isinstance(part, Code) else _read_messages(part, is_whole=True)
+    return tuple(part for part in found if part != "")
+
+
+def _read_messages(text: str, *, is_whole: bool = False) -> Iterator[Part]:
+    """The text with its ICU messages as codes, or only with their syntax as codes, such as ``{n, plural, one {``."""
     position = 0
     while (start := _MESSAGE.search(text, position)) and (message := _read_message(text, start, 1)):
         yield text[position : start.start()]
         parts, position = message
-        yield from parts
+        yield from [Code(text[start.start() : position], is_text=True)] if is_whole else parts
     yield text[position:]
 
 
@@ -139,7 +147,8 @@ def _counts(text: str) -> Iterator[Part]:
 
 def begins_new_text(code: Code) -> bool:
     """Whether a code breaks a line, or divides a message into branches: what follows is a text of its own."""
-    return _BREAK.fullmatch(code.raw) is not None or code.raw[:1] == "}" or _MESSAGE.match(code.raw) is not None
+    divides = code.raw[:1] == "}" or (code.raw[-1:] == "{" and _MESSAGE.match(code.raw) is not None)
+    return divides or _BREAK.fullmatch(code.raw) is not None
 
 
 def stands_for_word(code: Code) -> bool:

@@ -7,7 +7,7 @@ something is filled in and reported.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -23,7 +23,7 @@ from glassformer.documents.glossary import Glossary
 from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
 from glassformer.documents.menu_marks import MenuMark, put_mark, take_mark
-from glassformer.documents.placeholders import find_codes, split_parts
+from glassformer.documents.placeholders import find_codes, mark_messages, split_parts
 from glassformer.documents.restore import Result, is_better, needs_attention, restore
 from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
@@ -35,7 +35,7 @@ from glassformer.text.lines import is_blank
 from glassformer.text.scripts import gap_between
 
 Parts = tuple[Part, ...]
-ATTEMPTS = 3  # with stand-ins for codes
+ATTEMPTS = 2  # with stand-ins for codes
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and of how many."""
 
@@ -133,12 +133,16 @@ class FileTranslator:
             known = self.memory.exact(segment.text) if self.memory is not None else None
             if self.memory is None or known is None:
                 parts, marks[segment.parts] = take_mark(segment.parts)
-                sentences[segment.parts] = split_parts(find_codes(parts), language)
+                whole = mark_messages(parts)
+                sentences[segment.parts] = split_parts(find_codes(whole), language)
+                messages = [part for part in whole if isinstance(part, Code) and part not in parts]
+                sentences |= {(message,): split_parts(find_codes((message.raw,)), language) for message in messages}
             else:
                 exact[segment.parts] = _from_memory(segment, known, self.memory.others(segment.text))
         texts = list(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
         translated = self._translate_chunks(texts, report, journal)
-        results = exact | {source: _join(each, translated, marks[source]) for source, each in sentences.items()}
+        joined = {source: _join(each, translated, marks.get(source)) for source, each in sentences.items()}
+        results = exact | {source: _put_messages(result, joined) for source, result in joined.items()}
         for segment in segments:
             source, result = segment.text, results[segment.parts]
             report.from_memory += segment.parts in exact
@@ -170,43 +174,52 @@ class FileTranslator:
         return results
 
     def _translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
-        """Translate texts with codes: first without these, then with stand-ins for those that carry grammar."""
+        """Translate texts with codes: without these, and with stand-ins for those that carry grammar.
+
+        What lost a number or a sign is tried again with these as codes.
+        """
         results = {parts: Result(parts) for parts in waiting if not _has_words(parts)}
-        marked = {
-            source: source for source in waiting if source not in results
-        }  # with its numbers as codes, if need be
-        references = self._translate_references(marked, results)
-        lossy = {
-            source: numbered
-            for source in marked
-            if changes(source, results[source].parts) and (numbered := mark_numbers(source)) != source
-        }
-        references |= self._translate_references(lossy, results)
-        marked |= lossy
+        marked = {source: source for source in waiting if source not in results}  # which may get better
+        references, chosen, again = dict[Parts, Translation](), dict[Parts, Translation](), marked
         for attempt in range(ATTEMPTS):
-            drafts = {source: draft for source, parts in marked.items() if (draft := make_draft(parts, attempt))}
+            drafts = [(source, make_draft(parts)) for source, parts in again.items()]
+            drafts += [(source, make_draft(parts, attempt)) for source, parts in marked.items()]
             for source, draft, translation in self._translate_drafts(drafts):
                 result = restore(draft, translation, self._token_ends)
-                if result is None or changes(source, result.parts) or not is_better(references[source], translation):
+                if not draft.words:
+                    references[source] = translation
+                elif (
+                    result is None or changes(source, result.parts) or not is_better(references[source], translation)
+                ):
                     continue
-                results[source] = self._finish(source, result, translation)
-                del marked[source]
+                else:
+                    del marked[source]
+                assert result is not None, "a text without stand-ins is always restored"
+                results[source], chosen[source] = self._finish(source, result, translation), translation
+            again = {
+                source: numbered
+                for source in marked
+                if changes(source, results[source].parts) and (numbered := mark_numbers(source)) != source
+            }
+            marked |= again
+        self._check_content(results, chosen)
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
 
-    def _translate_references(
-        self, texts: dict[Parts, Parts], results: dict[Parts, Result]
-    ) -> dict[Parts, Translation]:
-        """Put the translations of texts without their codes into ``results``; a text is looked up by its source."""
-        drafts = {source: draft for source, parts in texts.items() if (draft := make_draft(parts))}
-        references = {}
-        for source, draft, translation in self._translate_drafts(drafts):
-            result = restore(draft, translation, self._token_ends)
-            assert result is not None, "a text without stand-ins is always restored"
-            results[source] = self._finish(source, result, translation)
-            references[source] = translation
-        return references
+    def _check_content(self, results: dict[Parts, Result], translations: dict[Parts, Translation]) -> None:
+        """Flag what seems to lack a word of its source; short translations are made again, to see their attention."""
+        confidence = self.translator.confidence
+        short = [
+            source
+            for source, one in translations.items()
+            if not results[source].flags and one.hypotheses[0].attention is None and is_short(one, confidence)
+        ]
+        requests = [Request(translations[source].source) for source in short]
+        again = self.translator.translate_stream(requests, self.options, attention=True) if requests else ()
+        for source, translation in zip(short, again, strict=True):
+            doubts = content_doubts(translation, confidence, self._token_ends)
+            results[source] = replace(results[source], flags=tuple(doubts))
 
     def _finish(self, source: Parts, result: Result, translation: Translation) -> Result:
         """The result with the white space of its source, and with flags."""
@@ -220,22 +233,20 @@ class FileTranslator:
         lost = changes(source, (translation.text,))
         return Result(_keep_ends(source, (translation.text,)), (*lost, *_flags(translation, None)))
 
-    def _translate_drafts(self, drafts: dict[Parts, Draft]) -> list[tuple[Parts, Draft, Translation]]:
-        """The translation of each draft; with attention, which takes memory and time, if codes or doubts need it."""
-        wanting = {source: draft for source, draft in drafts.items() if needs_attention(draft)}
-        others = {source: draft for source, draft in drafts.items() if source not in wanting}
-        found = self._translate_group(others, attention=False) if self.translator.confidence is not None else []
-        short = {source for source, _, translation in found if is_short(translation, self.translator.confidence)}
-        wanting |= {source: draft for source, draft in others.items() if source in short or not found}
-        kept = [each for each in found if each[0] not in short]
-        return [*kept, *self._translate_group(wanting, attention=True)]
-
-    def _translate_group(
-        self, drafts: dict[Parts, Draft], *, attention: bool
+    def _translate_drafts(
+        self, drafts: Sequence[tuple[Parts, Draft | None]]
     ) -> list[tuple[Parts, Draft, Translation]]:
-        requests = [Request(draft.text) for draft in drafts.values()]
-        translations = self.translator.translate_stream(requests, self.options, attention=attention)
-        return list(zip(drafts, drafts.values(), translations, strict=True))
+        """The translation of each draft that there is, those without stand-ins first.
+
+        It has attention, which takes memory and time, if the codes need it.
+        """
+        found = []
+        for attention in (False, True):
+            group = [(source, draft) for source, draft in drafts if draft and needs_attention(draft) == attention]
+            requests = [Request(draft.text) for _, draft in group]
+            translations = self.translator.translate_stream(requests, self.options, attention=attention)
+            found += [(*one, translation) for one, translation in zip(group, translations, strict=True)]
+        return sorted(found, key=lambda one: bool(one[1].words))
 
     def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
         """Where each token ends, in the characters of a source and of its translation."""
@@ -350,6 +361,16 @@ def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result
         flags = (*flags, f"the sign {mark.sign} is missing") if marked == parts else flags
         parts = marked
     return Result(parts, flags, tuple(note for result in results for note in result.notes))
+
+
+def _put_messages(result: Result, translated: dict[Parts, Result]) -> Result:
+    """The result with the translations of its ICU messages, which were one code each."""
+    found = [translated[part,] if isinstance(part, Code) and (part,) in translated else part for part in result.parts]
+    if not any(isinstance(part, Result) for part in found):
+        return result
+    parts = tuple(part for each in found for part in (each.parts if isinstance(each, Result) else (each,)))
+    flags = tuple(flag for each in found if isinstance(each, Result) for flag in each.flags)
+    return replace(result, parts=parts, flags=(*result.flags, *flags))
 
 
 def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:
