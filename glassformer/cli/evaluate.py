@@ -52,6 +52,7 @@ def evaluate(
     with engine.load(run) as translator:
         options = replace(translator.config, n_best=1).with_changes(decode)
         scores, outputs = translate_and_score(translator, test, options)
+        engines = sorted(translator.used_engines)
     if ref is None and (taken := describe_pairs(place)) is not None:
         typer.echo(taken, err=True)
     if left_out := len(pairs_read) - len(test):
@@ -67,17 +68,18 @@ def evaluate(
             "or --max-length-b.",
             err=True,
         )
-    _print_evaluation(scores, as_json=as_json)
+    _print_evaluation(scores, engines if as_json else None)
     if out is not None:
         translated = iter(outputs)
         write_lines(out, ["" if pair.blank else next(translated) for pair in pairs_read])
 
 
-def _print_evaluation(scores: "Scores", *, as_json: bool) -> None:
+def _print_evaluation(scores: "Scores", engines: list[str] | None) -> None:
+    """As one JSON object, with the ``engines`` that translated, if they are given."""
     from glassformer.training.evaluation.metrics import METRICS
 
-    if as_json:
-        typer.echo(json.dumps(scores.to_mapping()))
+    if engines is not None:
+        typer.echo(json.dumps({**scores.to_mapping(), "engine": " and ".join(engines)}))
     else:
         width = max(len(METRICS[name].title) for name in scores.values)
         for name, value in scores.values.items():

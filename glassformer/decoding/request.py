@@ -87,9 +87,8 @@ def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> C
     """
     if not all(word.strip() for word in request.must):
         raise InputError(f"{name}: must: found an empty phrase, expected words. Leave it out.")
-    banned = {
-        ids: phrase for phrase in request.ban for ids in _both_forms(phrase, tokenizer) if ids and UNK_ID not in ids
-    }
+    forms = [(form, phrase) for phrase in request.ban for form in (phrase, _after_a_word(phrase, tokenizer))]
+    banned = {ids: phrase for form, phrase in forms if (ids := tuple(tokenizer.to_ids(form))) and UNK_ID not in ids}
     required = {
         word: _to_ids(_after_a_word(word, tokenizer), word, tokenizer, f"{name}: must") for word in request.must
     }
@@ -117,11 +116,6 @@ def _to_ids(text: str, original: str, tokenizer: Tokenizer, name: str) -> tuple[
     if not ids and text.strip():
         raise InputError(f"{name} {original!r}: has no token, expected words. Leave it out.")
     return ids
-
-
-def _both_forms(phrase: str, tokenizer: Tokenizer) -> tuple[tuple[int, ...], ...]:
-    """The ids of a phrase at the start of a text and after a word."""
-    return tuple(tokenizer.to_ids(phrase)), tuple(tokenizer.to_ids(_after_a_word(phrase, tokenizer)))
 
 
 def _after_a_word(phrase: str, tokenizer: Tokenizer) -> str:

@@ -17,7 +17,7 @@ from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.lines import has_letter, is_blank, normalize_source
 from glassformer.text.scripts import gap_between
 from glassformer.text.sentence_splitter import split_lines, split_sentences
-from glassformer.text.tokenizer.tokenizer import Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -63,16 +63,9 @@ class SourceSentence:
 
 
 def split_requests(
-    requests: Sequence[Request],
-    start: int,
-    options: DecodeConfig,
-    config: ModelConfig,
-    tokenizers: tuple[Tokenizer, Tokenizer],
+    requests: Sequence[Request], start: int, options: DecodeConfig, config: ModelConfig, tokenizers: Tokenizers
 ) -> list[SourceSentence]:
-    """The segments of all requests, in order; the first request is number ``start`` of the whole input.
-
-    Raises ``InputError`` for constraints that cannot be tokenized, are too long, or apply to several sentences.
-    """
+    """The segments of all requests, numbered from ``start``; ``InputError`` for constraints that do not fit."""
     src_tokenizer, tgt_tokenizer = tokenizers
     split = [_split(request.text, options) for request in requests]
     constraints = [
@@ -147,6 +140,7 @@ def _join_translations(text: str, parts: Sequence[Translation], segments: Sequen
         source_tokens=[token for part in parts for token in part.source_tokens],
         source_truncated=any(part.source_truncated for part in parts),
         hypotheses=[_join_hypotheses(hypotheses, segments) for hypotheses in zip(*_by_rank(parts), strict=False)],
+        engine=" and ".join(sorted({part.engine for part in parts} - {""})),
     )
 
 

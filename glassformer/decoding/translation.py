@@ -101,6 +101,8 @@ class Translation:
     source_truncated: bool
     """Whether tokens at the end were cut off, because the model takes no more."""
     hypotheses: list[Hypothesis]
+    engine: str = ""
+    """What translated: torch, ctranslate2, or, of several sentences, both; empty if nothing had to be translated."""
 
     def __repr__(self) -> str:
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
@@ -135,10 +137,7 @@ class Translation:
         return shown + heads_html(layers)
 
     def links(self, layer: int | None = None, head: int | None = None) -> list[tuple[int, int]] | None:
-        """Pairs of source and target token indices: ``hard_alignment`` of the best hypothesis, without end tokens.
-
-        A token whose greatest weight is on </s> has no link. None without attention.
-        """
+        """Source and target indices: ``hard_alignment`` of the best output without </s>. None without attention."""
         best = self.hypotheses[0]
         aligned = best.hard_alignment(layer, head)
         if aligned is None:
@@ -157,6 +156,7 @@ class Translation:
             "source": self.source,
             "source_tokens": self.source_tokens,
             "source_truncated": self.source_truncated,
+            "engine": self.engine,
             "hypotheses": [hypothesis.to_mapping(attention=attention) for hypothesis in self.hypotheses],
         }
         links = self.links(layer, head)

@@ -61,8 +61,7 @@ class DecodeConfig(Section):
     )  # fmt: skip
     max_length_a: float = knob(
         1.0, "the longest output has a times the source's tokens + b; a training sets what its pairs need",
-        symbol="a", low=0.0, high=100.0,
-        acts_in="search",
+        symbol="a", low=0.0, high=100.0, acts_in="search",
     )  # fmt: skip
     max_length_b: int = knob(
         50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000, acts_in="search"

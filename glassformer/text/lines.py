@@ -92,9 +92,8 @@ def read_lines(path: Path) -> Iterator[str]:
             yield _decode(path, number, raw.removesuffix(b"\n").removesuffix(b"\r"))
 
 
-def read_whole(path: Path) -> str:
-    """The text of a UTF-8 file, byte order mark and line ends included; raises what ``read_lines`` raises."""
-    raw = read_bytes(path)
+def decode_utf8(raw: bytes, path: Path) -> str:
+    """The text of the bytes of a file, byte order mark and line ends included; raises what ``read_lines`` raises."""
     _check_start(path, raw[:4] + b"\n")
     for number, line in enumerate(raw.split(b"\n"), 1):
         _decode(path, number, line)
@@ -105,14 +104,12 @@ def _check_start(path: Path, first: bytes) -> None:
     wide = first.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))  # the one begins as UTF-16 does
     if wide or first.startswith((b"\xff\xfe", b"\xfe\xff")):
         name = "UTF-32" if wide else "UTF-16"
-        raise TextError(
-            f"{path}:1:1: the file is {name}, expected UTF-8. Convert it: iconv -f {name} -t UTF-8 {path.name}"
-        )
+        command = _command(path, f"iconv -f {name} -t UTF-8")
+        raise TextError(f"{path}:1:1: the file is {name}, expected UTF-8. Convert it: {command}")
     if not first.endswith(b"\n") and b"\r" in first.rstrip(b"\r"):
-        place = first.index(b"\r") + 1
+        place, command = first.index(b"\r") + 1, _command(path, "tr '\\r' '\\n' <")
         raise TextError(
-            f"{path}:1:{place}: lines end in a carriage return alone, expected line feeds. "
-            f"Convert it: tr '\\r' '\\n' < {path.name}"
+            f"{path}:1:{place}: lines end in a carriage return alone, expected line feeds. Convert it: {command}"
         )
 
 
@@ -126,12 +123,24 @@ def _decode(path: Path, number: int, raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        byte = raw[error.start]
-        shown = bytes([byte]).decode("cp1252", "replace")
-        raise TextError(
-            f"{path}:{number}:{error.start + 1}: found byte 0x{byte:02X}, expected UTF-8. If that is {shown!r}, the "
-            f"file is Latin-1 or Windows-1252; convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name}"
-        ) from error
+        found = f"{path}:{number}:{error.start + 1}: found byte 0x{raw[error.start]:02X}, expected UTF-8."
+        raise TextError(f"{found} {_encoding_hint(path, raw, error.start)}") from error
+
+
+def _encoding_hint(path: Path, raw: bytes, place: int) -> str:
+    """What to do about a byte; which encoding it has is guessed only where letters beyond ASCII stand alone."""
+    shown = raw[place : place + 1].decode("cp1252", "replace")
+    if shown == "\ufffd" or re.search(rb"[\x80-\xff]{3}", raw):
+        return "Save the file as UTF-8, or convert it with iconv from the encoding that it has."
+    command = _command(path, "iconv -f WINDOWS-1252 -t UTF-8")
+    return f"If that is {shown!r}, the file is Latin-1 or Windows-1252; convert it: {command}"
+
+
+def _command(path: Path, program: str) -> str:
+    """A command line in which a program reads the file, which is unpacked before if it is gzip."""
+    with path.open("rb") as stream:
+        is_packed = stream.read(2) == _GZIP_MAGIC
+    return f"gzip -dc < {path.name} | {program.removesuffix(' <')}" if is_packed else f"{program} {path.name}"
 
 
 def is_blank(text: str) -> bool:

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import torch
 from glassformer.checkpoint import checkpoints, update_number
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
-from glassformer.settings import DecodeConfig, RunConfig, TrainConfig
+from glassformer.settings import LIMITS, DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.corpus import Pair
-from glassformer.text.corpus.prepare import PreparedText, Tokenizers, prepare, read_prepared
-from glassformer.text.tokenizer.tokenizer import check_tokenizers, one_if_equal
+from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
+from glassformer.text.tokenizer.tokenizer import Tokenizers, check_tokenizers
 from glassformer.training.evaluation.evaluation import tokenised_warning
 from glassformer.training.evaluation.results import Validation
 from glassformer.training.loop.checkpointing import TrainState
@@ -33,17 +32,15 @@ from glassformer.training.request.defaults import decode_defaults, describe_sett
 from glassformer.world import ALONE, World
 
 # Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
-MAY_CHANGE = {
-    "train.max_updates", "train.max_minutes", "train.stop_at", "train.patience", "train.log_every",
-    "train.tensorboard", "train.device", "train.sharding", "train.save_minutes", "train.average_last",
-    "train.on_divergence", "text.workers",
+MAY_CHANGE = {f"train.{name}" for name in LIMITS} | {
+    "train.log_every", "train.tensorboard", "train.device", "train.sharding", "train.save_minutes",
+    "train.average_last", "train.on_divergence", "text.workers",
 }  # fmt: skip
 
 # What --force cannot change, with all of the model: the weights belong to it and to ids that these tokenizers make.
 FIXED = {"text.tokenizer", "text.vocab_size", "text.joint", "text.lowercase", "text.tokenizer_pairs"}
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
-_LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")
 _MIN_PAIRS, _FEW_PAIRS = 3, 1000
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
@@ -64,8 +61,7 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
     """Train in ``request.run`` until a limit of its ``config.train`` or a signal stops it; a stopped run is resumed.
 
     All processes of ``world`` call this together, with one directory that all of them can read. Raises ``RunError``
-    if it holds a run with other settings or other text, unless ``request.force`` is True and its weights can be
-    trained on with them; the log records what changed.
+    if it holds a run with other settings or text, unless ``request.force`` is True and its weights fit them.
     """
     run, config, init = RunDirectory(request.run), request.config, request.init
     with _open_log(run, config, display, world) as log:
@@ -119,11 +115,9 @@ def _prepare_run(
         log.log(f"{run.path}: an earlier start has learned nothing yet: the training starts from scratch.")
     if (remark := source.describe()) is not None:
         log.log(remark)
-    tokenizers: Callable[[], Tokenizers] | None = None
+    tokenizers = None if init is None else init.tokenizers
     if trained:  # it keeps the tokenizers whose ids its weights were trained with
-        tokenizers = lambda: one_if_equal(*run.read_tokenizers())  # noqa: E731
-    elif init is not None:
-        tokenizers = partial(getattr, init, "tokenizers")
+        tokenizers = run.read_tokenizers
     text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
     both = text.src_tokenizer, text.tgt_tokenizer
     other = None if mix is None else _prepare_mix(run.text / MIX, mix, config, log, text)
@@ -199,10 +193,9 @@ def _prepare_text(
     held_out: Sequence[Pair] = (),
 ) -> PreparedText:
     """Prepare the text with these tokenizers, or with new ones; ``held_out`` are pairs that it should not have."""
-    has_valid = source.valid() is not None
     return prepare(
         source.pairs,
-        (lambda: source.valid() or iter(())) if has_valid else None,
+        source.valid,
         config.text,
         directory,
         source=fingerprint,
@@ -301,7 +294,7 @@ def _check_not_ended(run: RunDirectory, settings: TrainConfig, *, changed: bool)
     if reached is not None and not changed:
         return
     before, default = run.read_config()[0].train, TrainConfig()
-    now = {name: getattr(settings, name) for name in _LIMITS}
+    now = {name: getattr(settings, name) for name in LIMITS}
     if reached or all(value in (getattr(before, name), getattr(default, name)) for name, value in now.items()):
         more = f"--max-minutes {state.elapsed_s / 30 + 1:.0f}"
         if state.update >= settings.max_updates:
@@ -347,9 +340,8 @@ def _report(trainer: Trainer, final: Validation) -> None:
 
 
 def _flatten(config: RunConfig) -> dict[str, Any]:
-    return {
-        f"{section}.{key}": value for section, values in config.to_mapping().items() for key, value in values.items()
-    }
+    sections = config.to_mapping().items()
+    return {f"{section}.{key}": value for section, values in sections for key, value in values.items()}
 
 
 def _log_start(trainer: Trainer) -> None:

@@ -241,7 +241,7 @@ def test_evaluate_prints_one_json_object_with_its_signatures(
     out = trained.parent / "out.txt"
     result = call("evaluate", "--src", src, "--ref", tgt, "--run", trained, "--json", "--out", out)
     scores = json.loads(result.out)
-    assert scores.keys() == {"bleu", "chrf", "exact_match", "signatures", "sentences", "limited"}
+    assert scores.keys() == {"bleu", "chrf", "exact_match", "signatures", "sentences", "limited", "engine"}
     assert scores["sentences"] == 64 > scores["limited"]
     limits = "--max-length-a", "0", "--max-length-b", "1"
     result = call("evaluate", "--src", src, "--ref", tgt, "--run", trained, "--json", *limits)
@@ -621,7 +621,7 @@ def test_distill_refuses_what_it_cannot_do(call: Run, trained: Path, tmp_path: P
     none = call("distill", tmp_path / "none", "--run", tmp_path / "student")
     assert "none: is not a run directory" in none.err
     odd = call("distill", trained, "--run", tmp_path / "student", "--engine", "abacus")
-    assert "engine: found 'abacus', expected one of torch, ctranslate2" in odd.err
+    assert "engine: found 'abacus', expected one of auto, torch, ctranslate2" in odd.err
 
 
 @pytest.mark.slow

@@ -148,8 +148,16 @@ def test_a_memory_keeps_the_codes_of_the_file_or_says_which_it_lacks(translator:
     assert (tmp_path / "out.html").read_text() == "<p>Mach die <b>Tür</b> auf!</p><p>&lt;Hier&gt;.</p>"
     assert report.from_memory == 2
     assert [one.remark for one in report.flagged] == [
-        "the memory's translation lacks %s", "the memory's translation lacks <here>",
+        "the memory: %s is missing", "the memory: <here> is missing", "the memory: <Hier> was added",
     ]  # fmt: skip
+
+
+def test_pairs_of_a_memory_that_contradict_one_another_are_said(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("Open\nClose\n")
+    memory = Memory([Pair("Open", "Offen"), Pair("Open", "Öffnen"), Pair("Close", "Zu"), Pair("Close", "Zu ")])
+    report = FileTranslator(translator, memory=memory).translate(tmp_path / "in.txt", tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text() == "Öffnen\nZu\n"
+    assert [one.remark for one in report.flagged] == ["the memory has another translation, too: 'Offen'"]
 
 
 def test_the_columns_of_a_table_are_said(tmp_path: Path) -> None:

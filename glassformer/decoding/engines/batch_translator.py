@@ -24,11 +24,8 @@ class BatchTranslator:
 
     def translate(
         self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
-    ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
-        """The hypotheses of each segment of each batch, best first, with the batch's number; in any order.
-
-        With ``attention`` the best hypothesis has the cross-attention of the first model.
-        """
+    ) -> Iterator[tuple[int, list[list[Hypothesis]], str]]:
+        """The number of each batch, in any order, with the hypotheses of its segments and the name of the engine."""
         # Which sample is best is known only after they were detokenized and compared.
         jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
         for number, result in self.engine.search(jobs):
@@ -41,7 +38,7 @@ class BatchTranslator:
                     [replace(best, attention=of_best, mean_attention=is_mean), *others]
                     for (best, *others), of_best in zip(hypotheses, weights, strict=True)
                 ]
-            yield number, hypotheses
+            yield number, hypotheses, result.engine
 
     def stream(self, segment: SourceSentence, options: DecodeConfig) -> Iterator[str]:
         """The best hypothesis's text in pieces, each as soon as it is certain."""

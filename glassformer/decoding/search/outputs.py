@@ -33,11 +33,10 @@ class Output:
 
 
 def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
-    """The ``n_best`` first: complete before truncated ones, then by the number of unmet constraints, then by score.
+    """The ``n_best``: complete before truncated ones, then by unmet constraints, then by score; equals in order.
 
-    ``candidates`` have those that the length limit cut, too: a complete one says if one of them was better. Equal
-    candidates keep their order. Raises ``DivergedError`` if no log_prob is a finite number, because the model's
-    logits are not; ``InputError`` if all are -inf, because filters and constraints together allowed no token.
+    ``candidates`` have those that the length limit cut, too: a complete one says if one of them was better. Raises
+    ``DivergedError`` if no log_prob is finite, and ``InputError`` if all are -inf: no token was allowed.
     """
     possible = [candidate for candidate in candidates if math.isfinite(candidate.log_prob)]
     if candidates and all(candidate.log_prob == -math.inf for candidate in candidates):
@@ -48,10 +47,8 @@ def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
             "Its weights were damaged or its training diverged: use an earlier checkpoint."
         )
     cut = max((one.score for one in possible if one.truncated and not one.unmet), default=-math.inf)
-    return [
-        replace(one, longer_was_cut=not one.truncated and cut > one.score)
-        for one in sorted(possible, key=_rank)[:n_best]
-    ]
+    ranked = sorted(possible, key=lambda one: (one.truncated, len(one.unmet), -one.score))
+    return [replace(one, longer_was_cut=not one.truncated and cut > one.score) for one in ranked[:n_best]]
 
 
 def no_token_allowed() -> InputError:
@@ -60,10 +57,6 @@ def no_token_allowed() -> InputError:
         "decode: the filters and the constraints together allow no token, expected at least one at each step. "
         "Loosen no_repeat_ngram or min_length, or ban less."
     )
-
-
-def _rank(candidate: Output) -> tuple[bool, int, float]:
-    return candidate.truncated, len(candidate.unmet), -candidate.score
 
 
 Result = TypeVar("Result")

@@ -113,10 +113,7 @@ def collapse_warning(update: int, collapse: float) -> str:
 def translate_and_score(
     translator: Translator, pairs: Sequence[Pair], options: DecodeConfig, world: World = ALONE
 ) -> tuple[Scores, list[str]]:
-    """Translate the sources of ``pairs`` and compare the translations with the targets.
-
-    With several processes, each translates its share; all get the scores, and the first one gets the translations.
-    """
+    """Translate ``pairs``, each process its share, and score them; only the first process gets the translations."""
     share = max(1, math.ceil(len(pairs) / world.size))
     start = world.rank * share
     sources, references = [pair.src for pair in pairs[start : start + share]], [pair.tgt for pair in pairs]

@@ -72,9 +72,8 @@ class Scores:
 class Validation:
     """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
 
-    ``samples`` are the first sources, the same ones each time, with their translations and references; ``examples``
-    are all that were translated, in the first process; in others there are none. ``encoder_collapse`` is explained at
-    the function of that name.
+    ``samples`` are the first sources with their translations and references; ``examples`` are all that were
+    translated, in the first process. ``encoder_collapse`` is what the function of that name returns.
     """
 
     update: int

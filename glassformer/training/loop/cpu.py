@@ -1,7 +1,6 @@
 """Training on a CPU: how many threads to use, and how the C library allocates memory.
 
-Threads wait for one another after each product. With too many of them, each has too little to do in a small model;
-and when another program uses the core of one, all wait for it.
+Threads wait for one another after each product: too many of them, or one whose core another program uses, slow all.
 """
 
 import ctypes
@@ -28,10 +27,9 @@ class ThreadAdvice:
 
 
 def recommend_threads(d_model: int, d_ff: int) -> ThreadAdvice | None:
-    """Measure for a second whether fewer threads are faster now; None if they are not.
+    """The number of threads that is faster now than PyTorch's own, from a test of a second; None if there is none.
 
-    Times a feed-forward sublayer of these widths with as many threads as PyTorch uses now, with one less, half of
-    them, a quarter and so on.
+    Times a feed-forward sublayer of these widths with that number, one less, half of it, a quarter and so on.
     """
     threads = torch.get_num_threads()
     halves = (threads >> times for times in range(threads.bit_length()))
@@ -72,9 +70,8 @@ def use_threads(count: int) -> Iterator[None]:
 def keep_freed_memory() -> None:
     """Let glibc reuse freed memory instead of returning it to the system; does nothing without glibc.
 
-    The tensors of an update have the same sizes each time. By default glibc maps each large one anew, and the system
-    clears its pages on first use, which takes a good part of a training step on a CPU. The process keeps its largest
-    size until it ends.
+    By default glibc maps each large tensor anew, and the system clears its pages on first use, which takes a good
+    part of a training step on a CPU. The process keeps its largest size until it ends.
     """
     if sys.platform != "linux":
         return

@@ -1,7 +1,6 @@
 """What a training came to, in words: how many held-out sentences are right, what is typically wrong, what would help.
 
-Everything is counted on the validation sentences that the final model translated, and read from metrics.jsonl. The
-thresholds, and what was measured with them, are in docs/training.md.
+The thresholds, and what was measured with them, are in docs/training.md.
 """
 
 import re

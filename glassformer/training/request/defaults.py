@@ -25,7 +25,6 @@ from glassformer.training.request.data import FileSource, TrainingText
 FEW_PAIRS = 20_000  # benchmarks/small_data.py has compared settings on no more than these
 _NEARLY_ALL = 0.999  # of the pairs, whose targets the limit of length leaves twice the room that they need
 _FEW_WORDLESS = 0.01  # of the sources; more of them teach something
-_DEFAULT_MODELS = ("micro", "tiny")
 
 # Why a default is what it is. The figures are from docs/results.md, Few pairs: those of Tatoeba and of Multi30k.
 _REASONS = {
@@ -38,10 +37,7 @@ _REASONS = {
 
 
 def default_model(source: TrainingText, run: Path) -> str:
-    """The named model for a training that names none: ``micro`` for up to 20,000 pairs of text, otherwise ``tiny``.
-
-    A run that has begun to learn keeps the one it began with, although pairs may have been added.
-    """
+    """``micro`` for up to 20,000 pairs of text, otherwise ``tiny``; a run that has begun keeps its own."""
     if not isinstance(source, FileSource):
         return "tiny"
     place = RunDirectory(run)
@@ -55,9 +51,8 @@ def default_model(source: TrainingText, run: Path) -> str:
 
 def _nearest_default(model: dict[str, Any]) -> str:
     """The one of the two from which fewer settings of this model differ."""
-    return min(
-        _DEFAULT_MODELS, key=lambda name: sum(model.get(key) != value for key, value in named_model(name).items())
-    )
+    named = {name: named_model(name) for name in ("micro", "tiny")}
+    return min(named, key=lambda name: sum(model.get(key) != value for key, value in named[name].items()))
 
 
 def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingText) -> DecodeConfig:
