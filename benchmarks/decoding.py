@@ -140,6 +140,9 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
             seconds[arm].append(spent)
     for closing in (*runners.values(), ceiling):
         closing.close()
+    for arm, rows in outputs.items() if is_forced(name, options.run) else ():
+        if arm.startswith("glassformer") and any(len(row) != search.limit for row in rows):
+            raise SystemExit(f"{cell}: {arm} wrote fewer than {search.limit} tokens, though it cannot write eos.")
     result = summed_up(seconds, len(ids))
     result["tuning"] = tunings
     result["settings"] = {arm: f"{runner.setting}, batch {searches[arm].batch}" for arm, runner in runners.items()}

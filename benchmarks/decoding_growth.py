@@ -3,10 +3,10 @@
     python benchmarks/decoding_growth.py [--model small] [--precision float32] [--workers 1] [--texts 64] [--rounds 3]
                                          [--sentences 100000] [--json FILE] [--plot FILE]
 
-Weights are random and eos is banned, so that every output has 16 tokens (5 in the long input). Texts are ids in
-decimal, and so is what comes back. One thing varies at a time; the others stay at a batch of 32, greedy search, 14
-source tokens and a vocabulary of 10,000. Points are visited by turns, round after round; printed are medians and
-quartiles of sentences a second.
+Weights are random and eos is banned, so that every output has 16 tokens (5 in the long input). Texts are ids, and so
+is what comes back. One thing varies at a time; the others stay at a batch of 32, greedy search, 14 source tokens and
+a vocabulary of 10,000. Points are visited by turns, round after round; printed are medians and quartiles of sentences
+a second.
 
 The cache's bytes for a token are stated from the shapes, and measured on the tensors after some steps. Over the long
 input, which ``translate_stream`` reads, the memory that the process and its children hold is sampled after each
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from decoding_models import FORCED, SHAPES, forced_model
+from decoding_models import FORCED, SHAPES, IdTokenizer, forced_model
 from decoding_systems import glassformer_translator
 from machine import machine, spread
 from smoke import new_parser, parse_options, write_json
@@ -54,10 +54,10 @@ class Point:
 
 
 def texts_of(count: int, tokens: int, vocabulary: int, seed: int = 1) -> Iterator[str]:
-    """Random ids in decimal, without the eos that the Translator adds."""
-    draw = random.Random(seed)
+    """Random ids, without the eos that the Translator adds."""
+    draw, tokenizer = random.Random(seed), IdTokenizer(vocabulary)
     for _ in range(count):
-        yield " ".join(str(draw.randrange(4, vocabulary)) for _ in range(tokens - 1))
+        yield tokenizer.to_text(draw.randrange(4, vocabulary) for _ in range(tokens - 1))
 
 
 def with_vocabulary(name: str, vocabulary: int) -> ModelConfig:

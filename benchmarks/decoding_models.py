@@ -24,17 +24,21 @@ SHAPES = {
     "base": ModelConfig.base(src_vocab=10_000, tgt_vocab=10_000, output_bias=True),
 }
 TESTS = "test_2016_flickr"
+LETTERS, DIGITS = str.maketrans("0123456789", "abcdefghij"), str.maketrans("abcdefghij", "0123456789")
 
 
 class IdTokenizer:
-    """Stands where a ``Translator`` has a tokenizer: its text is the ids in decimal, so that no time goes there."""
+    """Stands where a ``Translator`` has a tokenizer: its text is the ids, so that no time goes there.
+
+    Their digits are letters, because a text without any is copied and not translated.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
 
     def to_ids(self, text: str) -> list[int]:
         """The ids that the text spells."""
-        return [int(number) for number in text.split()]
+        return [int(number) for number in text.translate(DIGITS).split()]
 
     def to_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The same of each text."""
@@ -42,7 +46,7 @@ class IdTokenizer:
 
     def to_text(self, ids: Iterable[int]) -> str:
         """The ids, spelt."""
-        return " ".join(map(str, ids))
+        return " ".join(map(str, ids)).translate(LETTERS)
 
     def entry(self, number: int) -> str:
         """The token of an id, as a converted model has it."""

@@ -62,7 +62,7 @@ def is_installed(system: str) -> bool:
 
 
 def glassformer_translator(model: Any, precision: str, workers: int) -> Any:
-    """A Translator of ids in decimal."""
+    """A Translator of ids."""
     from glassformer.decoding import Translator
     from glassformer.settings import DecodeConfig
 
@@ -71,7 +71,7 @@ def glassformer_translator(model: Any, precision: str, workers: int) -> Any:
 
 
 class Glassformer:
-    """``Translator.translate``, whose texts are ids in decimal."""
+    """``Translator.translate``, whose texts are those of ``IdTokenizer``."""
 
     def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
         import torch
@@ -92,7 +92,7 @@ class Glassformer:
             beam=search.beam, length_penalty=0.0, max_length_a=0.0, max_length_b=search.limit,
             batch_tokens=search.batch,
         )  # fmt: skip
-        texts = [" ".join(map(str, row[:-1])) for row in ids]  # the Translator adds eos itself
+        texts = [self.translator.src_tokenizer.to_text(row[:-1]) for row in ids]  # the Translator adds eos itself
         if search.one_by_one:
             found = [self.translator.translate([text], options)[0] for text in texts]
         else:

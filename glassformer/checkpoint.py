@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
-    """Write one checkpoint, whole or not: ``<name>.safetensors`` for each of ``tensors``, and ``state``."""
+    """Write a whole checkpoint or none: ``<name>.safetensors`` for each of ``tensors``, and ``state`` as JSON."""
     from safetensors.torch import save_file
 
     final = checkpoint_path(series, update)
@@ -232,7 +232,7 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
 
 
 def read_chosen(choose: Callable[[], Path], read: Callable[[Path], Result]) -> Result:
-    """What ``read`` returns of the checkpoint that ``choose`` names; again, if a training replaces it meanwhile.
+    """What ``read`` returns of the checkpoint that ``choose`` names; both run again if it is replaced meanwhile.
 
     Raises what ``choose`` raises, and ``CheckpointError``.
     """

@@ -129,7 +129,7 @@ class RunDirectory:
         return any(map(checkpoints, self.series))
 
     def check_writable(self) -> None:
-        """Raise ``RunError`` for a stranger's directory, links, a lost config.json; nothing is written."""
+        """Raise ``RunError`` for foreign files, links or a lost config.json; nothing is written."""
         self.refuse_links()
         if self.exists or not self.path.is_dir():
             return
@@ -257,7 +257,7 @@ class RunDirectory:
         raise TokenizerError(f"{problem} Put the original file back.")
 
     def check_resumable(self) -> None:
-        """Raise what ``check_state`` raises, for the newest state that can be verified, before a training works.
+        """Raise what ``check_state`` raises for the newest state that can be verified, before a training works.
 
         Raises ``RunError`` for a model without the state to continue its training, which starting anew would replace.
         """

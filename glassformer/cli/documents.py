@@ -163,13 +163,14 @@ def _show_progress(done: int, total: int) -> None:
 
 
 def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str) -> None:
-    for kind, remarks in (("note", report.notes), ("check", report.flagged)):
+    from glassformer.documents.report import sort_remarks, summary
+
+    for kind, remarks in (("note", report.notes), ("check", sort_remarks(report.flagged))):
         for one in remarks:
             typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
-    flagged = len({(remark.line, remark.source) for remark in report.flagged})
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
-    these = "one that is" if flagged == 1 else f"{flagged:,} that are"
-    look = f"; check the {these} named above" if flagged else ""
+    check = summary(report.flagged, report.segments)
+    look = f"; {check}" if check else ""
     before = f", after {report.resumed:,} texts that were translated before a stop" if report.resumed else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
     typer.echo(f"{out}: {texts} filled{engines}{memory}{before}{look}.", err=True)

@@ -250,13 +250,18 @@ def _share_the_machine() -> None:
     """No more threads than cores for this process, and threads that soon sleep while they wait for one another.
 
     By default PyTorch's threads keep a core busy while they wait. If other programs run, they wait for cores that
-    they themselves take up: a command took ten times as long. This has to be said before PyTorch is loaded.
+    they themselves take up: a command took ten times as long. This has to be said before PyTorch is loaded; torchrun
+    says 1 where nobody has named a number. ``threads.may_choose`` asks for GLASSFORMER_THREADS.
     """
     from glassformer.text.corpus.workers import available_cores
 
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    os.environ.setdefault("OMP_NUM_THREADS", str(available_cores()))
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+    if os.environ.get("OMP_NUM_THREADS") in (None, "1" if processes > 1 else None):
+        os.environ["OMP_NUM_THREADS"] = os.environ["GLASSFORMER_THREADS"] = str(
+            max(1, available_cores() // processes)
+        )
 
 
 def _run() -> None:

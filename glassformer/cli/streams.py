@@ -66,7 +66,7 @@ def piece_in_one_line(piece: str) -> str:
 
 
 def read_requests(given: Iterable[str] | Path, constraints: "Request") -> Iterator["Request"]:
-    """A request for each text or line, with ``constraints``; ``TextError`` for a line of .jsonl that is none."""
+    """A request for each text or line, with ``constraints``; raises ``TextError`` for a .jsonl line that is none."""
     if not isinstance(given, Path):
         yield from (replace(constraints, text=text) for text in given)
     elif set(given.suffixes).isdisjoint(endings(lambda each: each.lines == "requests")):

@@ -137,7 +137,10 @@ class Translation:
         return shown + heads_html(layers)
 
     def links(self, layer: int | None = None, head: int | None = None) -> list[tuple[int, int]] | None:
-        """Source and target indices: ``hard_alignment`` of the best output without </s>. None without attention."""
+        """Pairs of source and target token indices: ``hard_alignment`` of the best hypothesis, without end tokens.
+
+        A token whose greatest weight is on </s> has no link. None without attention.
+        """
         best = self.hypotheses[0]
         aligned = best.hard_alignment(layer, head)
         if aligned is None:

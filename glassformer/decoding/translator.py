@@ -59,7 +59,7 @@ class Translator:
         workers: int | None = None,
         confidence: Confidence | None = None,
     ) -> None:
-        """``TokenizerError`` for tokenizers of another model, ``ConfigError`` for ``precision`` and ``workers``."""
+        """Raises ``TokenizerError`` for tokenizers of another model, ``ConfigError`` for precision or workers."""
         self._models: tuple[Transformer, ...] = (model, *others)
         for member in self._models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
@@ -116,7 +116,10 @@ class Translator:
 
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
             return cls.from_engine(loaded, tokenizers, config.decode, Confidence.read(confidence_file))
+        from glassformer.threads import fit_threads
+
         first, *others = _load_ensemble(places, device)
+        fit_threads(first.model)
         return cls(
             first.model,
             first.src_tokenizer,
@@ -247,13 +250,19 @@ class Translator:
             yield segment.gap_after(text)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """The log-probability of each target, eos included, given its source; ``InputError`` if one is missing."""
+        """The log-probability (natural logarithm) of each target, eos included, given its source.
+
+        Raises ``InputError`` unless there is one target for each source, none longer than the model takes.
+        """
         return [one.log_prob for one in self.score_tokens(sources, targets)]
 
     def score_tokens(
         self, sources: Sequence[str], targets: Sequence[str], options: DecodeConfig | None = None, *, start: int = 0
     ) -> list[Scored]:
-        """``score`` by token, and with the length penalty; ``start`` numbers the pairs in errors."""
+        """``score`` in detail: each token's log-probability, and the score with the length penalty.
+
+        ``start`` is the number of the first pair in the whole input, for error messages.
+        """
         options = self._options(options)
         check_texts("sources", sources)
         src = read_sources([normalize_source(text) for text in sources], self.src_tokenizer, self._config)

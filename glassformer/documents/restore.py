@@ -54,7 +54,7 @@ def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result |
     placed = layout.place(draft.marks, (0, len(draft.text)), (0, len(text)))
     writer = PartsWriter(text, words)
     writer.write((0, len(text)), placed)
-    flags = [f"check where {shown} belongs" for shown in dict.fromkeys(layout.unsure)]
+    flags = [f"{shown} may stand in a wrong place" for shown in dict.fromkeys(layout.unsure)]
     parts, moved = _in_order(draft.source, tuple(part for part in writer.parts if part != ""))
     return Result(parts, (*flags, *moved))
 
@@ -66,7 +66,9 @@ def _in_order(source: Sequence[Part], parts: tuple[Part, ...]) -> tuple[tuple[Pa
         return parts, []
     codes = iter(wanted)
     shown = ", ".join(join_parts([part]) for part in dict.fromkeys(wanted))
-    return tuple(next(codes) if _is_positional(part) else part for part in parts), [f"check the order of {shown}"]
+    return tuple(next(codes) if _is_positional(part) else part for part in parts), [
+        f"the order of {shown} was another"
+    ]
 
 
 def _is_positional(part: Part) -> bool:

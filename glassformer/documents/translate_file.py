@@ -22,6 +22,7 @@ from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
+from glassformer.documents.menu_marks import MenuMark, put_mark, take_mark
 from glassformer.documents.placeholders import find_codes, split_parts
 from glassformer.documents.restore import Result, is_better, needs_attention, restore
 from glassformer.errors import StorageError, TextError
@@ -126,16 +127,18 @@ class FileTranslator:
     ) -> list[Result]:
         """The translation of each segment. The memory comes first; the same text is translated once."""
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
+        marks = dict[Parts, MenuMark | None]()
         language = "" if self.options is None else self.options.src_language
         for segment in segments:
             known = self.memory.exact(segment.text) if self.memory is not None else None
             if self.memory is None or known is None:
-                sentences[segment.parts] = split_parts(find_codes(segment.parts), language)
+                parts, marks[segment.parts] = take_mark(segment.parts)
+                sentences[segment.parts] = split_parts(find_codes(parts), language)
             else:
                 exact[segment.parts] = _from_memory(segment, known, self.memory.others(segment.text))
         texts = list(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
         translated = self._translate_chunks(texts, report, journal)
-        results = exact | {source: _join(each, translated) for source, each in sentences.items()}
+        results = exact | {source: _join(each, translated, marks[source]) for source, each in sentences.items()}
         for segment in segments:
             source, result = segment.text, results[segment.parts]
             report.from_memory += segment.parts in exact
@@ -330,7 +333,7 @@ def _from_memory(segment: FileSegment, known: str, others: Sequence[str]) -> Res
     return Result(_keep_ends(segment.parts, parts), tuple(flags))
 
 
-def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result]) -> Result:
+def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result], mark: MenuMark | None) -> Result:
     """The translation of a text from those of its sentences."""
     results = [translated[parts] for parts, _ in sentences]
     gaps = [gap for _, gap in sentences]
@@ -342,6 +345,10 @@ def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result
         part for result, gap in zip(results, gaps, strict=True) for part in (*result.parts, gap) if part != ""
     )
     flags = tuple(flag for result in results for flag in result.flags)
+    if mark is not None:
+        marked = put_mark(parts, mark)
+        flags = (*flags, f"the sign {mark.sign} is missing") if marked == parts else flags
+        parts = marked
     return Result(parts, flags, tuple(note for result in results for note in result.notes))
 
 

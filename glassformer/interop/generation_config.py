@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.checkpoint import read_json
 from glassformer.errors import ConfigError
-from glassformer.interop.imported_model import check_ids, describe_dropped, read_value
+from glassformer.interop.imported_model import check_ids, describe_dropped, find_dropped, read_value
 from glassformer.settings import DecodeConfig, ModelConfig
 
 FILE = "generation_config.json"
@@ -81,10 +81,7 @@ def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict
         "no_repeat_ngram": read_value(found, "no_repeat_ngram_size", 0, where),
         "min_length": _least_length(found, where), "max_length_b": _greatest_length(found, where),
     }  # fmt: skip
-    dropped = {
-        name: found[name] for name, neutral in _WITHOUT_EQUAL.items() if found.get(name) not in (None, neutral)
-    }
-    dropped |= _dropped_ids(found, eos, never)
+    dropped = find_dropped(found, _WITHOUT_EQUAL) | _dropped_ids(found, eos, never)
     for part in (_repetition_penalty, _sampling):
         own, without = part(found, decode["beam"], where)
         decode, dropped = {**decode, **own}, {**dropped, **without}

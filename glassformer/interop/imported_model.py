@@ -139,7 +139,7 @@ class ImportedModel:
         return model.eval()
 
     def write(self, directory: Path) -> None:
-        """Write a run, whole or not at all; ``RunError`` for a directory in use, ``StorageError``."""
+        """Write a run, whole or not at all. Raises ``RunError`` for a directory in use, and ``StorageError``."""
         RunDirectory(directory).check_name()
         with write_whole(directory, "--run") as temporary:
             self._write(RunDirectory(temporary))
@@ -158,7 +158,7 @@ class ImportedModel:
 
 
 def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: str, kind: str) -> dict[str, Any]:
-    """Another program's ``settings`` by our names; ``ConfigError`` for one that this ``kind`` of model lacks."""
+    """Another program's ``settings`` by our names; raises ``ConfigError`` if one of that ``kind`` is missing."""
     missing = [theirs for theirs in names.values() if theirs not in settings]
     if missing:
         raise ConfigError(f"{where}: has no {missing[0]!r}, expected the settings of a {kind}.")
@@ -194,6 +194,11 @@ def run_config(model: Mapping[str, Any], tokenizers: Tokenizers, decode: Mapping
         return RunConfig.from_mapping({"model": dict(model), "text": text, "decode": dict(decode)})
     except ConfigError as error:
         raise ConfigError(f"{where}: as a run's settings: {error}") from error
+
+
+def find_dropped(settings: Mapping[str, Any], neutral: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``settings`` that are named in ``neutral`` and have another value than that, which changes nothing."""
+    return {name: settings[name] for name, value in neutral.items() if settings.get(name) not in (None, value)}
 
 
 def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list[str]:

@@ -31,6 +31,7 @@ from glassformer.interop.imported_model import (
     check_weights,
     describe_dropped,
     extra_pieces,
+    find_dropped,
     make_tokenizers,
     order_weights,
     read_settings,
@@ -384,7 +385,4 @@ def _decode_settings(decoder: Mapping[str, Any], where: str) -> tuple[dict[str, 
         "max_length_b": max(1, math.ceil(factor)) if abs(factor) < 1000 else 1,  # more is refused with max_length_a
         "n_best": beam if read_value(decoder, "n-best", False, where) else 1,
     }  # fmt: skip
-    dropped = {
-        name: decoder[name] for name, neutral in _WITHOUT_EQUAL.items() if decoder.get(name) not in (None, neutral)
-    }
-    return decode, describe_dropped(dropped, where, "marian-decoder")
+    return decode, describe_dropped(find_dropped(decoder, _WITHOUT_EQUAL), where, "marian-decoder")

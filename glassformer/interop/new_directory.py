@@ -13,7 +13,7 @@ from glassformer.files import WRITING, make_directory, real_path, sync
 
 
 def require_name(directory: Path, option: str) -> Path:
-    """The absolute path; ``RunError`` for the current directory or the root, with the ``option`` to change."""
+    """The absolute path; raises ``RunError`` for the current directory and the root. ``option`` is to be changed."""
     try:
         place, is_current = directory.absolute(), directory.exists() and directory.samefile(".")
     except OSError as error:

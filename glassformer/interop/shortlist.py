@@ -168,7 +168,7 @@ def _links(texts: Sides, pairs: Ints, tgt_vocab: int) -> tuple[Ints, Ints]:
 
 
 def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Callable[[str], None]) -> Shortlist:
-    """Write a run's shortlist from ``pairs`` or its own text; ``RunError`` or ``TextError`` for none."""
+    """Write a run's shortlist from ``pairs`` or its own text; raises ``RunError`` or ``TextError`` without any."""
     config, _ = run.read_config()
     tokenizers = run.read_tokenizers()
     if pairs is not None:

@@ -24,10 +24,11 @@ from glassformer.text.scripts import CLOSING, UNSPACED_STOPS
 _SPACED = ".!?…‼⁇⁈⁉\u037e։׃؟۔।॥།༎။።፧។៕᠃᠉"
 _CLOSING = re.escape(CLOSING)
 
+# Tried only where a run of marks begins: a run of any length takes time in proportion.
 _END = re.compile(
-    rf"(?P<spaced>[{_SPACED}]++(?:\s?»(?=\s))?[{_CLOSING}]*+)(?=\s)"
+    rf"(?<![{UNSPACED_STOPS}{_SPACED}])(?:(?P<spaced>[{_SPACED}]++(?:\s?»(?=\s))?[{_CLOSING}]*+)(?=\s)"
     # A quotation with no space after it is usually inside a sentence: 「はい。」と言った。
-    rf"|[{UNSPACED_STOPS}][{UNSPACED_STOPS}{_SPACED}]*+(?:(?![{_CLOSING}])|[{_CLOSING}]++(?=\s))"
+    rf"|[{_SPACED}]*+[{UNSPACED_STOPS}][{UNSPACED_STOPS}{_SPACED}]*+(?:(?![{_CLOSING}])|[{_CLOSING}]++(?=\s)))"
     rf"|(?=[{LINE_BREAKS}])"
 )
 _INITIAL_OR_NUMBER = re.compile(r"(?:^|[\s.(\[\"'“‘«„-])(?:[^\W\d_]|\d{1,2})\.$")

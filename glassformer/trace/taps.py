@@ -137,7 +137,7 @@ def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str)
 
 
 def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
-    """``show`` for a value, or a function that makes it, of no module, such as a loss; it has its own ``address``."""
+    """``show`` for a value, or a function that makes it, of no module, such as a loss; ``address`` names it."""
     if is_compiling():
         return
     recorder = _recorder.get()

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from glassformer.checkpoint import checkpoints, update_number
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
@@ -16,10 +14,10 @@ from glassformer.settings import LIMITS, DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
 from glassformer.text.tokenizer.tokenizer import Tokenizers, check_tokenizers
+from glassformer.threads import keep_threads
 from glassformer.training.evaluation.evaluation import tokenised_warning
 from glassformer.training.evaluation.results import Validation
 from glassformer.training.loop.checkpointing import TrainState
-from glassformer.training.loop.cpu import recommend_threads
 from glassformer.training.loop.schedule import cancel_stale_cooldown
 from glassformer.training.loop.stopping import stop_reason
 from glassformer.training.loop.trainer import Trainer
@@ -34,7 +32,7 @@ from glassformer.world import ALONE, World
 # Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
 MAY_CHANGE = {f"train.{name}" for name in LIMITS} | {
     "train.log_every", "train.tensorboard", "train.device", "train.sharding", "train.save_minutes",
-    "train.average_last", "train.on_divergence", "text.workers",
+    "train.average_last", "train.on_divergence", "train.threads", "text.workers",
 }  # fmt: skip
 
 # What --force cannot change, with all of the model: the weights belong to it and to ids that these tokenizers make.
@@ -64,7 +62,7 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
     if it holds a run with other settings or text, unless ``request.force`` is True and its weights fit them.
     """
     run, config, init = RunDirectory(request.run), request.config, request.init
-    with _open_log(run, config, display, world) as log:
+    with keep_threads(), _open_log(run, config, display, world) as log:
         with world.first_process_first():
             if world.is_first:
                 text, other = _prepare_run(run, request, log, world)
@@ -354,17 +352,6 @@ def _log_start(trainer: Trainer) -> None:
     trainer.display.log(describe_settings(trainer.config, len(trainer.text.train), init=trainer.init is not None))
     if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
         trainer.display.warn(warning)
-    if trainer.device.type == "cpu" and trainer.world.size == 1:
-        _log_thread_advice(trainer)
+    if trainer.device.type == "cpu":
+        trainer.threads.choose(trainer.checkpoints.saved_threads)
     trainer.display.log(LEGEND)
-
-
-def _log_thread_advice(trainer: Trainer) -> None:
-    advice = recommend_threads(trainer.config.model.d_model, trainer.config.model.d_ff)
-    if advice:
-        trainer.display.log(
-            f"{torch.get_num_threads()} threads wait for one another: the model is small for them, or other programs "
-            f"use the cores. In a test of a second, {advice.threads} made a feed-forward layer {advice.speedup:.1f} "
-            f"times as fast. To use that many, press Ctrl-C and repeat the command with "
-            f"OMP_NUM_THREADS={advice.threads} before it."
-        )

@@ -784,12 +784,12 @@ def test_the_demo_refuses_a_place_before_it_shows_anything(
     assert (result.code not in {0, 70}, result.out, result.err.count("\n")) == (True, "", 1), result.err
 
 
-def test_a_message_about_half_a_character_is_one_line_even_on_a_strict_stream(tmp_path: Path) -> None:
+def test_a_message_about_half_a_character_is_one_line_even_on_a_strict_stream(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the stream of errors is not Python's own, as in another program that calls the command line."""
-    script = (
-        "import io, sys; sys.stderr = io.TextIOWrapper(io.FileIO(2, 'w'), encoding='utf-8', errors='strict');"
-        "sys.argv = ['glassformer', 'evaluate', '\\udcff'];"
-        "from glassformer.cli.main import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode not in {0, 70}, done.stderr.count("\n")) == (True, 1), done.stderr
+    with (tmp_path / "errors").open("w", encoding="utf-8", errors="strict") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        result = call("evaluate", "\udcff")
+    said = (tmp_path / "errors").read_text()
+    assert (result.code not in {0, 70}, said.count("\n")) == (True, 1), said

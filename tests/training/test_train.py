@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 import torch
-from recorded import Lines
+from recorded import Lines, StopsAt
 
 from glassformer import Translator
 from glassformer.checkpoint import checkpoints, read_tensors

@@ -99,7 +99,7 @@ class CTranslate2Engine:
         self, directory: Path, config: ModelConfig, tokenizers: Tokenizers, *,
         precision: str | None = None, workers: int | None = None, shortlist: bool = False,
     ) -> None:  # fmt: skip
-        """``shortlist``: use the vocabulary map of ``directory``. ``ConfigError`` for precision and workers."""
+        """``shortlist`` uses the map of ``directory``. Raises ``ConfigError`` for a wrong precision or workers."""
         self.config, self._shortlist = config, shortlist
         self.workers = available_cores() if workers is None else check_workers(workers)
         if self.workers < 1:
@@ -110,7 +110,7 @@ class CTranslate2Engine:
         self._translator = self._load(self.workers)
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """The result of each job with its number; ``ConfigError`` or ``InputError`` for what CTranslate2 lacks."""
+        """The result of each job with its number; raises ``ConfigError`` or ``InputError`` for what it lacks."""
         for job in jobs:
             _check_job(job)
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
@@ -122,7 +122,7 @@ class CTranslate2Engine:
             yield number, SearchResult(candidates, attention, "ctranslate2")
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
-        """For a job of one source: the ids as they are found, those of a beam or a shortlist all at the end."""
+        """For a job of one source: the ids as they are found; those of a beam or with a shortlist at the end."""
         _check_job(job)
         if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
             candidates = self._finish(job, self._start(job))[0]
@@ -310,7 +310,7 @@ def _check_job(job: SearchJob) -> None:
 def load_engine(
     runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
 ) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
-    """The engine of one run, exported if need be, its tokenizers and settings; ``ConfigError`` for what it lacks."""
+    """One run's engine, exported if need be, tokenizers and settings; raises ``ConfigError`` for what it lacks."""
     if len(runs) != 1:
         raise ConfigError(
             f"engine: found ctranslate2 with {len(runs)} runs, expected one: it has no ensembles. Use --engine torch."

@@ -207,7 +207,10 @@ def _gather(state: SearchState, next_log_probs: NextLogProbs, index: Tensor) -> 
 
 
 def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:
-    """The ranks of the first ``beam`` candidates that are not eos, at most one of each parent; others where fewer."""
+    """The ranks of the first ``beam`` candidates that are not eos, followed by others where there are fewer.
+
+    At most one candidate of each parent is eos, so that ``2 beam`` candidates contain ``beam`` others.
+    """
     return is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
 
 

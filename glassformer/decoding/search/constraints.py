@@ -94,7 +94,7 @@ def allocate_candidates(
 def _pool(
     keys: Tensor, ids: Tensor, required: Tensor, pad_id: int, count: int
 ) -> tuple[Int[Tensor, "sentences pool"], Float[Tensor, "sentences pool"]]:
-    """Indices and keys (-inf for repeats) of the best candidates: overall, by hypothesis, by phrase."""
+    """Indices and keys of the best candidates, each hypothesis's best and all in a phrase; repeats have key -inf."""
     sentences, beam, vocab = keys.shape
     flat = keys.flatten(1)
     first = torch.arange(beam, device=keys.device) * vocab
@@ -114,7 +114,10 @@ def allocate_banks(
     n_banks: Int[Tensor, "sentences"],
     beam: int,
 ) -> Int[Tensor, "sentences pool"]:
-    """The candidates' order: the best of the highest bank, then those with room in theirs, then the others."""
+    """The order in which candidates take slots: first those whose bank has room, then the others; each by key.
+
+    A bank has room for beam / banks, rounded down. The best of the highest bank comes first; -inf comes last.
+    """
     possible = keys > -math.inf
     by_key = keys.argsort(dim=1, descending=True, stable=True)
     ordered, possible = banks.gather(1, by_key), possible.gather(1, by_key)
@@ -135,7 +138,7 @@ class ConstraintBatch:
 
     @classmethod
     def from_job(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
-        """None when no source has any; ``InputError`` for another number than sources, and for impossible ids."""
+        """None without any constraint. Raises ``InputError`` unless each source has one, with possible ids."""
         constraints, sources = job.constraints, len(job.limits)
         if constraints is not None and len(constraints) != sources:
             raise InputError(

@@ -33,7 +33,7 @@ class Output:
 
 
 def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
-    """The ``n_best``: complete before truncated ones, then by unmet constraints, then by score; equals in order.
+    """The ``n_best``: complete ones first, then by unmet constraints, then by score; equals keep their order.
 
     ``candidates`` have those that the length limit cut, too: a complete one says if one of them was better. Raises
     ``DivergedError`` if no log_prob is finite, and ``InputError`` if all are -inf: no token was allowed.

@@ -161,7 +161,7 @@ class DecoderSteps:
 
 
 class BeamSteps(DecoderSteps):
-    """Equally many hypotheses of each source as slots of one row, so that reordering them copies no keys."""
+    """The hypotheses of each source, equally many, as slots of one row: reordering them copies no keys."""
 
     fills_gaps = True
 

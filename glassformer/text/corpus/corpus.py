@@ -91,7 +91,7 @@ def source_fraction(src: str) -> float:
 
 
 def is_validation(pair: Pair, share: float) -> bool:
-    """Whether the source of ``pair`` alone says that it is in the ``share`` (0 to 1) held out for validation."""
+    """Whether ``pair`` is in the ``share`` (0 to 1) of sources held out for validation; its source decides."""
     return share > 0.0 and source_fraction(pair.src) < share
 
 

@@ -61,7 +61,7 @@ class CorpusStats:
 
 
 class _SmallestSources:
-    """The ``limit`` + 1 different sources with the smallest hashes, and their pairs, in bounded memory."""
+    """The ``limit`` + 1 different sources with the smallest hashes, and how many pairs each has."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -36,8 +36,8 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     segments: list[FileSegment] = []
     line_now, column = -1, 0
-    references: dict[str, Any] = {}
-    for before, token in _markdown_blocks(text, lines, references):
+    parser, env = _markdown(), dict[str, Any]()
+    for before, token in _markdown_blocks(parser, text, lines, env):
         if token.type == "html_block":
             segments += _html_block(text, starts[token.map[0]], token.map[0], token.content, path)
             continue
@@ -50,19 +50,21 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
             (first_line, start), (last_line, column) = place
             span = starts[first_line] + start, starts[last_line] + column
             indent = "" if in_table else _NO_QUOTATION.sub(" ", lines[first_line][:start])
-            parts = _InlineReader(token.content, references.get("references", {})).read(token.children or ())
+            children: list[Any] = []
+            parser.inline.parse(token.content, parser, env, children)
+            parts = _InlineReader(token.content, env.get("references", {})).read(children)
             segments.append(_markdown_segment(span, first_line + 1, before, indent, parts))
     return segments
 
 
-def _markdown_blocks(text: str, lines: Sequence[str], env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _markdown_blocks(parser: Any, text: str, lines: Sequence[str], env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """The tokens with text, each with the one before it, which opens its block. Front matter is left out.
 
     ``env`` gets the parser's ``references``.
     """
     matter = _FRONT_MATTER.match(text)
     first = text.count("\n", 0, matter.end()) if matter else 0
-    tokens = _markdown().parse("\n".join(["" for _ in lines[:first]] + [*lines[first:]]), env)
+    tokens = parser.parse("\n".join(["" for _ in lines[:first]] + [*lines[first:]]), env)
     for before, token in pairwise([None, *tokens]):
         if token.type in ("inline", "html_block") and token.map is not None and token.content.strip():
             yield before, token
@@ -97,9 +99,10 @@ _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
 
 
 def _markdown() -> Any:
+    """The parser of blocks; the tokens in each, which are many, are made where they are read."""
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable(["text_join", "inline"])
     parser.block.ruler.at("reference", _read_reference)
     return parser
 
@@ -133,11 +136,13 @@ def _markdown_segment(
     """``indent`` is what stands before each further line of the block."""
     in_table = before.type in ("th_open", "td_open")
     in_paragraph = not in_table and not before.markup.startswith("#")
-    source = " ".join(part for part in parts if isinstance(part, str))
-    known = Counter(map(_bare, source.split()))
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        unused, is_unchanged = Counter(known), _without_marks(translated) == _without_marks(parts)
+        source = " ".join(part for part in parts if isinstance(part, str))
+        unused, is_unchanged = (
+            Counter(map(_bare, source.split())),
+            _without_marks(translated) == _without_marks(parts),
+        )
         written, begins_line = "", in_paragraph  # where another block might begin
         for is_markup, group in groupby(translated, lambda part: isinstance(part, Code) and not part.is_text):
             text = join_parts(group)

@@ -113,7 +113,10 @@ class CheckpointManager:
     """Saves and restores one model: ``latest`` to resume, ``history`` to average, ``best`` and ``final`` to use.
 
     All processes call it together. Only the first one writes, and it chooses the checkpoint that all of them read.
+    ``saved_threads`` is the number of threads that the checkpoint was saved with from which the training goes on.
     """
+
+    saved_threads: int | None = None
 
     def __init__(
         self,
@@ -154,7 +157,7 @@ class CheckpointManager:
             restore_optimizer(self._strategy, optimizer, newest)
             restore_rng(newest, self._world)
             self._display.log(f"Resuming after update {state.update}, from {newest}.")
-            self._log_differences(saved)
+            self._note_machine(saved)
         return state
 
     def _newest_valid(self) -> Path | None:
@@ -192,11 +195,8 @@ class CheckpointManager:
                     "directory: the same command makes it again."
                 )
 
-    def _log_differences(self, saved: Mapping[str, Any]) -> None:
+    def _note_machine(self, saved: Mapping[str, Any]) -> None:
         threads, processes = saved.get("threads"), saved.get("processes", 1)
-        if threads != torch.get_num_threads():
-            self._display.log(
-                f"Saved with {threads} threads, now {torch.get_num_threads()}: results may differ in the last bits."
-            )
+        self.saved_threads = threads if isinstance(threads, int) else None
         if processes != self._world.size:
             self._display.log(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")

@@ -50,8 +50,8 @@ def list_contenders(
 ) -> list[Contender]:
     """The models that may be kept, the most promising first: should time run out, the others are not judged.
 
-    These are the averages of the last 5 (``train.average_last``), 3 and 10 checkpoints, the best single checkpoint by
-    the metric and by the loss, and the last one. Damaged checkpoints are skipped and reported through ``warn``.
+    These are the averages of the last 5 (``train.average_last``), 3 and 10 checkpoints, the best single one by the
+    metric and by the loss, and the last one. Damaged checkpoints are skipped and reported through ``warn``.
     """
     history = last_checkpoints(run, settings.average_last, warn, state.update)
     sizes = [size for size in dict.fromkeys((settings.average_last, *_AVERAGES)) if 1 < size <= len(history)]
@@ -133,7 +133,7 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric
 def verdict_lines(
     verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_is_comparable: bool = True
 ) -> list[str]:
-    """A line for each candidate with its loss and scores, then which is kept and why; ``not_judged`` had no time."""
+    """A line for each candidate, then which is kept, and why; for ``not_judged`` more, time was too short."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
     count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
     by = "the loss on the validation text"

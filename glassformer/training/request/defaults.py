@@ -95,32 +95,25 @@ def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> s
     """
     model, text, train, decode = config.model, config.text, config.train, config.decode
     default = named_model(_nearest_default(model.to_mapping()))
-    is_default = {
-        "layers": default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2,
-        "dropout": model.dropout == default["dropout"],
-        "vocabulary": text.tokenizer == "bpe"
-        and not text.vocab_size
-        and model.tgt_vocab >= default_vocab_size(pairs),
-        "batches": train.batch_tokens == TrainConfig().batch_tokens,
-        "BPE-dropout": not text.bpe_dropout,
-    }
+    is_micro = default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2
+    has_own_size = text.tokenizer == "bpe" and not text.vocab_size and model.tgt_vocab >= default_vocab_size(pairs)
     sides = "one vocabulary for both sides"
     if not text.joint:
         sides = f"a vocabulary for each side, so that model.tie_embeddings is {model.tie_embeddings!r}"
-    settings = {
-        "layers": f"{model.n_encoder_layers} + {model.n_decoder_layers} layers of width {model.d_model}",
-        "dropout": f"dropout {model.dropout:g}",
-        "vocabulary": f"{sides}, {model.tgt_vocab:,} entries",
-        "batches": f"batches of {train.batch_tokens:,} tokens",
-        "BPE-dropout": f"BPE-dropout {text.bpe_dropout:g}" if text.tokenizer == "bpe" else "",
-        "limit": f"outputs of at most {decode.max_length_a:g} times the source's tokens + {decode.max_length_b}",
-        "smoothing": f"label smoothing {train.label_smoothing:g}",
+    limit = f"outputs of at most {decode.max_length_a:g} times the source's tokens + {decode.max_length_b}"
+    settings = {  # each with whether it is the default
+        "layers": (f"{model.n_encoder_layers} + {model.n_decoder_layers} layers of width {model.d_model}", is_micro),
+        "dropout": (f"dropout {model.dropout:g}", model.dropout == default["dropout"]),
+        "vocabulary": (f"{sides}, {model.tgt_vocab:,} entries", has_own_size),
+        "batches": (f"batches of {train.batch_tokens:,} tokens", train.batch_tokens == TrainConfig().batch_tokens),
+        "BPE-dropout": (f"BPE-dropout {text.bpe_dropout:g}", not text.bpe_dropout),
+        "limit": (limit, False),
+        "smoothing": (f"label smoothing {train.label_smoothing:g}", False),
     }
+    if text.tokenizer != "bpe":
+        del settings["BPE-dropout"]
     if init:
-        return (
-            f"Settings: {'; '.join(filter(None, settings.values()))}. Layers and vocabulary are of the first model."
-        )
-    parts = [
-        value + (f" ({_REASONS[name]})" if is_default.get(name) else "") for name, value in settings.items() if value
-    ]
+        found = "; ".join(value for value, _ in settings.values())
+        return f"Settings: {found}. Layers and vocabulary are of the first model."
+    parts = [value + (f" ({_REASONS[name]})" if is_own else "") for name, (value, is_own) in settings.items()]
     return f"Chosen for {pairs:,} pairs: {'; '.join(parts)}. Set any of them with --set."

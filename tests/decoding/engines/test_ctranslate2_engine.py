@@ -118,7 +118,13 @@ def test_a_stream_is_the_translation_in_pieces(torch_engine, fast):
 
 
 @pytest.mark.parametrize(
-    "options", [{"min_length": 8}, {"no_repeat_ngram": 1000}, {"beam": 3, "min_length": 8}], ids=str
+    "options",
+    [
+        {"no_repeat_ngram": 1000},
+        pytest.param({"min_length": 8}, marks=pytest.mark.slow),
+        pytest.param({"beam": 3, "min_length": 8}, marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_an_output_as_long_as_the_model_takes(torch_engine, fast, options):
     asked, long = DecodeConfig(**{"beam": 1, **options}), "word " * 600

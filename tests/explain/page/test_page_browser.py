@@ -308,7 +308,7 @@ def test_every_picture_can_be_saved(browser, bundled, bundled_file):
         save_text(page, "#view", "SVG", "Ich → ▁liebe")
         page.evaluate("location.hash = 'next'")
         page.wait_for_selector("#view .levers")
-        save_text(page, "#view", "SVG", "Ich")
+        assert 'fill="rgb(' in save_text(page, "#view", "SVG", "Ich"), "the bars have the page's colour"
         text = save_text(page, "#view", "CSV", "id,token,logit,probability,with_levers")
         probability = float(text.splitlines()[1].split(",")[3])
         assert torch.tensor(probability) == bundled["output_projection.probabilities"].value[0, 0].max()
@@ -324,6 +324,28 @@ def save_text(page, place: str, kind: str, holds: str) -> str:
     text = download(page, place, kind).decode()
     assert holds in text
     return text
+
+
+def test_every_link_of_the_figure_leads_where_it_says(browser, small):
+    with open_page(browser, small[1]) as page:
+        links = "all => all.map((one) => one.getAttribute('href').slice(1))"
+        addresses = page.eval_on_selector_all("svg.figure a, nav.chips a", links)
+        assert {"text", "next", "encoder.memory", "encoder.layers.1", "src_embedding"} <= {*addresses}
+        for address in addresses:
+            page.dispatch_event(f'svg.figure a[href="#{address}"], nav.chips a[href="#{address}"]', "click")
+            until(page, f"window.glassformer.place.address === '{address}'")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_is_switched_and_back(browser, small, scheme):
+    with open_page(browser, small[1], color_scheme=scheme) as page:
+        colours = "[document.body, document.querySelector('.stack')].map((one) => getComputedStyle(one))"
+        colours += ".map((one) => [one.backgroundColor, one.color, one.fill].join())"
+        first = page.evaluate(colours)
+        page.click("button.theme")
+        assert all(one != other for one, other in zip(first, page.evaluate(colours), strict=True))
+        page.click("button.theme")
+        assert page.evaluate(colours) == first
 
 
 def test_an_address_is_found_by_a_part_of_it_and_a_wrong_one_is_named(browser, bundled_file):

@@ -7,7 +7,7 @@ import { layerOf, moduleOf, nameOf, sideOf } from "./addresses.js";
 import { numberAt, vocabularyRow } from "./record.js";
 
 /**
- * @typedef {{config: any, record: import("./record.js").PassRecord}} Context
+ * @typedef {{about: any, config: any, record: import("./record.js").PassRecord}} Context
  * @typedef {{value: number, address?: string, cells?: Record<string, number>, label: string}} Factor
  * @typedef {{factors: Factor[], product: number, label: string}} Term
  * @typedef {{kind: "dot" | "sum" | "softmax" | "same" | "formula" | "lookup", terms: Term[], factors: Factor[],
@@ -598,9 +598,8 @@ const OTHER = {
   activated(context, address, cells, result) {
     const factor = at(context, `${moduleOf(address)}.inner`, cells);
     const z = factor.value.toFixed(4);
-    const formula = { relu: `max(0, ${z})`, gelu: `${z} · Φ(${z})`, swish: `${z} · σ(${z})` }[
-      /** @type {"relu"} */ (context.config.activation)
-    ];
+    const right = context.about.stories[address].equation.replace(/^.* = /, ""); // of this model's activation
+    const formula = right.replace("z ", "z · ").replaceAll("z", z);
     return origin("formula", { factors: [factor], result, formula });
   },
   "output_projection.probabilities": (context, _, cells, result) => vocabularySoftmax(context, cells, result),

@@ -4,8 +4,6 @@
 import { hueOf } from "../record/addresses.js";
 import { element, printable, svg } from "../drawing/element.js";
 
-/** @typedef {{label: string, address: string, hue: string}} Box */
-
 const WIDTH = 362;
 const BOX = 128;
 const HEIGHT = 20;
