@@ -169,3 +169,15 @@ def test_an_empty_file_stays_empty(translator: Translator, tmp_path: Path) -> No
     (tmp_path / "in.md").write_text("\n\n")
     report = FileTranslator(translator).translate(tmp_path / "in.md", tmp_path / "out.md")
     assert (report.segments, (tmp_path / "out.md").read_text()) == (0, "\n\n")
+
+
+def test_a_text_of_more_codes_than_any_sentence_has_is_left_as_it_was_and_said(
+    translator: Translator, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("the <b>old</b> " * 200 + "\n" + "%s and the tree " * 2500 + "\nI love you.\n")
+    report = FileTranslator(translator).translate(source, target)
+    *before, after = target.read_text().splitlines()
+    assert before == source.read_text().splitlines()[:2]
+    assert after == "Ich liebe dich."
+    assert [(one.line, "too many placeholders" in one.remark) for one in report.flagged] == [(1, True), (2, True)]
