@@ -21,7 +21,7 @@ from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
 from glassformer.decoding.sentences import SourceSentence, join_segments, split_requests
 from glassformer.decoding.translation import EMPTY, Translation
-from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
+from glassformer.errors import ConfigError, InputError, RunError, TokenizerError, check_type
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text.lines import normalize_source
@@ -98,7 +98,8 @@ class Translator:
         not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
         shortlist says, and is faster; auto then is ctranslate2.
         """
-        if engine not in ENGINES:
+        check_type("precision", precision, str | None, "the name of a precision, a str")
+        if not isinstance(engine, str) or engine not in ENGINES:
             raise ConfigError(f"engine: found {engine!r}, expected one of {', '.join(ENGINES)}. Choose one.")
         if shortlist and engine == "torch":
             raise ConfigError(
@@ -198,6 +199,7 @@ class Translator:
         ``InputError`` if ``texts`` is not a list of str, or for constraints that cannot be tokenized.
         """
         check_texts("texts", texts)
+        check_type("progress", progress, Callable | None, "a function of how many texts are done")
         requests = make_requests(texts, prefixes, constraints, banned)
         return self._translate(requests, 0, self._options(options), attention, progress)
 
@@ -218,8 +220,7 @@ class Translator:
         refuse_one_str("texts", texts)
         if not _is_number(chunk, 1):
             raise InputError(f"chunk: found {chunk!r:.40}, expected 1 or more texts to read at a time.")
-        if not _is_number(start, 0):
-            raise InputError(f"start: found {start!r:.40}, expected the number of the first text, from 0.")
+        _check_start(start)
         if not isinstance(texts, Iterable):
             raise InputError(
                 f"texts: found {type(texts).__name__}, expected an iterable of texts. Give a list of str."
@@ -238,6 +239,7 @@ class Translator:
         text's number in the whole input, which seeds sampling. Raises ``InputError`` as ``translate`` does.
         """
         options = self._options(options)
+        _check_start(start)
         request = text if isinstance(text, Request) else Request(text)
         check_texts("text", [request.text])
         for segment in self._segments([request], start, options):
@@ -264,6 +266,7 @@ class Translator:
         ``start`` is the number of the first pair in the whole input, for error messages.
         """
         options = self._options(options)
+        _check_start(start)
         check_texts("sources", sources)
         src = read_sources([normalize_source(text) for text in sources], self.src_tokenizer, self._config)
         tgt = read_sources(targets, self.tgt_tokenizer, self._config, "targets")
@@ -348,6 +351,11 @@ def _torch_engine(models: "Sequence[Transformer]", precision: str | None, worker
     if workers == 1:
         return TorchEngine(models, read_precision(precision))
     return WorkerPool(models, read_precision(precision), workers)
+
+
+def _check_start(start: object) -> None:
+    if not _is_number(start, 0):
+        raise InputError(f"start: found {start!r:.40}, expected the number of the first text, from 0.")
 
 
 def _is_number(value: object, low: int) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.request import Request
@@ -25,7 +26,7 @@ from glassformer.documents.memory import Memory
 from glassformer.documents.menu_marks import MenuMark, put_mark, take_mark
 from glassformer.documents.placeholders import find_codes, mark_messages, split_parts
 from glassformer.documents.restore import Result, is_better, needs_attention, restore
-from glassformer.errors import StorageError, TextError
+from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats import FormatOptions, endings, find_format
@@ -36,6 +37,8 @@ from glassformer.text.scripts import gap_between
 
 Parts = tuple[Part, ...]
 ATTEMPTS = 2  # with stand-ins for codes
+_MOST_CODES, _LONGEST_WITH_CODES = 300, 30_000  # of one text, in characters; far beyond any sentence
+_CROWDED = "left as it was: it has too many placeholders, or is too long for them"
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and of how many."""
 
@@ -66,6 +69,11 @@ class DocumentReport:
     """Near matches of a memory, and what required terms cost."""
 
 
+@runtime_checkable
+class _Translates(Protocol):
+    translate_stream: Any
+
+
 class FileTranslator:
     """Translates files with one translator, one set of options, and a glossary and a memory if there are some."""
 
@@ -82,6 +90,10 @@ class FileTranslator:
         """``key`` changes with the translator and its options. With it a call of ``translate`` that was stopped is
         continued by the next one to the same output: what it had done is kept in a hidden file beside that.
         """
+        check_type("glossary", glossary, Glossary | None, "a Glossary; Glossary.read gives one")
+        check_type("memory", memory, Memory | None, "a Memory; Memory.read gives one")
+        check_type("progress", progress, Callable | None, "a function of how many texts are done, and of how many")
+        check_type("key", key, str | None, "a str")
         self.translator, self.options = translator, options
         self.glossary, self.memory, self.progress = glossary, memory, progress
         self.key = key
@@ -92,6 +104,8 @@ class FileTranslator:
         Raises ``TextError`` for an unknown kind of file and for one that is damaged, ``StorageError`` if ``out``
         cannot be written, or if another process translates to it.
         """
+        path, out = check_path("path", path), check_path("out", out)
+        check_type("columns", columns, FormatOptions | None, "FormatOptions")
         with Journal(out, self.key) as journal:
             return self._translate(path, out, columns, journal)
 
@@ -179,6 +193,9 @@ class FileTranslator:
         What lost a number or a sign is tried again with these as codes.
         """
         results = {parts: Result(parts) for parts in waiting if not _has_words(parts)}
+        results |= {
+            parts: Result(parts, (_CROWDED,)) for parts in waiting if parts not in results and _is_crowded(parts)
+        }
         marked = {source: source for source in waiting if source not in results}  # which may get better
         references, chosen, again = dict[Parts, Translation](), dict[Parts, Translation](), marked
         for attempt in range(ATTEMPTS):
@@ -240,6 +257,7 @@ class FileTranslator:
 
         It has attention, which takes memory and time, if the codes need it.
         """
+        check_type("translator", self.translator, _Translates, "a Translator; Translator.load gives one")
         found = []
         for attention in (False, True):
             group = [(source, draft) for source, draft in drafts if draft and needs_attention(draft) == attention]
@@ -319,6 +337,12 @@ class _Filling:
         filled = sum(not is_blank(self.results[number].text) for number in numbers)
         others = len(self.segments) - (filled if self.is_bilingual else len(numbers) - filled)
         return sum(not is_blank(segment.text) for segment in after) == others
+
+
+def _is_crowded(parts: Sequence[Part]) -> bool:
+    """Whether the places of the codes would take time without end: each is looked for among all words."""
+    codes = sum(isinstance(part, Code) for part in parts)
+    return codes > _MOST_CODES or (codes > 1 and len(join_parts(parts)) > _LONGEST_WITH_CODES)
 
 
 def _has_words(parts: Sequence[Part]) -> bool:

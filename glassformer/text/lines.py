@@ -17,7 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
-from glassformer.errors import TextError
+from glassformer.errors import TextError, check_path
 from glassformer.files import open_to_read
 
 LONGEST_LINE = 10_000_000  # bytes
@@ -38,6 +38,7 @@ def open_text(path: Path, *, once: bool = False) -> Iterator[IO[bytes]]:
 
     What is read only ``once`` may be a pipe.
     """
+    path = check_path("path", path)
     try:
         with path.open("rb") if once else open_to_read(path) as packed:
             if packed.peek(2)[:2] == _GZIP_MAGIC:

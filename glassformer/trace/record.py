@@ -18,7 +18,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from glassformer.axes import LEGEND
-from glassformer.errors import StorageError, TraceError, nearest
+from glassformer.errors import StorageError, TraceError, check_path, nearest
 from glassformer.files import read_json_file
 from glassformer.trace.heat_maps import Heads, heads_html
 
@@ -151,7 +151,7 @@ class Trace:
     @classmethod
     def load(cls, directory: str | Path) -> Self:
         """Read what ``save`` wrote, onto the CPU; raises ``TraceError`` naming a missing or damaged file."""
-        place = Path(directory)
+        place = check_path("directory", directory)
         trace = cls()
         index, tensors = _read_index(place / _INDEX), _read_values(place / _VALUES)
         for number, mapping in enumerate(index, start=1):

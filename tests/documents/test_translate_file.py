@@ -198,3 +198,15 @@ def test_sentences_are_joined_as_the_script_of_the_translation_asks(
     FileTranslator(translator).translate(source, target)
     filled = "<p>The dog eats. I am hungry.<br>I am hungry.</p><p>狗吃房子。<b>我饿了。</b></p>"
     assert target.read_text("utf-8") == filled
+
+
+def test_a_text_of_more_codes_than_any_sentence_has_is_left_as_it_was_and_said(
+    translator: Translator, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("the <b>old</b> " * 200 + "\n" + "%s and the tree " * 2500 + "\nI love you.\n")
+    report = FileTranslator(translator).translate(source, target)
+    *before, after = target.read_text().splitlines()
+    assert before == source.read_text().splitlines()[:2]
+    assert after == "Ich liebe dich."
+    assert [(one.line, "too many placeholders" in one.remark) for one in report.flagged] == [(1, True), (2, True)]

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.errors import TextError
+from glassformer.errors import TextError, check_path
 from glassformer.files import sha256, storage_errors, write_durably
 from glassformer.text.formats import endings, find_format
 from glassformer.text.lines import is_blank, read_lines
@@ -33,8 +33,9 @@ def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
 
     Raises ``TextError`` at once for an unknown ending, and while reading for a file that cannot be read.
     """
+    path = check_path("path", path)
     if tgt_path is not None:
-        return _read_aligned(path, tgt_path)
+        return _read_aligned(path, check_path("tgt_path", tgt_path))
     reader = find_format(path, packed=True).pairs
     if reader is None:
         raise TextError(

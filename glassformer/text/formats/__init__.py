@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from glassformer.errors import check_type
 from glassformer.text.formats.encodings import GETTEXT_CHARSET, HTML_CHARSET, XML_CHARSET, encode_text
 from glassformer.text.formats.segment import FileSegment
 
@@ -21,6 +22,10 @@ class FormatOptions:
     column: str | None = None
     into: str | None = None
     language: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            check_type(name, value, str | None, "a str")
 
 
 @dataclass(frozen=True)
