@@ -4,17 +4,19 @@
 every output has as many tokens as the limit says. Without a run, ``small`` is made as ``base`` is.
 """
 
-import gzip
 import random
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 
 import torch
 
+from glassformer.interop.ctranslate2 import convert
 from glassformer.interop.transformers_export import BANNED
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import ModelConfig
+from glassformer.text.lines import read_lines
 
 FORCED, LONGEST = 16, 64  # output tokens of a model that writes no eos; most of one that does
 SHAPES = {
@@ -87,6 +89,15 @@ def forced_model(config: ModelConfig) -> Transformer:
     return model
 
 
+def convert_model(name: str, run: Path | None, directory: Path) -> None:
+    """Write the model as CTranslate2 reads it, with ids in decimal as its tokens, if it is not there yet."""
+    place = directory / f"{name}.ctranslate2"
+    if not place.exists():
+        model = model_of(name, run)
+        src, tgt = (IdTokenizer(size).entries() for size in (model.config.src_vocab, model.config.tgt_vocab))
+        convert(model, (src, tgt), place, banned=banned_of(name, run))
+
+
 def sentences_of(run: Path | None, data: Path | None, count: int) -> list[list[int]]:
     """Source ids with eos: of Multi30k's test_2016 in the run's tokens, or random ones of such lengths."""
     if run is not None and data is not None:
@@ -98,9 +109,7 @@ def sentences_of(run: Path | None, data: Path | None, count: int) -> list[list[i
 
 
 def lines(data: Path, language: str, count: int) -> list[str]:
-    """The first lines of one side of the test set."""
-    with gzip.open(data / f"{TESTS}.{language}.gz", "rt", encoding="utf-8") as file:
-        return file.read().splitlines()[:count]
+    return list(islice(read_lines(data / f"{TESTS}.{language}.gz"), count))
 
 
 def multiply_adds(config: ModelConfig, source: int, steps: int, beam: int) -> float:

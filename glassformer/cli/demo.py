@@ -38,10 +38,7 @@ SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wed
 
 
 def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
-    """Show the bundled model, train in ``run`` for at most ``max_minutes``, then show what was learned.
-
-    The outcome of the training, without a final model after a stop by signal: then nothing is shown of it.
-    """
+    """Show the bundled model, train in ``run`` for some minutes, and show the result unless it was stopped."""
     request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
     directory = RunDirectory(run)
     directory.check_writable()
@@ -85,10 +82,7 @@ class Rounds(PlainDisplay):
 
 
 def show_bundled(console: Console, page: Path | None = None) -> None:
-    """Translate with the bundled model; of one sentence, show attention, one step, and what one head does.
-
-    ``page`` is where the living page of that sentence is written.
-    """
+    """Show translations of the bundled model, one sentence's attention, step and edit; its ``page`` is written."""
     translator = Translator.load()
     _title(console, "1  Translate, with the model that comes with glassformer")
     translations = translator.translate(SENTENCES, attention=True)

@@ -51,18 +51,26 @@ def evaluate(
     with engine.load(run) as translator:
         options = replace(translator.config, n_best=1).with_changes(decode)
         scores, outputs = translate_and_score(translator, test, options)
+        engines = sorted(translator.used_engines)
     if ref is None and (taken := describe_pairs(place)) is not None:
         typer.echo(taken, err=True)
     if remark := tokenised_warning(pair.tgt for pair in test):
         typer.echo(remark, err=True)
-    _print_evaluation(scores, outputs, out, as_json=as_json)
+    if scores.limited:
+        typer.echo(
+            f"warning: the length limit cut {scores.limited:,} of {len(test):,} translations; raise --max-length-a "
+            "or --max-length-b.",
+            err=True,
+        )
+    _print_evaluation(scores, outputs, out, engines if as_json else None)
 
 
-def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *, as_json: bool) -> None:
+def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, engines: list[str] | None) -> None:
+    """As one JSON object, with the ``engines`` that translated, if they are given."""
     from glassformer.training.evaluation.metrics import METRICS
 
-    if as_json:
-        typer.echo(json.dumps(scores.to_mapping()))
+    if engines is not None:
+        typer.echo(json.dumps({**scores.to_mapping(), "engine": " and ".join(engines)}))
     else:
         width = max(len(METRICS[name].title) for name in scores.values)
         for name, value in scores.values.items():
@@ -73,7 +81,7 @@ def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *,
         write_lines(out, outputs)
 
 
-@opt.options("scoring", "batching", without=["split_sentences"])
+@opt.options("scoring", "batching", without=["split_sentences", "src_language", "copy_wordless"])
 def score(
     *,
     src: Annotated[Path, option("Source texts, one a line, plain or .gz")],

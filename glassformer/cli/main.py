@@ -1,7 +1,4 @@
-"""The command line: each subcommand parses, makes one library call, and prints.
-
-Libraries are imported where they are used, so that ``--help`` answers at once.
-"""
+"""The command line: each subcommand parses, makes one library call, and prints; ``--help`` answers at once."""
 
 import errno
 import io
@@ -93,7 +90,7 @@ app.command()(shortlist)
 def summary(
     name: Annotated[str | None, argument(f"A named configuration: {', '.join(NAMED_MODELS)}")] = None,
     run: opt.Run = None,
-    all_layers: Annotated[bool, option("Do not fold layers that repeat the first", "--all-layers")] = False,
+    all_layers: Annotated[bool, option(opt.ALL_LAYERS, "--all-layers")] = False,
 ) -> None:
     """The layers of a model, with output shapes and parameter counts.
 
@@ -191,9 +188,7 @@ def _open_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(
-            errors="backslashreplace"
-        )  # a message names what a person typed, even half a character
+        sys.stderr.reconfigure(errors="backslashreplace")  # what a person typed may be half a character
 
 
 def _silence_stdout() -> None:

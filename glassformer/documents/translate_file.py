@@ -5,6 +5,7 @@ something is filled in and reported.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,9 +16,11 @@ from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.documents.checks import changes, lost_codes
+from glassformer.documents.alignment import content_doubts, is_short
+from glassformer.documents.checks import changes
 from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.glossary import Glossary
+from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
 from glassformer.documents.placeholders import find_codes, split_parts
 from glassformer.documents.restore import Result, is_better, needs_attention, restore
@@ -25,8 +28,10 @@ from glassformer.errors import StorageError, TextError
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats import FormatOptions, endings, find_format
+from glassformer.text.formats.encodings import read_text
 from glassformer.text.formats.segment import Code, Edit, FileSegment, Part, apply_edits, join_parts, trim
-from glassformer.text.lines import is_blank, read_whole
+from glassformer.text.lines import is_blank
+from glassformer.text.scripts import gap_between
 
 Parts = tuple[Part, ...]
 ATTEMPTS = 3  # with stand-ins for codes
@@ -53,6 +58,8 @@ class DocumentReport:
 
     segments: int = 0
     from_memory: int = 0
+    resumed: int = 0
+    """The texts that a stopped call had translated before."""
     flagged: list[Remark] = field(default_factory=list)
     notes: list[Remark] = field(default_factory=list)
     """Near matches of a memory, and what required terms cost."""
@@ -69,24 +76,34 @@ class FileTranslator:
         glossary: Glossary | None = None,
         memory: Memory | None = None,
         progress: Progress | None = None,
+        key: str | None = None,
     ) -> None:
+        """``key`` changes with the translator and its options. With it a call of ``translate`` that was stopped is
+        continued by the next one to the same output: what it had done is kept in a hidden file beside that.
+        """
         self.translator, self.options = translator, options
         self.glossary, self.memory, self.progress = glossary, memory, progress
+        self.key = key
 
     def translate(self, path: Path, out: Path, columns: FormatOptions | None = None) -> DocumentReport:
         """Translate the segments of ``path`` and write the file with them to ``out``, whole or not at all.
 
         Raises ``TextError`` for an unknown kind of file and for one that is damaged, ``StorageError`` if ``out``
-        cannot be written.
+        cannot be written, or if another process translates to it.
         """
+        with Journal(out, self.key) as journal:
+            return self._translate(path, out, columns, journal)
+
+    def _translate(self, path: Path, out: Path, columns: FormatOptions | None, journal: Journal) -> DocumentReport:
         find = find_segments(path, columns or FormatOptions())
-        text = read_whole(path)
+        file_format = find_format(path)
+        text, encoding = read_text(path, file_format.charset)
         body = text.removeprefix("\ufeff")
         segments = [segment for segment in find(body) if not is_blank(segment.text)]
         report = DocumentReport(segments=len(segments))
-        results = self._translate_segments(segments, report)
+        results = self._translate_segments(segments, report, journal)
         newline = "\r\n" if "\r\n" in body else "\n"
-        is_bilingual = find_format(path).is_bilingual
+        is_bilingual = file_format.is_bilingual
         edits = [
             _edits(segment, result, newline) if is_bilingual or _is_changed(segment, result) else []
             for segment, result in zip(segments, results, strict=True)
@@ -99,21 +116,25 @@ class FileTranslator:
         filled = filling.fill([number for number in range(len(segments)) if number not in unfit])
         try:
             with write_output(out) as stream:
-                stream.write(text[: len(text) - len(body)] + filled)
+                stream.buffer.write(file_format.encode(text[: len(text) - len(body)] + filled, encoding))
         except OSError as error:
             raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
         return report
 
-    def _translate_segments(self, segments: Sequence[FileSegment], report: DocumentReport) -> list[Result]:
+    def _translate_segments(
+        self, segments: Sequence[FileSegment], report: DocumentReport, journal: Journal
+    ) -> list[Result]:
         """The translation of each segment. The memory comes first; the same text is translated once."""
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
+        language = "" if self.options is None else self.options.src_language
         for segment in segments:
             known = self.memory.exact(segment.text) if self.memory is not None else None
-            if known is None:
-                sentences[segment.parts] = split_parts(find_codes(segment.parts))
+            if self.memory is None or known is None:
+                sentences[segment.parts] = split_parts(find_codes(segment.parts), language)
             else:
-                exact[segment.parts] = _from_memory(segment, known)
-        translated = self._translate_texts(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
+                exact[segment.parts] = _from_memory(segment, known, self.memory.others(segment.text))
+        texts = list(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
+        translated = self._translate_chunks(texts, report, journal)
         results = exact | {source: _join(each, translated) for source, each in sentences.items()}
         for segment in segments:
             source, result = segment.text, results[segment.parts]
@@ -126,6 +147,24 @@ class FileTranslator:
                 note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
                 report.notes.append(Remark(segment.line, source, result.text, note))
         return [results[segment.parts] for segment in segments]
+
+    def _translate_chunks(self, texts: list[Parts], report: DocumentReport, journal: Journal) -> dict[Parts, Result]:
+        """The translation of each text; those that the journal has are not translated again."""
+        terms = [[each.src, each.forms] for each in self.glossary.terms] if self.glossary is not None else []
+        kept, results = iter(journal.begin([texts, terms])), dict[Parts, Result]()
+        size = journal.texts_per_chunk or max(1, len(texts))
+        for start in range(0, len(texts), size):
+            chunk, done = texts[start : start + size], next(kept, None)
+            if done is None:
+                translated = self._translate_texts(chunk)
+                done = [translated[parts] for parts in chunk]
+                journal.append(done)
+            else:
+                report.resumed += len(chunk)
+            results.update(zip(chunk, done, strict=True))
+            if self.progress is not None:
+                self.progress(len(results), len(texts))
+        return results
 
     def _translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
         """Translate texts with codes: first without these, then with stand-ins for those that carry grammar."""
@@ -149,10 +188,6 @@ class FileTranslator:
                     continue
                 results[source] = self._finish(source, result, translation)
                 del marked[source]
-            if self.progress is not None:
-                self.progress(len(waiting) - len(marked), len(waiting))
-        if self.progress is not None:
-            self.progress(len(waiting), len(waiting))
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
@@ -172,8 +207,9 @@ class FileTranslator:
 
     def _finish(self, source: Parts, result: Result, translation: Translation) -> Result:
         """The result with the white space of its source, and with flags."""
-        flags = (*result.flags, *changes(source, result.parts), *_flags(translation, self.translator.confidence))
-        return Result(_keep_ends(source, result.parts), flags)
+        confidence = self.translator.confidence
+        doubts = _flags(translation, confidence) or content_doubts(translation, confidence, self._token_ends)
+        return Result(_keep_ends(source, result.parts), (*result.flags, *changes(source, result.parts), *doubts))
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
@@ -182,14 +218,21 @@ class FileTranslator:
         return Result(_keep_ends(source, (translation.text,)), (*lost, *_flags(translation, None)))
 
     def _translate_drafts(self, drafts: dict[Parts, Draft]) -> list[tuple[Parts, Draft, Translation]]:
-        """The translation of each draft; with attention, which takes memory and time, if the codes need it."""
-        found = []
-        for attention in (False, True):
-            group = {source: draft for source, draft in drafts.items() if needs_attention(draft) == attention}
-            requests = [Request(draft.text) for draft in group.values()]
-            translations = self.translator.translate_stream(requests, self.options, attention=attention)
-            found += list(zip(group, group.values(), translations, strict=True))
-        return found
+        """The translation of each draft; with attention, which takes memory and time, if codes or doubts need it."""
+        wanting = {source: draft for source, draft in drafts.items() if needs_attention(draft)}
+        others = {source: draft for source, draft in drafts.items() if source not in wanting}
+        found = self._translate_group(others, attention=False) if self.translator.confidence is not None else []
+        short = {source for source, _, translation in found if is_short(translation, self.translator.confidence)}
+        wanting |= {source: draft for source, draft in others.items() if source in short or not found}
+        kept = [each for each in found if each[0] not in short]
+        return [*kept, *self._translate_group(wanting, attention=True)]
+
+    def _translate_group(
+        self, drafts: dict[Parts, Draft], *, attention: bool
+    ) -> list[tuple[Parts, Draft, Translation]]:
+        requests = [Request(draft.text) for draft in drafts.values()]
+        translations = self.translator.translate_stream(requests, self.options, attention=attention)
+        return list(zip(drafts, drafts.values(), translations, strict=True))
 
     def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
         """Where each token ends, in the characters of a source and of its translation."""
@@ -275,23 +318,31 @@ def _keep_ends(source: Parts, output: Sequence[Part]) -> Parts:
     return tuple(part for part in (before, *trim(output)[1], after) if part != "")
 
 
-def _from_memory(segment: FileSegment, known: str) -> Result:
-    """What a memory has, with the file's own codes in it; flagged if it lacks one."""
-    codes = {part.raw: part for part in segment.parts if isinstance(part, Code)}
+def _from_memory(segment: FileSegment, known: str, others: Sequence[str]) -> Result:
+    """What a memory has, with the file's own codes in it; flagged like any translation, and if ``others`` differ."""
+    codes = defaultdict[str, list[Code]](list)
+    for code in reversed([part for part in segment.parts if isinstance(part, Code)]):
+        codes[code.raw].append(code)
     pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
-    parts = tuple(codes.get(piece, piece) for piece in pieces if piece)
-    lost = [
-        f"the memory's translation lacks {code}" for code in lost_codes(find_codes(segment.parts), find_codes(parts))
-    ]
-    return Result(_keep_ends(segment.parts, parts), tuple(lost or changes(segment.parts, parts)))
+    parts = tuple(codes[piece].pop() if codes.get(piece) else piece for piece in pieces if piece)
+    flags = [f"the memory: {flag}" for flag in changes(find_codes(segment.parts), find_codes(parts))]
+    flags += [f"the memory has another translation, too: {other!r}" for other in others]
+    return Result(_keep_ends(segment.parts, parts), tuple(flags))
 
 
 def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result]) -> Result:
     """The translation of a text from those of its sentences."""
-    results = [(translated[parts], gap) for parts, gap in sentences]
-    parts = tuple(part for result, gap in results for part in (*result.parts, gap) if part != "")
-    flags = tuple(flag for result, _ in results for flag in result.flags)
-    return Result(parts, flags, tuple(note for result, _ in results for note in result.notes))
+    results = [translated[parts] for parts, _ in sentences]
+    gaps = [gap for _, gap in sentences]
+    for number in range(len(gaps) - 1):
+        texts = ["".join(part for part in one.parts if isinstance(part, str)) for one in results[number : number + 2]]
+        if all(text.strip() for text in texts):  # neither is a break
+            gaps[number] = gap_between(texts[0], gaps[number])
+    parts = tuple(
+        part for result, gap in zip(results, gaps, strict=True) for part in (*result.parts, gap) if part != ""
+    )
+    flags = tuple(flag for result in results for flag in result.flags)
+    return Result(parts, flags, tuple(note for result in results for note in result.notes))
 
 
 def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:
@@ -300,8 +351,8 @@ def _flags(translation: Translation, confidence: Confidence | None) -> list[str]
         flags.append(doubt)
     if translation.source_truncated:
         flags.append("longer than the model takes; its end was not translated")
-    if translation.hypotheses[0].truncated:
-        flags.append("the translation did not come to an end")
+    if limited := translation.limit_warning:
+        flags.append(limited)
     if is_blank(translation.text):
         flags.append("the translation is empty")
     return flags

@@ -1,12 +1,9 @@
-"""How settings work: frozen sections of typed, documented fields with limits, read from TOML and ``--set``.
-
-The settings themselves stand in the files beside it.
-"""
+"""How settings work: frozen sections of typed, documented fields with limits, read from TOML and ``--set``."""
 
 import math
 import tomllib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -72,13 +69,7 @@ class Section:
         A retired setting is left out at a value that changed nothing, and refused at any other.
         """
         values = {key: value for key, value in values.items() if not cls._is_retired(key, value)}
-        known = [knob_field.name for knob_field in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise ConfigError(
-                    f"{_section_name(cls)}.{key}: there is no such setting.{nearest(key, known)} "
-                    f"Known: {', '.join(known)}."
-                )
+        check_known(_section_name(cls), values, [knob_field.name for knob_field in fields(cls)])
         return cls(**values)
 
     @classmethod
@@ -104,6 +95,14 @@ class Section:
     def to_mapping(self) -> dict[str, Any]:
         """The effective values, ready for JSON."""
         return asdict(self)
+
+
+def check_known(section: str, keys: Iterable[str], known: Sequence[str]) -> None:
+    """Raise ``ConfigError`` for the first of the ``keys`` that is not ``known``; it names the nearest one."""
+    for key in keys:
+        if key not in known:
+            hint = f"{nearest(key, known)} Known: {', '.join(known)}."
+            raise ConfigError(f"{section}.{key}: there is no such setting.{hint}")
 
 
 def _section_name(cls: type) -> str:

@@ -6,6 +6,8 @@ from typing import Literal
 from glassformer.errors import ConfigError
 from glassformer.settings.section import Section, knob
 
+LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")  # what ends a training
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Section):

@@ -1,11 +1,14 @@
 """Lines of a text file, plain or gzip, unchanged, and the characters that need care wherever text comes in.
 
+``normalize_source`` makes what a model reads of a text, wherever it comes from.
+
 Only a line feed ends a line: ``str.splitlines`` would also split at U+2028, U+0085, vertical tab and form feed,
 which shifts all later lines of a parallel text. Whatever a file holds, also a small one that is compressed, no more
 of it than a line is held in memory, and a line has a limit.
 """
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +24,12 @@ LONGEST_LINE = 10_000_000  # bytes
 LARGEST_WHOLE = 500_000_000  # bytes of a file that is held in memory
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
-_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+# Joiners are letters of the scripts from Hebrew to Mongolian and of others of India, and join pictures.
+_JOINING = "\u0590-\u1cff\u2190-\u2bff\ufe0f\ua800-\uabff\U00010a00-\U00011fff\U0001f000-\U0001faff"
+_UNREAD = re.compile(f"[\u00ad\u200b\u2060\ufeff]|[\u200c\u200d](?<![{_JOINING}][\u200c\u200d])")
+LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""The characters that break a line inside a text, as ``str.splitlines`` takes them."""
 
 
 @contextmanager
@@ -84,9 +92,8 @@ def read_lines(path: Path) -> Iterator[str]:
             yield _decode(path, number, raw.removesuffix(b"\n").removesuffix(b"\r"))
 
 
-def read_whole(path: Path) -> str:
-    """The text of a UTF-8 file, byte order mark and line ends included; raises what ``read_lines`` raises."""
-    raw = read_bytes(path)
+def decode_utf8(raw: bytes, path: Path) -> str:
+    """The text of the bytes of a file, byte order mark and line ends included; raises what ``read_lines`` raises."""
     _check_start(path, raw[:4] + b"\n")
     for number, line in enumerate(raw.split(b"\n"), 1):
         _decode(path, number, line)
@@ -97,14 +104,12 @@ def _check_start(path: Path, first: bytes) -> None:
     wide = first.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))  # the one begins as UTF-16 does
     if wide or first.startswith((b"\xff\xfe", b"\xfe\xff")):
         name = "UTF-32" if wide else "UTF-16"
-        raise TextError(
-            f"{path}:1:1: the file is {name}, expected UTF-8. Convert it: iconv -f {name} -t UTF-8 {path.name}"
-        )
+        command = _command(path, f"iconv -f {name} -t UTF-8")
+        raise TextError(f"{path}:1:1: the file is {name}, expected UTF-8. Convert it: {command}")
     if not first.endswith(b"\n") and b"\r" in first.rstrip(b"\r"):
-        place = first.index(b"\r") + 1
+        place, command = first.index(b"\r") + 1, _command(path, "tr '\\r' '\\n' <")
         raise TextError(
-            f"{path}:1:{place}: lines end in a carriage return alone, expected line feeds. "
-            f"Convert it: tr '\\r' '\\n' < {path.name}"
+            f"{path}:1:{place}: lines end in a carriage return alone, expected line feeds. Convert it: {command}"
         )
 
 
@@ -118,17 +123,49 @@ def _decode(path: Path, number: int, raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        byte = raw[error.start]
-        shown = bytes([byte]).decode("cp1252", "replace")
-        raise TextError(
-            f"{path}:{number}:{error.start + 1}: found byte 0x{byte:02X}, expected UTF-8. If that is {shown!r}, the "
-            f"file is Latin-1 or Windows-1252; convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name}"
-        ) from error
+        found = f"{path}:{number}:{error.start + 1}: found byte 0x{raw[error.start]:02X}, expected UTF-8."
+        raise TextError(f"{found} {_encoding_hint(path, raw, error.start)}") from error
+
+
+def _encoding_hint(path: Path, raw: bytes, place: int) -> str:
+    """What to do about a byte; which encoding it has is guessed only where letters beyond ASCII stand alone."""
+    shown = raw[place : place + 1].decode("cp1252", "replace")
+    if shown == "\ufffd" or re.search(rb"[\x80-\xff]{3}", raw):
+        return "Save the file as UTF-8, or convert it with iconv from the encoding that it has."
+    command = _command(path, "iconv -f WINDOWS-1252 -t UTF-8")
+    return f"If that is {shown!r}, the file is Latin-1 or Windows-1252; convert it: {command}"
+
+
+def _command(path: Path, program: str) -> str:
+    """A command line in which a program reads the file, which is unpacked before if it is gzip."""
+    with path.open("rb") as stream:
+        is_packed = stream.read(2) == _GZIP_MAGIC
+    return f"gzip -dc < {path.name} | {program.removesuffix(' <')}" if is_packed else f"{program} {path.name}"
 
 
 def is_blank(text: str) -> bool:
     """Whether ``text`` holds only white space and zero-width characters, so that there is nothing to translate."""
     return not text.translate(_INVISIBLE).strip()
+
+
+def has_letter(text: str) -> bool:
+    """Whether there is a letter, and so something to translate."""
+    return any(map(str.isalpha, text))
+
+
+def normalize_source(text: str) -> str:
+    """A text as a model reads it: trimmed, each run of white space one plain space, and no signs without width.
+
+    Soft hyphens, zero-width spaces and byte order marks are dropped; joiners stay in scripts that need them and in
+    pictures of several parts.
+    """
+    return " ".join((text if text.isascii() else _UNREAD.sub("", text)).split())
+
+
+def normalize_spaces(text: str) -> str:
+    """The same of a part of a text, which may have a space at its ends."""
+    inner = normalize_source(text)
+    return " " * text[:1].isspace() + inner + " " * (bool(inner) and text[-1:].isspace())
 
 
 def without_surrogates(text: str) -> str:

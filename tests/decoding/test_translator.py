@@ -208,6 +208,6 @@ def test_loads_from_a_run_directory(translator, tokenizer, tmp_path):
     run.write_tokenizers(tokenizer, tokenizer)
     state = {"src_tokenizer": tokenizer.digest, "tgt_tokenizer": tokenizer.digest}
     save_checkpoint(run.final, 1, {"model": weights_of(translator.model)}, state)
-    loaded = Translator.load(str(tmp_path / "run"), device="cpu")
+    loaded = Translator.load(str(tmp_path / "run"), engine="torch")
     assert outcomes(loaded.translate(TEXTS)) == outcomes(translator.translate(TEXTS))
     assert loaded.config == translator.config

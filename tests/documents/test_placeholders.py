@@ -187,5 +187,5 @@ def test_a_code_that_breaks_a_line_ends_a_sentence() -> None:
 
 
 def test_numbers_that_are_codes_in_one_of_two_texts_are_the_same_numbers() -> None:
-    assert changes(("It is $5 or 50% off",), (Code("$5"), " oder ", Code("50%"))) == []
+    assert changes(("It is $5 or 50% off",), (Code("$5", is_text=True), " oder ", Code("50%", is_text=True))) == []
     assert changes((Code("%1"), " of ", Code("%2")), (Code("%2"), " von ", Code("%1"))) == []

@@ -2,13 +2,9 @@
 
 Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). A hypothesis is in the bank numbered by how many ids
 of the required phrases it has: all those of the phrases that occur, and those of the phrase that it is in the middle
-of. The beam is divided among the banks, so that probable hypotheses and constrained ones both survive. Two choices
-are ours:
-
-- Progress follows from the ids of a hypothesis alone: a phrase is met when it occurs, anywhere and with any overlap,
-  and a hypothesis is in the middle of the unmet phrase whose longest prefix ends its ids.
-- The best hypothesis of the highest bank always survives. Each step adds one id to it, so that all phrases occur
-  after enough steps, unless a filter forbids one of the ids.
+of. The beam is divided among the banks, so that probable hypotheses and constrained ones both survive. Here progress
+follows from the ids alone: a phrase may occur anywhere and overlap others. The best hypothesis of the highest bank
+always survives, so that all phrases occur after enough steps, unless a filter forbids one of the ids.
 
 ``phrases`` (rows phrase tgt) are padded with ``pad_id`` along both of the last axes.
 """
@@ -98,10 +94,7 @@ def allocate_candidates(
 def _pool(
     keys: Tensor, ids: Tensor, required: Tensor, pad_id: int, count: int
 ) -> tuple[Int[Tensor, "sentences pool"], Float[Tensor, "sentences pool"]]:
-    """The best candidates, each hypothesis's best, and all that continue a phrase; their indices and keys.
-
-    A candidate that occurs twice has key -inf the second time.
-    """
+    """Indices and keys (-inf for repeats) of the best candidates: overall, by hypothesis, by phrase."""
     sentences, beam, vocab = keys.shape
     flat = keys.flatten(1)
     first = torch.arange(beam, device=keys.device) * vocab
@@ -121,10 +114,7 @@ def allocate_banks(
     n_banks: Int[Tensor, "sentences"],
     beam: int,
 ) -> Int[Tensor, "sentences pool"]:
-    """The order in which candidates take slots: first those whose bank has room, then the others; each by key.
-
-    A bank has room for beam / banks, rounded down. The best of the highest bank comes first; -inf comes last.
-    """
+    """The candidates' order: the best of the highest bank, then those with room in theirs, then the others."""
     possible = keys > -math.inf
     by_key = keys.argsort(dim=1, descending=True, stable=True)
     ordered, possible = banks.gather(1, by_key), possible.gather(1, by_key)
@@ -145,10 +135,7 @@ class ConstraintBatch:
 
     @classmethod
     def from_job(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
-        """None when no source has any constraint.
-
-        Raises ``InputError`` unless there is one entry for each source, or for ids that no output can contain.
-        """
+        """None when no source has any; ``InputError`` for another number than sources, and for impossible ids."""
         constraints, sources = job.constraints, len(job.limits)
         if constraints is not None and len(constraints) != sources:
             raise InputError(

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from glassformer.text.formats.encodings import GETTEXT_CHARSET, HTML_CHARSET, XML_CHARSET, encode_text
 from glassformer.text.formats.segment import FileSegment
 
 
@@ -43,11 +44,19 @@ class Format:
     """Which of ``FormatOptions`` the format has a use for."""
     lines: Literal["texts", "requests"] | None = None
     """What each line is to ``translate`` without ``--out``; None for a structured file, whose lines are no texts."""
+    charset: str | None = None
+    """Finds the encoding that a file declares."""
+    has_references: bool = False
+    """Whether a file may have a character as a reference, such as &#228;."""
 
     @property
     def is_bilingual(self) -> bool:
         """Whether a file keeps each source next to its translation, so that a filled one has nothing left to fill."""
         return self.pairs is not None and self.segments is not None
+
+    def encode(self, text: str, encoding: str) -> bytes:
+        """The bytes of a file, in the encoding that it was read in if that has all characters."""
+        return encode_text(text, encoding, self.charset, has_references=self.has_references)
 
     def select(self, options: FormatOptions) -> dict[str, str | None]:
         """The options that the format has a use for, as keywords."""
@@ -70,26 +79,29 @@ FORMATS = (
     Format("text", (".txt",), segments=_lazy("segment:line_segments"), lines="texts"),
     Format("TSV", (".tsv",), options=_COLUMNS,
            pairs=_lazy("tables:read_tsv"), describe_pairs=_lazy("tables:describe_tsv"),
-           segments=_lazy("tables:csv_segments", tsv=True)),
+           segments=_lazy("tables:csv_segments", tsv=True), describe_segments=_lazy("tables:describe_tsv")),
     Format("CSV", (".csv",), options=_COLUMNS,
            pairs=_lazy("tables:read_csv"), describe_pairs=_lazy("tables:describe_csv"),
            segments=_lazy("tables:csv_segments"), describe_segments=_lazy("tables:describe_csv")),
     Format("JSONL", (".jsonl",), lines="requests",
            pairs=_lazy("tables:read_jsonl"), languages=_lazy("tables:first_languages"),
            segments=_lazy("tables:jsonl_segments")),
-    Format("gettext", (".po", ".pot"), options=_LANGUAGE,
+    Format("gettext", (".po", ".pot"), options=_LANGUAGE, charset=GETTEXT_CHARSET,
            pairs=_lazy("gettext:read_po"), segments=_lazy("gettext:po_segments")),
     Format("compiled gettext", (".mo",), pairs=_lazy("gettext:read_mo")),
-    Format("TMX", (".tmx",), options=_LANGUAGE,
+    Format("TMX", (".tmx",), options=_LANGUAGE, charset=XML_CHARSET, has_references=True,
            pairs=_lazy("tmx:read_tmx"), languages=_lazy("tmx:tmx_languages"),
-           segments=_lazy("tmx:tmx_segments")),
-    Format("XLIFF", (".xliff", ".xlf"), options=_LANGUAGE,
-           pairs=_lazy("xliff:read_xliff"), segments=_lazy("xliff:xliff_segments")),
-    Format("Excel", (".xlsx",), pairs=_lazy("tables:read_xlsx")),
+           describe_pairs=_lazy("tmx:describe_tmx"),
+           segments=_lazy("tmx:tmx_segments"), describe_segments=_lazy("tmx:describe_units")),
+    Format("XLIFF", (".xliff", ".xlf", ".sdlxliff"), options=_LANGUAGE, charset=XML_CHARSET, has_references=True,
+           pairs=_lazy("xliff:read_xliff"), languages=_lazy("xliff:xliff_languages"),
+           segments=_lazy("xliff:xliff_segments")),
+    Format("Excel", (".xlsx",), pairs=_lazy("tables:read_xlsx"), describe_pairs=_lazy("tables:describe_xlsx")),
     Format("SubRip", (".srt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=True)),
     Format("WebVTT", (".vtt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=False)),
-    Format("HTML", (".html", ".htm"), segments=_lazy("html:html_segments")),
-    Format("Markdown", (".md",), segments=_lazy("markdown:markdown_segments")),
+    Format("HTML", (".html", ".htm", ".xhtml"), charset=HTML_CHARSET, has_references=True,
+           segments=_lazy("html:html_segments")),
+    Format("Markdown", (".md", ".mdx"), segments=_lazy("markdown:markdown_segments")),
     Format("Word", (".docx",)), Format("OpenDocument", (".odt",)), Format("PDF", (".pdf",)),
 )  # fmt: skip
 _UNKNOWN = Format("unknown", (), lines="texts")

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from glassformer.errors import TextError
@@ -23,7 +24,7 @@ _INLINE = {
     "img", "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time",
     "tt", "u", "var", "wbr",
 }  # fmt: skip
-_EMPTY = {
+EMPTY_TAGS = {
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
 }  # fmt: skip
 # Elements that need no closing tag, and the tags that end them by beginning another.
@@ -59,6 +60,8 @@ class _Reader:
                 continue
             elif token.kind == "text":
                 self._add(token.text, token.start)
+            elif token.kind == "template":
+                self._add(Code(self._text[token.start : token.end]), token.start)
             elif token.kind == "declaration":
                 self._end_run(token.start)
             elif self._start is not None:
@@ -76,7 +79,7 @@ class _Reader:
         self._parts.append(part)
 
     def _read_start(self, token: Token) -> None:
-        tag, is_single = token.name, token.kind == "empty" or token.name in _EMPTY
+        tag, is_single = token.name, token.kind == "empty" or token.name in EMPTY_TAGS
         if self._untranslated and token.kind == "start" and tag in _ENDED_BY.get(self._untranslated[-1][0], ()):
             self._end_hidden(tag=self._untranslated[-1][0])
         classes = (dict(token.attributes).get("class") or "").split()
@@ -125,15 +128,23 @@ def html_segments(text: str, path: Path) -> list[FileSegment]:
     except ValueError as error:
         raise TextError(f"{path}: is not readable HTML: {error}.") from error
     line = line_finder(text)
-    return [_html_segment(line(start), start, end, parts) for start, end, parts in reader.runs]
+    return [
+        _html_segment(line(start), start, end, parts, _escape_html if "&gt;" in text[start:end] else _escape_less)
+        for start, end, parts in reader.runs
+    ]
 
 
-def _html_segment(line: int, start: int, end: int, parts: list[Part]) -> FileSegment:
+def _html_segment(line: int, start: int, end: int, parts: list[Part], escape: Callable[[str], str]) -> FileSegment:
     before, inner, after = trim(parts)
-    edits = replace_span(start, end, lambda parts: f"{before}{write_parts(parts, _escape_html)}{after}")
+    edits = replace_span(start, end, lambda parts: f"{before}{write_parts(parts, escape)}{after}")
     inner = tuple(re.sub(r"[ \t\r\n]+", " ", part) if isinstance(part, str) else part for part in inner)
     return FileSegment(inner, line, edits)
 
 
+def _escape_less(text: str) -> str:
+    """``text`` with references; a bare ``>``, as the file has it, is no markup."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
 def _escape_html(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _escape_less(text).replace(">", "&gt;")

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from glassformer.errors import TextError
-from glassformer.text.formats.html import html_segments
+from glassformer.text.formats.html import EMPTY_TAGS, html_segments
 from glassformer.text.formats.segment import (
     Code,
     Edit,
@@ -210,7 +210,6 @@ class _InlineReader:
         self._raw, self._references = raw, references
         self._parts: list[Part] = []
         self._cursor = 0
-        self._code, self._kinds = "", set[str]()  # of the markup since the last text
         self._opened: list[int] = []  # where the text of each markup begins that is open
 
     def read(self, tokens: Sequence[Any]) -> tuple[Part, ...]:
@@ -224,12 +223,11 @@ class _InlineReader:
                 found = self._read_text(token)
             else:
                 in_address = token.markup == "autolink"
-                found = self._read_markup(token, "alone" if in_address else _KINDS[token.nesting])
+                found = self._read_markup(token, "alone" if in_address else _markup_kind(token))
             if not found:
-                self._kinds.add("alone")
                 break
-        self._code += self._raw[self._cursor :]
-        self._end_code()
+        if self._cursor < len(self._raw):
+            self._parts.append(Code(self._raw[self._cursor :]))
         return mark_codes(join_texts(self._parts), _OTHER_MARKUP, _other_code)
 
     def _read_text(self, token: Any) -> bool:
@@ -242,35 +240,36 @@ class _InlineReader:
         if end is None:
             return False
         if written:
-            self._end_code()
             self._parts.append(written)
         self._cursor = end
         return True
 
-    def _read_markup(self, token: Any, kind: str) -> bool:
+    def _read_markup(self, token: Any, kind: Literal["opens", "alone", "closes"]) -> bool:
         start, end = self._cursor, _markup_end(token, self._raw, self._cursor, self._references)
         if end is None:
             return False
         written = self._raw[start:end]
-        if kind == "opens":
+        if token.nesting == 1:
             self._opened.append(end)
-        elif kind == "closes":
+        elif token.nesting == -1:
             text = self._raw[self._opened.pop() : start]
             if written in ("]", "][]"):
                 written = f"][{text}]"  # the reference is the text, which will be another
-        self._code += written
-        self._kinds.add(kind)
+        if written:
+            self._parts.append(Code(written, kind))
         self._cursor = end
         return True
 
-    def _end_code(self) -> None:
-        if self._code:
-            kind = self._kinds.pop() if len(self._kinds) == 1 else "alone"
-            self._parts.append(Code(self._code, kind))  # type: ignore[arg-type]
-        self._code, self._kinds = "", set()
+
+def _markup_kind(token: Any) -> Literal["opens", "alone", "closes"]:
+    """Whether markup opens or closes a part of the text; a tag of HTML does so by its form."""
+    if token.type != "html_inline" or not (tag := _TAG.match(token.content)) or tag[2].lower() in EMPTY_TAGS:
+        return _KINDS[token.nesting]
+    return "closes" if tag[1] else "opens"
 
 
-_KINDS = {1: "opens", 0: "alone", -1: "closes"}
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)(?:>|\s(?:[^<>]*[^/<>])?>)\Z")
+_KINDS: dict[int, Literal["opens", "alone", "closes"]] = {1: "opens", 0: "alone", -1: "closes"}
 _SOFT_BREAK, _HARD_BREAK = re.compile(r"[ \t]*\n[ \t]*"), re.compile(r"[ \t]*\\?\n[ \t]*")
 # What many programs read beyond the standard: boxes of tasks, footnotes, kinds of notes, pictures, people, issues.
 _OTHER_MARKUP = re.compile(

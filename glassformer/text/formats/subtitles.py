@@ -1,17 +1,20 @@
-"""Subtitles: SubRip (.srt) and WebVTT (.vtt). A cue is one text, but in a dialogue each line is one."""
+"""Subtitles: SubRip (.srt) and WebVTT (.vtt). A cue is one text, but each speaker has one, and each sound."""
 
 import re
+from collections.abc import Callable
+from html import unescape
+from itertools import pairwise
 from pathlib import Path
 
 from glassformer.errors import TextError
 from glassformer.text.formats.segment import (
     Code,
     FileSegment,
-    join_parts,
     line_finder,
     line_number,
     mark_codes,
     replace_span,
+    write_parts,
 )
 
 _TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"
@@ -20,7 +23,15 @@ _DAMAGED_TIMES = re.compile(r"^(?:(?=.*\d:\d).*-->|[ \t]*\d+:\d\d:\d\d[,.]\d+[ \
 _BLOCK = re.compile(r"(?:^[^\S\n]*\S.*(?:\n|\Z))+", re.MULTILINE)  # lines without a blank one between them
 _NUMBER = re.compile(r"\n[ \t]*\d+\s*\Z")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}")
-_DASH = re.compile(r"[ \t]*[-–—](?![-–—])[ \t]*")
+_NUMBER_LINE = re.compile(r"[ \t]*\d+[ \t]*\r?\n")
+_CLOSING_TAGS = re.compile(r"(?:\s*</[A-Za-z][^<>\n]*>)+\Z")
+# Who speaks: a dash, or a name in capitals.
+_LABEL = r"[^\W\d_a-z][^a-z:\n]{0,30}:[ \t]+"
+_SPEAKER = re.compile(rf"(?:{_TAG.pattern}|[ \t])*(?:(?P<dash>[-–—](?![-–—])[ \t]*)|(?P<label>{_LABEL}))")
+_VOICE = re.compile(r"\s*<v[ .]")
+# A line that is a sound, a sign or a song.
+_APART = re.compile(rf"(?:{_TAG.pattern}|\s)*(?:\([^()\n]*\)|\[[^\[\]\n]*\]|♪.*♪)(?:{_TAG.pattern}|\s)*")
+_SPACE = re.compile(rf"(?:{_TAG.pattern})|(?<![)\]♪])( )(?![-–—(\[♪]|<v[ .]|{_LABEL})")  # where a line may be broken
 _LONGEST_LINE = 42  # characters; a longer text is broken into two lines, as subtitlers do
 
 
@@ -31,7 +42,7 @@ def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[FileSeg
     text below it would be left out.
     """
     times = list(_TIMES.finditer(text))
-    if not times and text.replace("\ufeff", "").strip() not in ("", "WEBVTT"):
+    if not times and text.strip() and (is_subrip or not text.startswith("WEBVTT")):
         raise TextError(f"{path}: has no line like 00:00:01,000 --> 00:00:02,000, expected subtitles.")
     starts, ends = [time.end() for time in times], [time.start() for time in times]
     line_of = line_finder(text)
@@ -46,7 +57,8 @@ def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[FileSeg
         if start:
             for block in _cue_blocks(text, start, end, is_subrip=is_subrip):
                 segments += [
-                    _cue_segment(text, *span, longest, line_of(span[0])) for span, longest in _cue_texts(text, *block)
+                    _cue_segment(text, span, line_of(span[0]), longest=longest, has_references=not is_subrip)
+                    for span, longest in _cue_texts(text, *block)
                 ]
     return segments
 
@@ -59,28 +71,59 @@ def _cue_blocks(text: str, start: int, end: int, *, is_subrip: bool) -> list[tup
     if is_subrip and end < len(text) and (number := _NUMBER.search(text, first - 1, end)):
         end = max(first, number.start())
     blocks = [(found.start(), found.start() + len(found[0].rstrip())) for found in _BLOCK.finditer(text, first, end)]
-    return blocks if is_subrip else [block for block in blocks[:1] if block[0] == first]
+    if not is_subrip:
+        return [block for block in blocks[:1] if block[0] == first]
+    # The number of a cue that has lost its times is none of its text.
+    numbers = [_NUMBER_LINE.match(text, *block) if block[0] != first else None for block in blocks]
+    return [(number.end() if number else start, end) for (start, end), number in zip(blocks, numbers, strict=True)]
 
 
 def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], int | None]]:
     """From where to where each text of a cue goes, and how long a line of its translation may be, if that matters.
 
-    A cue is one text, or in a dialogue each line, without its dash.
+    A cue is one text, or of several speakers or sounds each is one, without dash or name.
     """
-    lines = list(re.finditer(r"[^\r\n]+", text[start:end]))
-    dashes = [_DASH.match(line[0]) for line in lines]
-    if len(lines) < 2 or not all(dashes):
-        return [((start, end), _LONGEST_LINE)]
-    ends = [(line.start() + dash.end(), line.end()) for line, dash in zip(lines, dashes, strict=True) if dash]
-    return [
-        ((start + first, start + last), None) for first, last in ends if text[start + first : start + last].strip()
-    ]
+    lines = [(start + found.start(), start + found.end()) for found in re.finditer(r"[^\r\n]+", text[start:end])]
+    speakers = [_SPEAKER.match(text, *line) for line in lines]
+    apart = [_APART.fullmatch(text, *line) for line in lines]
+    is_dialogue = any(speaker and speaker["dash"] for speaker in speakers[1:])
+    begins = [
+        number
+        for number, (line, speaker) in enumerate(zip(lines, speakers, strict=True))
+        if number == 0
+        or (speaker and (is_dialogue or speaker["label"]))
+        or apart[number] or apart[number - 1] or _VOICE.match(text, *line)
+    ]  # fmt: skip
+    texts: list[tuple[tuple[int, int], int | None]] = []
+    for first, following in pairwise([*begins, len(lines)]):
+        speaker, (begin, finish) = speakers[first], (lines[first][0], lines[following - 1][1])
+        if speaker and (is_dialogue or speaker["label"]):
+            begin = speaker.end()
+        tags = [tag[0].startswith("</") for tag in _TAG.finditer(text, begin, finish) if tag[0].startswith("<")]
+        closing = _CLOSING_TAGS.search(text, begin, finish) if sum(tags) > len(tags) / 2 else None
+        finish = closing.start() if closing else finish
+        if text[begin:finish].strip():
+            is_line = following - first == 1 and len(begins) > 1
+            texts.append(((begin, finish), None if is_line else _LONGEST_LINE))
+    return texts
 
 
-def _cue_segment(text: str, start: int, end: int, longest: int | None, line: int) -> FileSegment:
-    lines = [line.strip() for line in text[start:end].split("\n")]
-    edits = replace_span(start, end, lambda parts: _write_lines(join_parts(parts), longest))
-    return FileSegment(mark_codes([" ".join(lines)], _TAG, _tag), line, edits)
+def _cue_segment(
+    text: str, span: tuple[int, int], line: int, *, longest: int | None, has_references: bool
+) -> FileSegment:
+    inner = " ".join(line.strip() for line in text[slice(*span)].split("\n"))
+    parts = mark_codes([inner], _TAG, _tag)
+    escape: Callable[[str], str] = str
+    if has_references:
+        parts = tuple(unescape(part) if isinstance(part, str) else part for part in parts)
+        escape = _escape
+    return FileSegment(
+        parts, line, replace_span(*span, lambda parts: _write_lines(write_parts(parts, escape), longest))
+    )
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _tag(match: re.Match[str]) -> Code:
@@ -90,16 +133,16 @@ def _tag(match: re.Match[str]) -> Code:
 
 
 def _write_lines(text: str, longest: int | None) -> str:
-    """A longer text in two lines of about the same length, of which the second does not look like an answer.
+    """A longer text in two lines of about the same length, of which the second does not look like another's.
 
     Without ``longest`` it stands behind a dash. An arrow of times may not occur in it.
     """
-    text = re.sub(r"\s+", " ", text).replace("-->", "→")
+    text = re.sub(r"[^\S\u00a0\u202f]+", " ", text).replace("-->", "→")
     if longest is None:
         return text.lstrip("-–— ") or f" {text}"
 
     hidden, spaces = 0, list[tuple[int, int]]()  # characters of tags; how much is shown before a space, and its place
-    for found in re.finditer(rf"(?:{_TAG.pattern})|( )(?![-–—])", text):
+    for found in _SPACE.finditer(text):
         if found[1]:
             spaces.append((found.start() - hidden, found.start()))
         else:

@@ -1,24 +1,29 @@
 """Tables (tab-separated values, CSV, Excel, JSON lines): their pairs, and their rows without a translation."""
 
+import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
+from glassformer.text.formats.encodings import marked_lines, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
-from glassformer.text.lines import LARGEST_WHOLE, read_lines, read_whole, without_surrogates
+from glassformer.text.lines import LARGEST_WHOLE, read_lines, without_surrogates
 
-DELIMITERS = ",;\t|"
+_DELIMITERS = "\t;|,"  # of two that fit a comma is the likelier one to be text
+_SAMPLE = 50  # rows by which delimiters and columns are judged
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
 # Names of columns, by which a first row is known to be a header.
-_SOURCE_NAMES = {"source", "src", "original", "text", "source text", "msgid"}
-_TARGET_NAMES = {"target", "tgt", "translation", "target text", "msgstr"}
+_SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source segment", "source language", "msgid"}
+_TARGET_NAMES = {"target", "tgt", "translation", "target text", "target segment", "target language", "msgstr"}
 _ENGLISH = {"en", "english"}
 _LANGUAGES = _ENGLISH | {
     "ar", "cs", "da", "de", "el", "es", "fi", "fr", "hu", "it", "ja", "ko", "nl", "no", "pl", "pt", "ro", "ru", "sv",
@@ -28,7 +33,10 @@ _LANGUAGES = _ENGLISH | {
     "polski", "português",
 }  # fmt: skip
 _FORMULA_SIGNS = ("=", "+", "-", "@")  # with which spreadsheets begin what they compute
-_COUNTRY = re.compile(r"(?<=^[a-z]{2})[-_][a-z]{2}$")  # en-us
+# What follows the name of a column: (en-US), of a language: -US, -Hans-CN.
+_ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$|(?<=^[a-z]{2})(?:[-_][a-z]{2,4}){1,2}$")
+# Numbers, and names of messages: menu.file, btn_ok.
+_ID = re.compile(r"\S*(?:\d|\w[_.:/#]\w)\S*")
 
 _JSONL_SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
 
@@ -38,35 +46,60 @@ def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
 
     Raises ``TextError`` for a line with fewer columns.
     """
-    source, target = 0, 1
-    for number, line in enumerate(read_lines(path), 1):
-        columns = line.split("\t")
-        if number == 1 and (named := _named_columns(columns)) is not None:
-            source, target = named
-        elif len(columns) < 2:
+    rows = _tsv_rows(path)
+    if (first := next(rows, None)) is None:
+        return
+    source, target, header = find_columns(first[1])
+    for number, row in rows if header else chain([first], rows):
+        if len(row) < 2:
             raise TextError(
                 f"{path}:{number}: found no tab, expected source, tab, target on each line. Put one between them."
             )
-        elif len(columns) <= max(source, target):
+        if len(row) <= max(source, target):
             raise TextError(
-                f"{path}:{number}: found {len(columns)} columns, expected source and target in columns {source + 1} "
+                f"{path}:{number}: found {len(row)} columns, expected source and target in columns {source + 1} "
                 f"and {target + 1}, where the header has them. Correct the line."
             )
-        else:
-            yield columns[source], columns[target]
+        yield row[source], row[target]
 
 
-def describe_tsv(path: Path) -> str | None:
-    """Which columns ``read_tsv`` takes, in a line; None without a header."""
-    first = next(read_lines(path), "").split("\t")
-    return f"{path}: {_describe_columns(first)}." if _named_columns(first) is not None else None
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows, from the first one with text, with their line numbers; blank lines are left out."""
+    lines = marked_lines(path)
+    if _has_quoted_cells(marked_lines(path)):
+        reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t")
+        rows = ((reader.line_num, row) for row in reader)
+    else:
+        rows = ((number, line.split("\t")) for number, line in enumerate(lines, 1))
+    has_begun = False
+    for number, row in rows:
+        is_blank = not any(map(str.strip, row))
+        has_begun = has_begun or not is_blank
+        if has_begun and not (is_blank and len(row) < 2):
+            yield number, row
 
 
-def _describe_columns(first: Sequence[str], column: str | None = None, into: str | None = None) -> str:
+def describe_tsv(path: Path, column: str | None = None, into: str | None = None) -> str:
+    """Which columns ``read_tsv`` takes, or ``csv_segments`` with these, in a line."""
+    rows = [row for _, row in islice(_tsv_rows(path), _SAMPLE)]
+    return f"{path}: {_describe_columns(rows, column, into)}."
+
+
+def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, into: str | None = None) -> str:
+    """Which columns are taken, and whether one of them holds no texts."""
+    first = rows[0] if rows else []
     source, target, header = find_columns(first, column, into)
     named = header and target < len(first)
     names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
-    return f"columns {names}"
+    said = f"columns {names}"
+    for place in (source, target):
+        cells = [cell.strip() for row in rows[1:] or rows for cell in row[place : place + 1] if cell.strip()]
+        if cells and all(map(_ID.fullmatch, cells)):
+            said += (
+                f"; column {place + 1} holds numbers or names of messages, expected texts: write source and target "
+                "above the columns that hold these"
+            )
+    return said
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
@@ -125,12 +158,21 @@ def _clean(text: object, where: str) -> str:
 
 
 def csv_delimiter(text: str) -> str:
-    """The character between cells: the one that Excel's ``sep=`` names, or the first lines hold most evenly."""
+    """The character between cells: the one that Excel's ``sep=`` names, or that gives most rows the same columns."""
     if named := _SEPARATOR_LINE.match(text):
         return named[1]
-    sample = [line for line in text.split("\n")[:50] if line.strip()]
-    counts = {sign: [line.count(sign) for line in sample] for sign in DELIMITERS}
-    return max(DELIMITERS, key=lambda sign: (sum(map(bool, counts[sign])), -len(set(counts[sign]))))
+    best = max(_DELIMITERS, key=partial(_evenness, text))
+    return best if _evenness(text, best) else ","
+
+
+def _evenness(text: str, delimiter: str) -> float:
+    """The share of the first rows that have the same columns, more than one; below 0 if quotation marks are wrong."""
+    counts, wrong = Counter[int](), 0
+    try:
+        counts.update(len(row) for row in islice(_read_rows(text, Path(), delimiter), _SAMPLE))
+    except TextError:
+        wrong = 1
+    return max((rows for columns, rows in counts.items() if columns > 1), default=0) / (counts.total() or 1) - wrong
 
 
 class Cell:
@@ -141,10 +183,17 @@ class Cell:
 
 
 def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> list[list[Cell]]:
-    """The cells of each row. With ``quotes``, a cell in quotation marks may hold delimiters and line breaks."""
+    """The cells of each row that is not blank. With ``quotes``, a cell in quotation marks may hold delimiters and
+    line breaks; ``TextError`` if one is not closed.
+    """
+    rows = _read_rows(text, path, delimiter, quotes=quotes)
+    return [row for row in rows if any(cell.text.strip() for cell in row)]
+
+
+def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> Iterator[list[Cell]]:
     quoted = r'"(?:[^"]|"")*"|(?!")' if quotes else ""
     pattern = re.compile(rf"({quoted}[^{re.escape(delimiter)}\r\n]*)({re.escape(delimiter)}|\r?\n|\Z)")
-    rows: list[list[Cell]] = [[]]
+    row: list[Cell] = []
     named = _SEPARATOR_LINE.match(text)
     position = named.end() if named and quotes else 0
     while position < len(text):
@@ -156,13 +205,13 @@ def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
             )
         raw = found[1]
         value = raw[1:-1].replace('""', '"') if quotes and raw[:1] == '"' else raw
-        rows[-1].append(Cell(value, *found.span(1)))
+        row.append(Cell(value, *found.span(1)))
         position = found.end()
-        if found[2] != delimiter:
-            rows.append([])
-        elif position == len(text):
-            rows[-1].append(Cell("", position, position))
-    return [row for row in rows if row]
+        if found[2] == delimiter and position == len(text):
+            row.append(Cell("", position, position))
+        if found[2] != delimiter or position == len(text):
+            yield row
+            row = []
 
 
 def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
@@ -170,12 +219,13 @@ def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
 
     Two names of languages alone make no header without English: a dictionary may begin with it and es.
     """
-    names = [_COUNTRY.sub("", cell.strip().lower()) for cell in first]
-    if len(set(names)) < len(names):
+    written = [cell.strip().lower() for cell in first]
+    if len(set(filter(None, written))) < len(list(filter(None, written))):
         return None
+    names = [_ADDITION.sub("", cell) for cell in written]
     source = next((index for index, name in enumerate(names) if name in _SOURCE_NAMES), None)
     target = next((index for index, name in enumerate(names) if name in _TARGET_NAMES), None)
-    languages = [index for index, name in enumerate(names) if name in _LANGUAGES]
+    languages = [names.index(name) for name in dict.fromkeys(names) if name in _LANGUAGES]
     if source is None and target is None and not _ENGLISH.intersection(names):
         return None
     missing = (source is None) + (target is None)
@@ -190,14 +240,13 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
 
     A column is named by its header or its number, from 1. Without a name it is the one that the header calls
     source or target, or the first and the second language there; without a header the first, and the one after it.
+    A column after a named one that has another name is not taken: ``TextError``.
     """
     lower, named = [cell.strip().lower() for cell in first], _named_columns(first)
     header = named is not None
 
-    def place(name: str | None, otherwise: int) -> int:
+    def place(name: str) -> int:
         nonlocal header
-        if name is None:
-            return otherwise
         if name.isdecimal() and int(name) > 0:
             return int(name) - 1
         if name.strip().lower() not in lower:
@@ -208,15 +257,24 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
         header = True
         return lower.index(name.strip().lower())
 
-    source = place(src, 0 if named is None else named[0])
+    source = place(src) if src is not None else named[0] if named else 0
     if src is not None and source >= len(first):
         raise TextError(f"column {src}: found {len(first)} columns in the first row. Name one of these.")
-    return source, place(tgt, source + 1 if named is None else named[1]), header
+    if tgt is not None:
+        return source, place(tgt), header
+    if named is not None and named[1] != source:
+        return source, named[1], True
+    if header and any(lower[source + 1 : source + 2]):
+        raise TextError(
+            f"column {src!r}: found {first[source + 1]!r} after it, expected to know which column takes the "
+            f"translation. Give --into, a name or a number, {len(first) + 1} for a new one."
+        )
+    return source, source + 1, header
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, str]]:
     """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
-    text = read_whole(path).removeprefix("\ufeff")
+    text = read_text(path)[0].removeprefix("\ufeff")
     rows = table_rows(text, path, csv_delimiter(text))
     if not rows:
         return
@@ -232,11 +290,10 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
 
 def describe_csv(path: Path, column: str | None = None, into: str | None = None) -> str:
     """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
-    text = read_whole(path).removeprefix("\ufeff")
+    text = read_text(path)[0].removeprefix("\ufeff")
     delimiter = csv_delimiter(text)
-    rows = table_rows(text, path, delimiter)
-    first = [cell.text for cell in rows[0]] if rows else []
-    return f"{path}: cells are separated by {delimiter!r}; {_describe_columns(first, column, into)}."
+    rows = [[cell.text for cell in row] for row in table_rows(text, path, delimiter)[:_SAMPLE]]
+    return f"{path}: cells are separated by {delimiter!r}; {_describe_columns(rows, column, into)}."
 
 
 def csv_segments(
@@ -244,7 +301,7 @@ def csv_segments(
 ) -> list[FileSegment]:
     """The rows whose target cell is empty or missing; a missing one is added at the end of its row."""
     delimiter = "\t" if tsv else csv_delimiter(text)
-    quotes = not tsv or _has_quoted_cells(text, path)
+    quotes = not tsv or _has_quoted_cells(text.split("\n"))
     rows = table_rows(text, path, delimiter, quotes=quotes)
     if not rows:
         return []
@@ -260,17 +317,30 @@ def csv_segments(
     return found
 
 
-def _has_quoted_cells(text: str, path: Path) -> bool:
+def _has_quoted_cells(lines: Iterable[str]) -> bool:
     """Whether tab-separated values are quoted as in CSV, as spreadsheets save cells with marks or line breaks.
 
-    A cell in quotation marks alone does not say so: it may be what somebody says.
+    A cell in quotation marks alone does not say so: it may be what somebody says. Nor does one that holds a tab.
     """
-    if '""' not in text and not re.search(r'(?:^|\t)"[^"\t\n]*$', text, re.MULTILINE):
+    read, is_quoted = list[str](), False
+
+    def record() -> Iterator[str]:
+        for line in lines:
+            read.append(f"{line}\n")
+            yield read[-1]
+
+    try:
+        for row in csv.reader(record(), delimiter="\t", strict=True):
+            raw = "".join(read)
+            read.clear()
+            for cell in row if '"' in raw else ():
+                if "\t" in cell:
+                    return False
+                doubled = cell.replace('"', '""')
+                is_quoted = is_quoted or (("\n" in cell or doubled != cell) and f'"{doubled}"' in raw)
+    except csv.Error:
         return False
-    with suppress(TextError):
-        cells = (cell for row in table_rows(text, path, "\t") for cell in row)
-        return any(text.startswith('"', cell.start) and re.search(r'["\n]', cell.text) for cell in cells)
-    return False
+    return is_quoted
 
 
 def _row_segment(
@@ -281,9 +351,9 @@ def _row_segment(
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         cell = join_parts(parts)
-        if not quotes:
-            cell = re.sub(r"[\t\r\n]+", " ", cell)
-        elif any(sign in cell for sign in (delimiter, '"', "\n", "\r")):
+        if delimiter == "\t" or not quotes:
+            cell = re.sub(r"\t+" if quotes else r"[\t\r\n]+", " ", cell)
+        if quotes and any(sign in cell for sign in (delimiter, '"', "\n", "\r")):
             cell = '"' + cell.replace('"', '""') + '"'
         return [Edit(*place, delimiter * max(0, missing) + cell)]
 
@@ -363,7 +433,25 @@ def _object(line: str, where: str) -> dict[str, Any]:
 
 
 def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
-    """The pairs of an Excel file's first sheet. Needs openpyxl: ``pip install 'glassformer[xlsx]'``."""
+    """The pairs of the sheet of an Excel file that ``describe_xlsx`` says."""
+    _, rows = _xlsx_sheet(path)
+    source, target, header = find_columns(rows[0] if rows else [])
+    for row in rows[header:]:
+        if max(source, target) < len(row):
+            yield row[source], row[target]
+
+
+def describe_xlsx(path: Path) -> str:
+    """Which sheet and which columns ``read_xlsx`` takes, in a line."""
+    name, rows = _xlsx_sheet(path)
+    return f"{path}: sheet {name!r}; {_describe_columns(rows[:_SAMPLE])}."
+
+
+def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
+    """The first sheet with a header, else the first one with two columns: its name, and its rows that are not blank.
+
+    Needs openpyxl: ``pip install 'glassformer[xlsx]'``.
+    """
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:
@@ -377,15 +465,17 @@ def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
             if size > LARGEST_WHOLE:
                 raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
             with closing(load_workbook(file, read_only=True, data_only=True)) as book:
-                cells = book.worksheets[0].iter_rows(values_only=True)
-                rows = [["" if cell is None else str(cell) for cell in row] for row in cells]
+                sheets = {sheet.title: _text_rows(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
     except Exception as error:  # openpyxl lets through whatever its parsers raise
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
-    if not rows:
-        return
-    source, target, header = find_columns(rows[0])
-    for row in rows[1:] if header else rows:
-        if max(source, target) < len(row):
-            yield row[source], row[target]
+    with_header = [name for name, rows in sheets.items() if rows and _named_columns(rows[0]) is not None]
+    with_columns = [name for name, rows in sheets.items() if any(sum(map(bool, row)) > 1 for row in rows)]
+    name = next(iter([*with_header, *with_columns, *sheets]), "")
+    return name, sheets.get(name, [])
+
+
+def _text_rows(rows: Iterable[Sequence[object]]) -> list[list[str]]:
+    texts = (["" if cell is None else str(cell) for cell in row] for row in rows)
+    return [row for row in texts if any(map(str.strip, row))]

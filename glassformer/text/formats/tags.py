@@ -14,7 +14,12 @@ _ATTRIBUTE = re.compile(
 )
 _END_NAME = re.compile(r"</(?:\s*([a-zA-Z][-.a-zA-Z0-9:_]*)\s*>|([a-zA-Z][^\t\n\r\f />]*))")
 _REFERENCE = re.compile(r"(&(?:[a-zA-Z][-.a-zA-Z0-9]*(?=[^a-zA-Z0-9])|#(?:\d+|[xX][0-9a-fA-F]+)(?=[^0-9a-fA-F])));?")
-_SIGN = re.compile("[&<]")
+_SIGN = re.compile(r"[&<]|\{[{%#]")
+# What programs put into a page before it is sent: of Jinja, Twig and Angular, of ERB, EJS and ASP, of PHP.
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#|<%|<\?(?:php\b|=)", re.IGNORECASE)
+_TEMPLATE_ENDS = {sign: re.compile(end) for sign, end in {
+    "{{": r"\}\}\}?", "{%": "%\\}", "{#": "#\\}", "<%": "%>", "<?": r"\?>",
+}.items()}  # fmt: skip
 _BRACKET, _COMMENT_END = re.compile(">"), re.compile(r"--\s*>")
 _SECTION = re.compile(r"<!\[(?:(temp|cdata|ignore|include|rcdata)|if|else|endif)\b", re.IGNORECASE)
 _SECTION_END, _CONDITION_END = re.compile(r"]\s*]\s*>"), re.compile(r"]\s*>")
@@ -25,10 +30,11 @@ _IN_VAIN = 10  # times its length that a text may be read for tags without an en
 class Token(NamedTuple):
     """Characters ``start`` to ``end`` of a page; ``name`` is that of a tag, in lower case.
 
-    An ``empty`` tag ends with ``/>``. ``hidden`` are comments; a ``declaration`` is one of a document or a program.
+    An ``empty`` tag ends with ``/>``. ``hidden`` are comments; a ``declaration`` is one of a document; a ``template``
+    is a piece of a program that writes pages.
     """
 
-    kind: Literal["text", "start", "empty", "end", "hidden", "declaration"]
+    kind: Literal["text", "start", "empty", "end", "hidden", "declaration", "template"]
     start: int
     end: int
     name: str = ""
@@ -57,7 +63,7 @@ class _Tokens:
                 yield Token("text", place, start, text=text[place:start])
             if start == len(text):
                 return
-            token = self._reference(start) if text[start] == "&" else self._markup(start)
+            token = self._token(start)
             yield token
             place = token.end
             if token.kind == "start" and token.name in _TEXT_ENDS:
@@ -65,6 +71,14 @@ class _Tokens:
                 if closing is None:
                     return
                 place = closing.start()
+
+    def _token(self, start: int) -> Token:
+        text = self._text
+        if text[start] == "&":
+            return self._reference(start)
+        if _TEMPLATE.match(text, start) and (end := self._find(_TEMPLATE_ENDS[text[start : start + 2]], start + 2)):
+            return Token("template", start, end)
+        return Token("text", start, start + 1, text="{") if text[start] == "{" else self._markup(start)
 
     def _reference(self, start: int) -> Token:
         found = _REFERENCE.match(self._text, start)

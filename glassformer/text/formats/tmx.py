@@ -1,17 +1,29 @@
 """TMX, translation memories: their pairs, and the units that lack a language."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
+from glassformer.text.formats.encodings import XML_CHARSET, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
-from glassformer.text.formats.xml import DeclarationGuard, Node, fill_element, indent, parse_xml, xml_parts
+from glassformer.text.formats.xml import (
+    ENCLOSES_TEXT,
+    STANDS_ALONE,
+    DeclarationGuard,
+    Node,
+    fill_element,
+    indent,
+    join_plain,
+    parse_xml,
+    xml_parts,
+)
 from glassformer.text.lines import LONGEST_LINE, open_text
 
+_CHINESE_SCRIPTS = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -21,16 +33,32 @@ def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
     The source is the header's ``srclang`` if that unit has it, else its first language. The file is streamed, so
     that it may be larger than memory. Raises ``TextError`` if it is not well-formed.
     """
-    return (pair for _, pair in _read_units(path))
+    return (pair for _, _, pair in _read_units(path))
 
 
 def tmx_languages(path: Path) -> list[str]:
     """The source and the target language that ``read_tmx`` takes, in lower case; none if it finds no pair."""
-    return list(next((languages for languages, _ in _read_units(path)), ()))
+    return list(next((languages for languages, _, _ in _read_units(path)), ()))
 
 
-def _read_units(path: Path) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-    """The languages and the texts of each unit."""
+def describe_tmx(path: Path) -> str | None:
+    """Which languages ``read_tmx`` takes, and how often another variant of them, in a line; None without a pair."""
+    languages, variants = ("", ""), Counter[str]()
+    for languages, tags, _ in _read_units(path):
+        variants.update(set(tags) - set(languages))
+    return f"{path}: translations from {' to '.join(languages)}{_say(variants)}." if any(languages) else None
+
+
+def _say(variants: Counter[str]) -> str:
+    """Of how many units another variant of a language is taken."""
+    return "".join(f"; {tag} where it is alone, in {count:,} units" for tag, count in sorted(variants.items()))
+
+
+_Sides = tuple[str, str]
+
+
+def _read_units(path: Path) -> Iterator[tuple[_Sides, _Sides, _Sides]]:
+    """The languages that are taken, and those and the texts of each unit."""
     with open_text(path) as stream:
         try:
             yield from _units(_LimitedUnits(stream, path))
@@ -61,7 +89,7 @@ class _LimitedUnits:
         return found
 
 
-def _units(stream: _LimitedUnits) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+def _units(stream: _LimitedUnits) -> Iterator[tuple[_Sides, _Sides, _Sides]]:
     parent, srclang, languages = None, "", None
     variants: list[str] = []
     for event, element in iterparse(stream, events=("start", "end")):
@@ -77,9 +105,9 @@ def _units(stream: _LimitedUnits) -> Iterator[tuple[tuple[str, str], tuple[str, 
             languages = languages or _choose_languages(segments, srclang)
             variants = variants or (list(segments) if len(segments) > 1 else [])
             if languages is not None:
-                src, tgt = (_in_language(segments, language) for language in languages)
-                if src and tgt:
-                    yield languages, (src, tgt)
+                src, tgt = (find_variant(segments, language) for language in languages)
+                if src and tgt and segments[src] and segments[tgt]:
+                    yield languages, (src, tgt), (segments[src], segments[tgt])
             if parent is not None:
                 parent.clear()  # frees the unit
     if variants and languages is None:
@@ -95,8 +123,8 @@ def _segments(unit: Element) -> dict[str, str]:
     for variant in unit:
         if _local_name(variant) == "tuv":
             language = variant.get(_LANGUAGE) or variant.get("lang") or ""
-            text = "".join(_plain_text(part) for part in variant if _local_name(part) == "seg")
-            segments.setdefault(language.lower(), re.sub(r"\s*\n\s*", " ", text).strip())
+            text = "".join(join_plain(_plain_pieces(part)) for part in variant if _local_name(part) == "seg")
+            segments.setdefault(language.lower(), text)
     return segments
 
 
@@ -110,31 +138,44 @@ def _choose_languages(segments: dict[str, str], srclang: str) -> tuple[str, str]
     return None if tgt is None else (src, tgt)
 
 
-def _in_language(segments: dict[str, str], wanted: str) -> str:
-    variants = (text for language, text in segments.items() if same_language(language, wanted))
-    return segments.get(wanted) or next(variants, "")
+def find_variant(tags: Iterable[str], wanted: str) -> str | None:
+    """The tag that is wanted or, if it is missing, the only one of that language."""
+    variants = [tag for tag in tags if same_language(tag, wanted)]
+    exact = [tag for tag in variants if tag.replace("_", "-") == wanted.replace("_", "-")]
+    return exact[0] if exact else variants[0] if len(variants) == 1 else None
 
 
 def same_language(tag: str, other: str) -> bool:
-    """Whether two tags name the same language, whatever the country: en and en-US."""
-    return tag.replace("_", "-").split("-")[0] == other.replace("_", "-").split("-")[0]
+    """Whether two tags name the same language in the same script, whatever the country: en and en-US, not zh-TW."""
+    (language, script), (other_language, other_script) = _language_and_script(tag), _language_and_script(other)
+    return language == other_language and (script == other_script or not (script and other_script))
 
 
-def _plain_text(element: Element) -> str:
-    """The text of a segment, without the formatting codes in <bpt>, <ept>, <ph> and <it>."""
-    inner, open_elements = [element.text or ""], [(element, iter(element))]
+def _language_and_script(tag: str) -> tuple[str, str]:
+    language, *rest = tag.lower().replace("_", "-").split("-")
+    script = next((part for part in rest if len(part) == 4 and part.isalpha()), "")
+    if language == "zh" and not script:
+        script = next((_CHINESE_SCRIPTS[part] for part in rest if part in _CHINESE_SCRIPTS), "")
+    return language, script
+
+
+def _plain_pieces(element: Element) -> Iterator[str | None]:
+    """The text of a segment, without the formatting codes in <bpt>, <ept> and <it>; None for a <ph>."""
+    open_elements = [(element, iter(element))]
+    yield element.text or ""
     while open_elements:  # a loop, because a file may nest them deeper than Python calls
         current, children = open_elements[-1]
         child = next(children, None)
         if child is None:
             open_elements.pop()
-            inner.append((current.tail or "") if open_elements else "")
-        elif _local_name(child) in ("hi", "mrk"):
-            inner.append(child.text or "")
+            yield (current.tail or "") if open_elements else ""
+        elif _local_name(child) in ENCLOSES_TEXT:
+            yield child.text or ""
             open_elements.append((child, iter(child)))
         else:
-            inner.append(child.tail or "")
-    return "".join(inner)
+            if _local_name(child) in STANDS_ALONE:
+                yield None
+            yield child.tail or ""
 
 
 def _local_name(element: Element) -> str:
@@ -147,26 +188,41 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Fil
 
     Without ``language`` it is the second language of the first unit with two. ``TextError`` if there is none.
     """
+    units, src, tgt = _units_and_languages(text, path, language)
+    line_of = line_finder(text)
+    segments = []
+    for unit, variants in units:
+        source, target = (_seg(variants, find_variant(variants, tag.lower())) for tag in (src, tgt))
+        if source is not None and (target is None or not text[target.inner : target.inner_end].strip()):
+            segments.append(_memory_segment(text, unit, (source, target), tgt, line_of(unit.start)))
+    return segments
+
+
+def describe_units(path: Path, language: str | None = None) -> str:
+    """Which languages ``tmx_segments`` takes, and how often another variant of them; empty without units."""
+    text = read_text(path, XML_CHARSET)[0].removeprefix("\ufeff")
+    units, *languages = _units_and_languages(text, path, language)
+    found = ((find_variant(variants, tag.lower()), tag.lower()) for _, variants in units for tag in languages)
+    others = Counter(tag for tag, wanted in found if tag is not None and tag != wanted)
+    return f"{path}: from {' to '.join(languages)}{_say(others)}." if units else ""
+
+
+def _units_and_languages(
+    text: str, path: Path, language: str | None
+) -> tuple[list[tuple[Node, dict[str, Node]]], str, str]:
+    """The units with their variants, and the source and target language, the latter as the file writes it."""
     root = parse_xml(text, path)
     units = [(unit, _variants(unit)) for unit in root.find_all("tu")]
     header = next(root.find_all("header"), None)
     srclang = header.attributes.get("srclang", "") if header else ""
-    languages = next(
-        (found for _, variants in units if (found := _choose_languages(dict.fromkeys(variants, ""), srclang))), None
-    )
-    if languages is None and units and language is not None:
-        languages = next(iter(units[0][1])), language.lower()
-    if languages is None:
+    both = (_choose_languages(dict.fromkeys(variants, ""), srclang) for _, variants in units)
+    languages = next(filter(None, both), None)
+    if languages is None and units and language is None:
         raise TextError(f"{path}: no unit has two languages, expected to see which one is missing. Give --language.")
-    src, second = languages
-    tgt = language or next(_language(variants[second]) for _, variants in units if second in variants)
-    line_of = line_finder(text)
-    segments = []
-    for unit, variants in units:
-        source, target = _seg(variants, src), _seg(variants, tgt.lower())
-        if source is not None and (target is None or not text[target.inner : target.inner_end].strip()):
-            segments.append(_memory_segment(text, unit, (source, target), tgt, line_of(unit.start)))
-    return segments
+    src = languages[0] if languages else next(iter(units[0][1]), "") if units else ""
+    if language is None and languages is not None:
+        language = next(_language(variants[languages[1]]) for _, variants in units if languages[1] in variants)
+    return units, src, language or ""
 
 
 def _language(variant: Node) -> str:
@@ -183,10 +239,9 @@ def _variants(unit: Node) -> dict[str, Node]:
     return variants
 
 
-def _seg(variants: dict[str, Node], language: str) -> Node | None:
-    """The text of the first variant in a language."""
-    variant = next((node for tag, node in variants.items() if same_language(tag, language)), None)
-    return None if variant is None else variant.child("seg")
+def _seg(variants: dict[str, Node], tag: str | None) -> Node | None:
+    """The text of a variant."""
+    return None if tag is None else variants[tag].child("seg")
 
 
 def _memory_segment(text: str, unit: Node, sides: tuple[Node, Node | None], language: str, line: int) -> FileSegment:

@@ -1,20 +1,25 @@
 """XML as a tree whose elements know where they stand in the text, so that a file keeps what is not translated."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from html.entities import html5
 from pathlib import Path
 from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
 from glassformer.errors import TextError
 from glassformer.text.formats.segment import Code, Edit, Part
+from glassformer.text.scripts import is_unspaced
 
 _MAX_DEPTH = 200  # elements in one another
 # Elements inside a text whose content is to be translated; that of the others is code.
-_ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
-_ENCODING = re.compile(r"""<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
+ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
+STANDS_ALONE = {"ph", "x"}
+"""Elements that stand for something between words, such as a picture or a line break."""
+_ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*("[^"]*"|'[^']*')""")
 
 
 class Node:
@@ -41,15 +46,8 @@ class Node:
 def parse_xml(text: str, path: Path) -> Node:
     """The document as a tree whose nodes know their places in ``text``; ``TextError`` if it is not well-formed.
 
-    Declarations of entities and attributes are refused (``refuse_declarations``). So are those of another encoding
-    than UTF-8, which would be wrong of what is written.
+    Declarations of entities and attributes are refused (``refuse_declarations``).
     """
-    declared = _ENCODING.match(text)
-    if declared is not None and declared[1].upper() not in ("UTF-8", "UTF8"):
-        raise TextError(
-            f"{path}:1: declares the encoding {declared[1]}, expected UTF-8. Convert it (iconv -f {declared[1]} -t "
-            "UTF-8) and correct its first line."
-        )
     reader = _XmlReader(text, path)
     try:
         reader.parse()
@@ -139,8 +137,47 @@ class DeclarationGuard:
 
 def after_attributes(text: str, start: int) -> int:
     """Where a tag's closing bracket may be looked for: after its attributes, which may hold one."""
-    found = re.compile(r"""<[^\s/>]+(?:\s+[^\s=/>]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*""").match(text, start)
+    found = re.compile(rf"<[^\s/>]+(?:{_ATTRIBUTE.pattern})*").match(text, start)
     return found.end() if found else start
+
+
+def set_attributes(text: str, node: Node, attributes: Mapping[str, str]) -> list[Edit]:
+    """Give an element these attributes, in the place of those that it has by the same names."""
+    end = after_attributes(text, node.start)
+    places = {found[1]: found.span(2) for found in _ATTRIBUTE.finditer(text, node.start, end)}
+    return [
+        Edit(*places[name], quoteattr(value)) if name in places else Edit(end, end, f" {name}={quoteattr(value)}")
+        for name, value in attributes.items()
+    ]
+
+
+def plain_text(text: str, node: Node) -> str:
+    """What an element says, in one line and without codes."""
+    return join_plain(_plain_pieces(text, node))
+
+
+def _plain_pieces(text: str, node: Node) -> Iterator[str | None]:
+    position = node.inner
+    for child in node.children:
+        yield _unescape(text[position : child.start])
+        if child.name in ENCLOSES_TEXT:
+            yield from _plain_pieces(text, child)
+        elif child.name in STANDS_ALONE:
+            yield None
+        position = child.end
+    yield _unescape(text[position : node.inner_end])
+
+
+def join_plain(pieces: Iterable[str | None]) -> str:
+    """Texts in one line, with a space where a code (None) stands between two words."""
+    joined, is_parted = [""], False
+    for piece in pieces:
+        if piece:
+            ends = joined[-1][-1:] + piece[0]
+            glues = is_parted and len(ends) == 2 and ends.isalnum() and not any(map(is_unspaced, ends))
+            joined.append(f" {piece}" if glues else piece)
+        is_parted = piece is None or (is_parted and not piece)
+    return re.sub(r"\s*\n\s*", " ", "".join(joined)).strip()
 
 
 def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
@@ -154,7 +191,7 @@ def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
 
     for child in node.children:
         add_text(child.start)
-        if child.name in _ENCLOSES_TEXT and child.inner < child.end and not _is_protected(child):
+        if child.name in ENCLOSES_TEXT and child.inner < child.end and not _is_protected(child):
             parts.append(Code(text[child.start : child.inner], "opens"))
             parts += xml_parts(text, child)
             parts.append(Code(text[child.inner_end : child.end], "closes"))
@@ -191,7 +228,7 @@ def _unescape_characters(raw: str) -> str:
         name = found[1]
         if name.startswith("#"):
             return chr(int(name[2:], 16) if name[1] in "xX" else int(name[1:]))
-        return named.get(name, found[0])
+        return named.get(name) or html5.get(f"{name};", found[0])  # a DTD that is not read may declare it
 
     return re.sub(r"&(#?\w+);", character, raw)
 

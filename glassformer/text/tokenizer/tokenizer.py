@@ -63,9 +63,8 @@ class Tokenizer:
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
         """Train on ``texts``, read once, a vocabulary of up to ``vocab_size`` entries, control tokens included.
 
-        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (split at spaces and punctuation; all but
-        the most frequent words are <unk>), ``characters``. Raises ``TokenizerError`` for an unknown kind, empty
-        text, or a ``vocab_size`` too small for the kind.
+        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (rare ones are <unk>), ``characters``.
+        Raises ``TokenizerError`` for an unknown kind, empty text, or a ``vocab_size`` too small for the kind.
         """
         return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
 
@@ -186,9 +185,14 @@ class Tokenizer:
         return numbers
 
 
-def one_if_equal(src: Tokenizer, tgt: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
-    """Both sides' tokenizers; one object twice if they are the same."""
-    return src, src if src.digest == tgt.digest else tgt
+Tokenizers = tuple[Tokenizer, Tokenizer]
+"""Of the source and of the target; one object twice if they are the same."""
+
+
+def load_tokenizers(src: Path, tgt: Path) -> Tokenizers:
+    """The tokenizers of both sides, which ``Tokenizer.save`` wrote; one object twice if they are the same."""
+    one, other = Tokenizer.load(src), Tokenizer.load(tgt)
+    return one, one if one.digest == other.digest else other
 
 
 def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:

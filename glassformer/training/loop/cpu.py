@@ -116,9 +116,8 @@ def _are_given() -> bool:
 def keep_freed_memory() -> None:
     """Let glibc reuse freed memory instead of returning it to the system; does nothing without glibc.
 
-    The tensors of an update have the same sizes each time. By default glibc maps each large one anew, and the system
-    clears its pages on first use, which takes a good part of a training step on a CPU. The process keeps its largest
-    size until it ends.
+    By default glibc maps each large tensor anew, and the system clears its pages on first use, which takes a good
+    part of a training step on a CPU. The process keeps its largest size until it ends.
     """
     if sys.platform != "linux":
         return

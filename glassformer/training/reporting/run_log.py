@@ -24,9 +24,8 @@ logger.addHandler(logging.NullHandler())  # its lines are in train.log, and warn
 class TrainProgress:
     """The state of a training after an update.
 
-    ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means over the updates since the last
-    line of the log. ``fraction_done`` is from 0 to 1. ``may_end_early``: patience may end the training before
-    ``left_s`` seconds have passed.
+    ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means since the last line of the log.
+    ``fraction_done`` is from 0 to 1. ``may_end_early``: patience may end it before ``left_s`` seconds have passed.
     """
 
     update: int

@@ -83,7 +83,7 @@ def test_a_new_format_is_an_entry_and_its_functions(monkeypatch: pytest.MonkeyPa
             check("a.shout", out, *options)
     with pytest.raises(ConfigError, match=r"--into: found with a \.po file, expected one of \.csv, \.loud, \.shout"):
         check("a.po", "b.po", "--into")
-    with pytest.raises(TextError, match=r"\.md, \.shout, \.loud\. Save"):
+    with pytest.raises(TextError, match=r"\.mdx, \.shout, \.loud\. Save"):
         find_segments(Path("a.docx"), FormatOptions())
 
 

@@ -52,7 +52,10 @@ def test_each_metric_is_a_choice_of_the_setting_and_the_loss_is_one_more():
 
 
 def test_texts_without_spaces_are_counted_by_characters():
-    assert "tok:char" in score(["犬が寝ている。"], ["犬が寝ている。"]).signatures["bleu"]
+    for text in ("犬が寝ている。", "ฉันหิวมาก", "ຂ້ອຍຫິວ", "ខ្ញុំឃ្លាន", "ငါဗိုက်ဆာတယ်", "ང་གྲོད་ཁོག་ལྟོགས་སོང་།"):
+        found = score([text], [text])
+        assert "tok:char" in found.signatures["bleu"]
+        assert found["bleu"] == pytest.approx(100.0)
     assert "tok:13a" in score(["A dog."], ["A dog."]).signatures["bleu"]
 
 

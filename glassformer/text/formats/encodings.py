@@ -1,0 +1,72 @@
+"""Encodings: the one that a file says it has, by its mark or a declaration, and writing it back in the same."""
+
+import codecs
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from glassformer.errors import TextError
+from glassformer.text.lines import decode_utf8, open_text, read_bytes, read_lines
+
+_START = 4096  # bytes in which a declaration is looked for
+_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+# Where a format declares its encoding.
+XML_CHARSET = r"""\A(?:\ufeff)?<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)"""
+HTML_CHARSET = rf"""{XML_CHARSET}|(?i:<meta\s[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+))"""
+GETTEXT_CHARSET = r"""(?i:Content-Type:[^"\n]*charset=([\w.:-]+))"""
+
+
+def read_text(path: Path, charset: str | None = None) -> tuple[str, str]:
+    """The text of a file, byte order mark and line ends included, and its encoding.
+
+    That is UTF-16 by its mark, or what is declared where the pattern ``charset`` finds it and the file is not UTF-8;
+    else UTF-8. Raises what ``read_lines`` raises for any other, and ``TextError`` for what could not be written back.
+    """
+    raw = read_bytes(path)
+    encoding = _MARKS.get(raw[:2] if raw[2:4] != b"\0\0" else b"") or _declared(raw, charset)
+    if encoding is None:
+        return decode_utf8(raw, path), "utf-8"
+    try:
+        text = raw.decode(encoding)
+        if text.encode(encoding) != raw:
+            raise ValueError("it could not be written back as it is")
+    except ValueError as error:
+        raise TextError(f"{path}: is not text in {encoding}, as it says: {error}. Save it as UTF-8.") from error
+    return text, encoding
+
+
+def marked_lines(path: Path) -> Iterator[str]:
+    """``read_lines``, but of a file in UTF-16 too, which is then held in memory."""
+    with open_text(path) as stream:
+        is_wide = stream.read(2) in _MARKS
+    if not is_wide:
+        return read_lines(path)
+    lines = read_text(path)[0].removeprefix("\ufeff").split("\n")
+    return (line.removesuffix("\r") for line in lines)
+
+
+def _declared(raw: bytes, charset: str | None) -> str | None:
+    """A declared encoding that is not UTF-8 and, like UTF-8, has ASCII as it is."""
+    found = None if charset is None else re.search(charset, raw[:_START].decode("latin-1"))
+    name = next(filter(None, found.groups()), "") if found else ""
+    try:
+        is_another = codecs.lookup(name).name != "utf-8" and "<".encode(name) == b"<"
+    except LookupError:
+        return None
+    if not raw.isascii():
+        with suppress(UnicodeDecodeError):
+            raw.decode("utf-8")
+            return None
+    return name if is_another else None
+
+
+def encode_text(text: str, encoding: str, charset: str | None, *, has_references: bool) -> bytes:
+    """The bytes of a file. What the encoding lacks becomes references (&#228;), or the file becomes UTF-8."""
+    try:
+        return text.encode(encoding, "xmlcharrefreplace" if has_references else "strict")
+    except UnicodeEncodeError:
+        found = re.search(charset or "", text[:_START])
+        assert found is not None, "a file without a declaration is UTF-8 or UTF-16, which have all characters"
+        start, end = found.span(found.lastindex or 0)
+        return f"{text[:start]}UTF-8{text[end:]}".encode()
