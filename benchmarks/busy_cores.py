@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import machine, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.text.corpus.workers import available_cores
 
@@ -108,13 +108,12 @@ def main() -> None:
         run, size, seconds, *settings = sys.argv[2:]
         train_for(Path(run), size, float(seconds), settings)
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--busy", type=int, nargs="+", default=[0, 1, 2], metavar="N")
     parser.add_argument("--size", choices=["micro", "tiny", "small", "base"], default="tiny")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each training")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of the training")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(parser, "--busy 1 --size micro --seconds 0 --rounds 1 --set train.batch_tokens=64")
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
@@ -122,8 +121,7 @@ def main() -> None:
         busy = {str(count): compare(run, count, options) for count in options.busy}
     results = {"machine": machine(), "cores": available_cores(), "size": options.size, "seconds": options.seconds,
                "rounds": options.rounds, "busy": busy}  # fmt: skip
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from glassformer.model.masks import Mask
 from glassformer.settings import ModelConfig
 
 _LENGTH = 16  # tokens of a sentence
-_SHORT_TOKENS, _SHORT_S = 256, 0.1
+_TURNS = 3  # of each number: what other programs do changes from moment to moment
+_SHORT_TOKENS, _SHORT_S = 512, 0.1
 
 
 def may_choose() -> bool:
@@ -40,20 +41,29 @@ def time_threads(config: ModelConfig, most: int, tokens: int, seconds: float) ->
     turns on ``tokens`` tokens, forward and backward, for about ``seconds`` seconds. A single one is not measured.
     """
     counts = {torch.get_num_threads(), max(1, most - 1), *(most >> times for times in range(most.bit_length()))}
-    spent = dict.fromkeys(sorted(counts), 0.0)
+    spent, calls = dict.fromkeys(sorted(counts), 0.0), dict.fromkeys(counts, 0)
     if len(spent) == 1:
         return spent
+    turn_s = seconds / (_TURNS * len(spent))
     with keep_threads(), torch.random.fork_rng(devices=[]):  # a training goes on with its own random numbers
-        work, began, rounds = _encoder_layer(config, tokens), time.perf_counter(), 0
-        while not rounds or time.perf_counter() - began < seconds:
+        work, began = _encoder_layer(config, tokens), time.perf_counter()
+        while not all(calls.values()) or time.perf_counter() - began < seconds:
             for count in spent:
                 torch.set_num_threads(count)
                 work()  # wakes the threads
-                start = time.perf_counter()
-                work()
-                spent[count] += time.perf_counter() - start
-            rounds += 1
-    return {count: total / rounds for count, total in spent.items()}
+                done, passed = _repeat(work, turn_s)
+                calls[count] += done
+                spent[count] += passed
+    return {count: total / calls[count] for count, total in spent.items()}
+
+
+def _repeat(work: Callable[[], object], seconds: float) -> tuple[int, float]:
+    """Do it again and again for so many seconds, at least once: how often, and how long that took."""
+    start, times, passed = time.perf_counter(), 0, 0.0
+    while not times or passed < seconds:
+        work()
+        times, passed = times + 1, time.perf_counter() - start
+    return times, passed
 
 
 def _encoder_layer(config: ModelConfig, tokens: int) -> Callable[[], object]:

@@ -102,13 +102,14 @@ def test_only_a_command_takes_the_fastest_number_and_only_where_nobody_has_named
 
 
 @pytest.mark.slow
-def test_loading_a_translator_lets_a_command_choose(
-    environment: Environment, layer_takes: Callable[[dict[int, float]], None]
+@pytest.mark.parametrize("engine", ["torch", "auto"])
+def test_opening_a_model_of_pytorch_lets_a_command_choose(
+    engine: str, environment: Environment, layer_takes: Callable[[dict[int, float]], None]
 ) -> None:
     environment(OWN)
     layer_takes({4: 0.25, 3: 0.125, 2: 0.25, 1: 0.25})
     torch.set_num_threads(4)
-    Translator.load()
+    assert Translator.load(engine=engine).models
     assert torch.get_num_threads() == 3
 
 

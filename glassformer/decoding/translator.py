@@ -339,7 +339,11 @@ class Translator:
 
 
 def _open_torch(run: RunDirectory, workers: int | None, checkpoint: Path) -> "TorchEngine":
-    return _torch_engine([run.load("cpu", checkpoint=checkpoint).model], None, workers)
+    from glassformer.threads import fit_threads
+
+    model = run.load("cpu", checkpoint=checkpoint).model
+    fit_threads(model)
+    return _torch_engine([model], None, workers)
 
 
 def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int | None) -> "TorchEngine":

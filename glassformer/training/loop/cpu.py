@@ -13,7 +13,7 @@ from glassformer.training.reporting.run_log import Display
 from glassformer.world import World
 
 _AT_IMPORT = torch.get_num_threads()  # another number later is a person's
-_TEST_S = 1.0
+_TEST_TOKENS, _TEST_S = 2048, 1.0
 _MIN_GAIN = 1.25  # for a change during a training: less may be noise
 _STRETCH_S, _MINUTE, _TEN_MINUTES = 10.0, 6, 60  # the speed is measured over stretches of ten seconds
 _SLOW = 0.7  # of the usual speed
@@ -74,7 +74,7 @@ class TrainingThreads:
 
     def _time(self) -> dict[int, float]:
         """The seconds that a layer takes with each number of threads in the slowest process."""
-        seconds = time_threads(self._config.model, self._most, self._config.train.batch_tokens, _TEST_S)
+        seconds = time_threads(self._config.model, self._most, _TEST_TOKENS, _TEST_S)
         columns = zip(*self._world.all_gather(*seconds.values()), strict=True)
         return dict(zip(seconds, map(max, columns), strict=True))
 
