@@ -142,7 +142,7 @@ class FileTranslator:
         """The translation of each segment. The memory comes first; the same text is translated once."""
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
         marks = dict[Parts, MenuMark | None]()
-        language = "" if self.options is None else self.options.src_language
+        language = self.options.src_language if isinstance(self.options, DecodeConfig) else ""
         for segment in segments:
             known = self.memory.exact(segment.text) if self.memory is not None else None
             if self.memory is None or known is None:

@@ -117,9 +117,9 @@ def _check_start(path: Path, first: bytes) -> None:
 def _decode(path: Path, number: int, raw: bytes) -> str:
     zero = raw.find(b"\0")
     if zero >= 0:
+        wide = " or is UTF-16 or UTF-32" if 4 * raw.count(b"\0") >= len(raw) else ""
         raise TextError(
-            f"{path}:{number}:{zero + 1}: found a NUL byte, expected UTF-8 text. The file looks binary or is UTF-16 "
-            "or UTF-32."
+            f"{path}:{number}:{zero + 1}: found a NUL byte, expected UTF-8 text. The file looks binary{wide}."
         )
     try:
         return raw.decode("utf-8")

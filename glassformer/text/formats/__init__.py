@@ -4,6 +4,7 @@ A new format is one entry of ``FORMATS`` and its functions, in a module of this 
 first called, so that neither help nor plain text waits for parsers that it does not use.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import check_type
-from glassformer.text.formats.encodings import GETTEXT_CHARSET, HTML_CHARSET, XML_CHARSET, encode_text
+from glassformer.text.formats.encodings import GETTEXT_CHARSET, HTML_CHARSET, START, XML_CHARSET
 from glassformer.text.formats.segment import FileSegment
 
 
@@ -43,7 +44,7 @@ class Format:
     """Says in a line what ``pairs`` takes for source and target, if the file leaves a choice."""
     segments: Callable[..., list[FileSegment]] | None = None
     """Finds what is to be translated in a ``text`` of the file at ``path``; takes ``options`` as keywords, too."""
-    describe_segments: Callable[..., str] | None = None
+    describe_segments: Callable[..., str | None] | None = None
     """Says in a line what ``segments`` takes for source and target, of a path and ``options``."""
     options: tuple[str, ...] = ()
     """Which of ``FormatOptions`` the format has a use for."""
@@ -60,8 +61,13 @@ class Format:
         return self.pairs is not None and self.segments is not None
 
     def encode(self, text: str, encoding: str) -> bytes:
-        """The bytes of a file, in the encoding that it was read in if that has all characters."""
-        return encode_text(text, encoding, self.charset, has_references=self.has_references)
+        """The bytes of a file in the encoding that it has. What this lacks becomes references, or the file UTF-8."""
+        try:
+            return text.encode(encoding, "xmlcharrefreplace" if self.has_references else "strict")
+        except UnicodeEncodeError:
+            found = re.search(self.charset or "", text[:START])
+            start, end = found.span(found.lastindex or 0) if found else (0, 0)
+            return f"{text[:start]}UTF-8{text[end:]}".encode()
 
     def select(self, options: FormatOptions) -> dict[str, str | None]:
         """The options that the format has a use for, as keywords."""
@@ -97,10 +103,9 @@ FORMATS = (
     Format("TMX", (".tmx",), options=_LANGUAGE, charset=XML_CHARSET, has_references=True,
            pairs=_lazy("tmx:read_tmx"), languages=_lazy("tmx:tmx_languages"),
            describe_pairs=_lazy("tmx:describe_tmx"),
-           segments=_lazy("tmx:tmx_segments"), describe_segments=_lazy("tmx:describe_units")),
+           segments=_lazy("tmx:tmx_segments"), describe_segments=_lazy("tmx:describe_tmx")),
     Format("XLIFF", (".xliff", ".xlf", ".sdlxliff"), options=_LANGUAGE, charset=XML_CHARSET, has_references=True,
-           pairs=_lazy("xliff:read_xliff"), languages=_lazy("xliff:xliff_languages"),
-           segments=_lazy("xliff:xliff_segments")),
+           pairs=_lazy("xliff:read_xliff"), segments=_lazy("xliff:xliff_segments")),
     Format("Excel", (".xlsx",), pairs=_lazy("tables:read_xlsx"), describe_pairs=_lazy("tables:describe_xlsx")),
     Format("SubRip", (".srt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=True)),
     Format("WebVTT", (".vtt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=False)),

@@ -9,7 +9,7 @@ from pathlib import Path
 from glassformer.errors import TextError
 from glassformer.text.lines import decode_utf8, open_text, read_bytes, read_lines
 
-_START = 4096  # bytes in which a declaration is looked for
+START = 4096  # bytes in which a declaration is looked for
 _MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 # Where a format declares its encoding.
 XML_CHARSET = r"""\A(?:\ufeff)?<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)"""
@@ -48,7 +48,7 @@ def marked_lines(path: Path) -> Iterator[str]:
 
 def _declared(raw: bytes, charset: str | None) -> str | None:
     """A declared encoding that is not UTF-8 and, like UTF-8, has ASCII as it is."""
-    found = None if charset is None else re.search(charset, raw[:_START].decode("latin-1"))
+    found = None if charset is None else re.search(charset, raw[:START].decode("latin-1"))
     name = next(filter(None, found.groups()), "") if found else ""
     try:
         is_another = codecs.lookup(name).name != "utf-8" and "<".encode(name) == b"<"
@@ -59,14 +59,3 @@ def _declared(raw: bytes, charset: str | None) -> str | None:
             raw.decode("utf-8")
             return None
     return name if is_another else None
-
-
-def encode_text(text: str, encoding: str, charset: str | None, *, has_references: bool) -> bytes:
-    """The bytes of a file. What the encoding lacks becomes references (&#228;), or the file becomes UTF-8."""
-    try:
-        return text.encode(encoding, "xmlcharrefreplace" if has_references else "strict")
-    except UnicodeEncodeError:
-        found = re.search(charset or "", text[:_START])
-        assert found is not None, "a file without a declaration is UTF-8 or UTF-16, which have all characters"
-        start, end = found.span(found.lastindex or 0)
-        return f"{text[:start]}UTF-8{text[end:]}".encode()

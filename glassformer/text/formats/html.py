@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 from glassformer.errors import TextError
@@ -60,13 +59,18 @@ class _Reader:
                 continue
             elif token.kind == "text":
                 self._add(token.text, token.start)
-            elif token.kind == "template":
-                self._add(Code(self._text[token.start : token.end]), token.start)
-            elif token.kind == "declaration":
+            elif token.kind == "declaration" or (token.kind == "template" and self._is_line(token)):
                 self._end_run(token.start)
-            elif self._start is not None:
+            elif token.kind == "template" or self._start is not None:
                 self._add(Code(self._text[token.start : token.end]), token.start)
         self._end_run(self._untranslated[0][1] if self._untranslated else len(self._text))
+
+    def _is_line(self, token: Token) -> bool:
+        """Whether a program's statement has a line of its own, so that it parts the text as a block does."""
+        before = self._text[self._text.rfind("\n", 0, token.start) + 1 : token.start]
+        after = self._text[token.end : self._text.find("\n", token.end) + 1 or None]
+        is_statement = not self._text.startswith(("{{", "<%=", "<?="), token.start)
+        return is_statement and not before.strip() and not after.strip()
 
     def _end_run(self, end: int) -> None:
         if self._start is not None and any(isinstance(part, str) and part.strip() for part in self._parts):
@@ -129,22 +133,19 @@ def html_segments(text: str, path: Path) -> list[FileSegment]:
         raise TextError(f"{path}: is not readable HTML: {error}.") from error
     line = line_finder(text)
     return [
-        _html_segment(line(start), start, end, parts, _escape_html if "&gt;" in text[start:end] else _escape_less)
+        _html_segment(line(start), (start, end), parts, greater="&gt;" if "&gt;" in text[start:end] else ">")
         for start, end, parts in reader.runs
     ]
 
 
-def _html_segment(line: int, start: int, end: int, parts: list[Part], escape: Callable[[str], str]) -> FileSegment:
+def _html_segment(line: int, span: tuple[int, int], parts: list[Part], *, greater: str) -> FileSegment:
+    """The segment of a run of text; ``greater`` is the sign > as the run has it."""
     before, inner, after = trim(parts)
-    edits = replace_span(start, end, lambda parts: f"{before}{write_parts(parts, escape)}{after}")
+
+    def escape(text: str) -> str:
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace("]]>", "]]&gt;")
+        return text.replace(">", greater)
+
+    edits = replace_span(*span, lambda parts: f"{before}{write_parts(parts, escape)}{after}")
     inner = tuple(re.sub(r"[ \t\r\n]+", " ", part) if isinstance(part, str) else part for part in inner)
     return FileSegment(inner, line, edits)
-
-
-def _escape_less(text: str) -> str:
-    """``text`` with references; a bare ``>``, as the file has it, is no markup."""
-    return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
-def _escape_html(text: str) -> str:
-    return _escape_less(text).replace(">", "&gt;")

@@ -37,7 +37,7 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
     segments: list[FileSegment] = []
     line_now, column = -1, 0
     parser, env = _markdown(), dict[str, Any]()
-    for before, token in _markdown_blocks(parser, text, lines, env):
+    for before, token in _markdown_blocks(parser, text, env):
         if token.type == "html_block":
             segments += _html_block(text, starts[token.map[0]], token.map[0], token.content, path)
             continue
@@ -57,16 +57,16 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
     return segments
 
 
-def _markdown_blocks(parser: Any, text: str, lines: Sequence[str], env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The tokens with text, each with the one before it, which opens its block. Front matter is left out.
+def _markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """The tokens with text, each with the one before it, which opens its block.
 
-    ``env`` gets the parser's ``references``.
+    Front matter and other lines that are no text are left out. ``env`` gets the parser's ``references``.
     """
-    matter = _FRONT_MATTER.match(text)
-    first = text.count("\n", 0, matter.end()) if matter else 0
-    tokens = parser.parse("\n".join(["" for _ in lines[:first]] + [*lines[first:]]), env)
-    for before, token in pairwise([None, *tokens]):
-        if token.type in ("inline", "html_block") and token.map is not None and token.content.strip():
+    for pattern in (_FRONT_MATTER, _MODULE, _FORM_LINES):
+        text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
+    for before, token in pairwise([None, *parser.parse(text, env)]):
+        is_title = before is not None and before.type == "admonition_title_open"
+        if token.type in ("inline", "html_block") and token.map and token.content.strip() and not is_title:
             yield before, token
 
 
@@ -93,7 +93,19 @@ def _html_block(text: str, start: int, line: int, block: str, path: Path) -> lis
 _NO_QUOTATION = re.compile(r"[^>\s]")  # of what stands before a block: the signs of items
 # YAML between lines of ---, or TOML between lines of +++.
 _FRONT_MATTER = re.compile(
-    r"\A(?:---\r?\n(?=#|[\w\"'.-]+[ \t]*:).*?\n---|\+\+\+\r?\n.*?\n\+\+\+)[ \t]*\r?\n", re.DOTALL
+    r"\A()(?:---\r?\n(?=#|[\w\"'.-]+[ \t]*:).*?\n---|\+\+\+\r?\n.*?\n\+\+\+)[ \t]*\r?\n", re.DOTALL
+)
+# What a page imports and exports (MDX), up to a blank line.
+_MODULE = re.compile(
+    r"""^()(?:import\s(?:[\w*{$][^;"']{0,500}?\sfrom\s+)?["'][^"'\n]+["'];?[ \t]*\r?$
+    |export[ ](?:const|let|var|default|function|class|async)\b.*(?:\n(?![ \t]*\r?$).+)*)""",
+    re.MULTILINE | re.VERBOSE,
+)
+# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, templates.
+_FORM_LINES = re.compile(
+    r"""^([ \t>]*)(?: :{3,}.* | ===[!+]?[ ]".*" | \[\[?_?toc_?]?] | \*\[[^]\n]+]:.*
+    | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
+    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
 
@@ -101,8 +113,13 @@ _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
 def _markdown() -> Any:
     """The parser of blocks; the tokens in each, which are many, are made where they are read."""
     from markdown_it import MarkdownIt
+    from mdit_py_plugins.admon import admon_plugin
+    from mdit_py_plugins.deflist import deflist_plugin
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable(["text_join", "inline"])
+    parser.use(admon_plugin).use(deflist_plugin)
+    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     parser.block.ruler.at("reference", _read_reference)
     return parser
 
@@ -164,9 +181,11 @@ def _without_marks(parts: Iterable[Part]) -> list[Part]:
     return join_texts(part.raw if isinstance(part, Code) and part.is_text else part for part in parts)
 
 
-_LINE_END = re.compile(r"(?<!  )(?<![\\\]])\n")  # but not where a line is broken, and after the kind of a note
+_LINE_END = re.compile(r"(?<!  )(?<![\\\]*])\n")  # but not where a line is broken, and after the kind of a note
 # What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.
-_BLOCK_START = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))")
+_BLOCK_START = re.compile(
+    r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|:(?=::|\s)|[!?](?=[!?]{2})|\$(?=\$)|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))"
+)
 _INLINE_SIGNS = re.compile(r"[*_`\[\]<~]")
 # Signs; of these those that are no markup where they stand, and those that are none in a word that the source has;
 # a backslash that would escape what follows it.
@@ -213,27 +232,52 @@ class _InlineReader:
 
     def __init__(self, raw: str, references: Mapping[str, Any]) -> None:
         self._raw, self._references = raw, references
+        self._lower, self._absent = raw.lower(), set[str]()  # closing tags that do not occur in the rest
         self._parts: list[Part] = []
         self._cursor = 0
         self._opened: list[int] = []  # where the text of each markup begins that is open
 
     def read(self, tokens: Sequence[Any]) -> tuple[Part, ...]:
         """The parts. From a token on that is not where it is expected, the rest is one code, which stays as it is."""
-        in_address = False  # between < and >, where the text is an address
+        ending = "", ""  # the type and the text of the token that ends a part which is code: an address, <kbd>
+        if (note := _NOTE.match(self._raw)) is not None:
+            self._read_code(note.end())
+            ending = "softbreak", ""
         for token in tokens:
-            if in_address:
-                in_address = token.type != "link_close"
+            if ending[0]:
+                is_end = token.type == ending[0] and token.content.lower().startswith(ending[1])
+                ending = ("", "") if is_end else ending
                 continue
             if token.type in ("text", "softbreak"):
                 found = self._read_text(token)
+            elif (element := self._read_element(token)) is not None:
+                found, ending = True, ("html_inline", element)
             else:
-                in_address = token.markup == "autolink"
-                found = self._read_markup(token, "alone" if in_address else _markup_kind(token))
+                is_address = token.markup == "autolink"
+                ending = ("link_close" if is_address else "", "")
+                found = self._read_markup(token, "alone" if is_address else _markup_kind(token))
             if not found:
                 break
         if self._cursor < len(self._raw):
             self._parts.append(Code(self._raw[self._cursor :]))
         return mark_codes(join_texts(self._parts), _OTHER_MARKUP, _other_code)
+
+    def _read_element(self, token: Any) -> str | None:
+        """Read an element that is code, such as <kbd>, with what it holds; how its closing tag begins."""
+        opening = _CODE_TAG.match(token.content) if token.type == "html_inline" else None
+        closing = f"</{opening[1].lower()}" if opening else ""
+        if opening is None or closing in self._absent:
+            return None
+        end = self._lower.find(closing, self._cursor)
+        if end < 0:
+            self._absent.add(closing)
+            return None
+        self._read_code(self._raw.index(">", end) + 1)
+        return closing
+
+    def _read_code(self, end: int) -> None:
+        self._parts.append(Code(self._raw[self._cursor : end]))
+        self._cursor = end
 
     def _read_text(self, token: Any) -> bool:
         start = self._cursor
@@ -273,13 +317,15 @@ def _markup_kind(token: Any) -> Literal["opens", "alone", "closes"]:
     return "closes" if tag[1] else "opens"
 
 
+_NOTE = re.compile(r"\*\*(?:Note|Warning)\*\*[ \t]*\n")  # as GitHub knows them
+_CODE_TAG = re.compile(r"<(code|kbd|samp|var)\b[^>]*(?<!/)>", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)(?:>|\s(?:[^<>]*[^/<>])?>)\Z")
 _KINDS: dict[int, Literal["opens", "alone", "closes"]] = {1: "opens", 0: "alone", -1: "closes"}
 _SOFT_BREAK, _HARD_BREAK = re.compile(r"[ \t]*\n[ \t]*"), re.compile(r"[ \t]*\\?\n[ \t]*")
 # What many programs read beyond the standard: boxes of tasks, footnotes, kinds of notes, pictures, people, issues.
 _OTHER_MARKUP = re.compile(
     r"""^\[[ xX]\](?=\s) | \[\^[^\[\]\s]+\]:? | ^\[![A-Z]+\][ ]? | (?<!\w):[a-z][a-z\d_+-]*:(?!\w)
-    | (?<![\w@/.])@[A-Za-z\d][\w-]* | (?<![\w&])\#\d+\b""",
+    | (?<![\w@/.])@[A-Za-z\d][\w-]* | (?<![\w&])\#\d+\b | !?\[\[[^\[\]\n]+\]\]""",
     re.VERBOSE,
 )
 _AUTOLINK = re.compile(r"<[^<>\s]+>")
@@ -306,6 +352,8 @@ def _markup_end(token: Any, raw: str, start: int, references: Mapping[str, Any])
     if kind == "link_close":
         return _link_end(raw, start, references)
     written = {"link_open": "[", "html_inline": token.content}.get(kind, token.markup)
+    if kind.startswith("math_inline"):
+        written = f"{token.markup}{token.content}{token.markup}"
     return start + len(written) if raw.startswith(written, start) else None
 
 

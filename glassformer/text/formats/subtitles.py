@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from html import unescape
+from html import escape, unescape
 from itertools import pairwise
 from pathlib import Path
 
@@ -100,7 +100,7 @@ def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], i
         if speaker and (is_dialogue or speaker["label"]):
             begin = speaker.end()
         tags = [tag[0].startswith("</") for tag in _TAG.finditer(text, begin, finish) if tag[0].startswith("<")]
-        closing = _CLOSING_TAGS.search(text, begin, finish) if sum(tags) > len(tags) / 2 else None
+        closing = _CLOSING_TAGS.search(text, max(begin, finish - 200), finish) if sum(tags) > len(tags) / 2 else None
         finish = closing.start() if closing else finish
         if text[begin:finish].strip():
             is_line = following - first == 1 and len(begins) > 1
@@ -113,17 +113,16 @@ def _cue_segment(
 ) -> FileSegment:
     inner = " ".join(line.strip() for line in text[slice(*span)].split("\n"))
     parts = mark_codes([inner], _TAG, _tag)
-    escape: Callable[[str], str] = str
+    write: Callable[[str], str] = str
     if has_references:
         parts = tuple(unescape(part) if isinstance(part, str) else part for part in parts)
-        escape = _escape
-    return FileSegment(
-        parts, line, replace_span(*span, lambda parts: _write_lines(write_parts(parts, escape), longest))
-    )
+        write = _escape
+    edits = replace_span(*span, lambda parts: _write_lines(write_parts(parts, write), longest))
+    return FileSegment(parts, line, edits)
 
 
 def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
+    return escape(text.replace("-->", "→"), quote=False)
 
 
 def _tag(match: re.Match[str]) -> Code:

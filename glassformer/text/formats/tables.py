@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -71,12 +71,8 @@ def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         rows = ((reader.line_num, row) for row in reader)
     else:
         rows = ((number, line.split("\t")) for number, line in enumerate(lines, 1))
-    has_begun = False
-    for number, row in rows:
-        is_blank = not any(map(str.strip, row))
-        has_begun = has_begun or not is_blank
-        if has_begun and not (is_blank and len(row) < 2):
-            yield number, row
+    table = dropwhile(lambda each: not any(map(str.strip, each[1])), rows)
+    return ((number, row) for number, row in table if len(row) > 1 or any(map(str.strip, row)))
 
 
 def describe_tsv(path: Path, column: str | None = None, into: str | None = None) -> str:

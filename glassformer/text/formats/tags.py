@@ -10,16 +10,16 @@ from typing import Literal, NamedTuple
 
 _NAME = re.compile(r"([a-zA-Z][^\t\n\r\f />]*)(?:\s|/(?!>))*")
 _ATTRIBUTE = re.compile(
-    r"""((?<=['"\s/])[^\s/>][^\s/=>]*)(?:\s*=+\s*('[^']*'|"[^"]*"|(?!['"])[^>\s]*))?(?:\s|/(?!>))*"""
+    r"""((?<=['"\s/}>])[^\s/>][^\s/=>]*)(?:\s*=+\s*('[^']*'|"[^"]*"|(?!['"])[^>\s]*))?(?:\s|/(?!>))*"""
 )
 _END_NAME = re.compile(r"</(?:\s*([a-zA-Z][-.a-zA-Z0-9:_]*)\s*>|([a-zA-Z][^\t\n\r\f />]*))")
 _REFERENCE = re.compile(r"(&(?:[a-zA-Z][-.a-zA-Z0-9]*(?=[^a-zA-Z0-9])|#(?:\d+|[xX][0-9a-fA-F]+)(?=[^0-9a-fA-F])));?")
-_SIGN = re.compile(r"[&<]|\{[{%#]")
-# What programs put into a page before it is sent: of Jinja, Twig and Angular, of ERB, EJS and ASP, of PHP.
-_TEMPLATE = re.compile(r"\{\{|\{%|\{#|<%|<\?(?:php\b|=)", re.IGNORECASE)
-_TEMPLATE_ENDS = {sign: re.compile(end) for sign, end in {
-    "{{": r"\}\}\}?", "{%": "%\\}", "{#": "#\\}", "<%": "%>", "<?": r"\?>",
-}.items()}  # fmt: skip
+_SIGN = re.compile("[&<]|{[%{#]")
+# What programs put into pages, by how it begins.
+_TEMPLATES = {
+    begin: re.compile(end) for begin, end in {"<%": "%>", "<?": r"\?>", "{%": "%}", "{{": "}}}?", "{#": "#}"}.items()
+}
+_IN_TAG = re.compile(r"(?:<%.{0,500}?%>|<\?.{0,500}?\?>|{%.{0,500}?%}|{{.{0,500}?}})(?:\s|/(?!>))*", re.DOTALL)
 _BRACKET, _COMMENT_END = re.compile(">"), re.compile(r"--\s*>")
 _SECTION = re.compile(r"<!\[(?:(temp|cdata|ignore|include|rcdata)|if|else|endif)\b", re.IGNORECASE)
 _SECTION_END, _CONDITION_END = re.compile(r"]\s*]\s*>"), re.compile(r"]\s*>")
@@ -30,8 +30,7 @@ _IN_VAIN = 10  # times its length that a text may be read for tags without an en
 class Token(NamedTuple):
     """Characters ``start`` to ``end`` of a page; ``name`` is that of a tag, in lower case.
 
-    An ``empty`` tag ends with ``/>``. ``hidden`` are comments; a ``declaration`` is one of a document; a ``template``
-    is a piece of a program that writes pages.
+    An ``empty`` tag ends with ``/>``. ``hidden`` are comments; a ``template`` is what a program puts in its place.
     """
 
     kind: Literal["text", "start", "empty", "end", "hidden", "declaration", "template"]
@@ -63,7 +62,7 @@ class _Tokens:
                 yield Token("text", place, start, text=text[place:start])
             if start == len(text):
                 return
-            token = self._token(start)
+            token = self._template(start) or (self._reference if text[start] == "&" else self._markup)(start)
             yield token
             place = token.end
             if token.kind == "start" and token.name in _TEXT_ENDS:
@@ -72,13 +71,10 @@ class _Tokens:
                     return
                 place = closing.start()
 
-    def _token(self, start: int) -> Token:
-        text = self._text
-        if text[start] == "&":
-            return self._reference(start)
-        if _TEMPLATE.match(text, start) and (end := self._find(_TEMPLATE_ENDS[text[start : start + 2]], start + 2)):
-            return Token("template", start, end)
-        return Token("text", start, start + 1, text="{") if text[start] == "{" else self._markup(start)
+    def _template(self, start: int) -> Token | None:
+        pattern = _TEMPLATES.get(self._text[start : start + 2])
+        end = None if pattern is None else self._find(pattern, start + 2)
+        return None if end is None else Token("template", start, end)
 
     def _reference(self, start: int) -> Token:
         found = _REFERENCE.match(self._text, start)
@@ -91,7 +87,7 @@ class _Tokens:
         text, token = self._text, None
         following = text[start + 1 : start + 2]
         if not (following.isascii() and following.isalpha()) and following not in ("/", "!", "?"):
-            return Token("text", start, start + 1, text="<")
+            return Token("text", start, start + 1, text=text[start])
         bracket = self._find(_BRACKET, start)
         if bracket is not None and following == "/":
             name = _END_NAME.match(text, start)
@@ -135,7 +131,10 @@ class _Tokens:
         name = _NAME.match(text, start + 1)
         assert name is not None
         end = name.end()
-        while (found := _ATTRIBUTE.match(text, end)) is not None:
+        while (found := _IN_TAG.match(text, end) or _ATTRIBUTE.match(text, end)) is not None:
+            if found.re is _IN_TAG:
+                end = found.end()
+                continue
             value = found[2] or ""
             value = value[1:-1] if value[:1] in ("'", '"') and value[:1] == value[-1:] else value
             attributes.append((found[1].lower(), unescape(value)))

@@ -8,7 +8,6 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
-from glassformer.text.formats.encodings import XML_CHARSET, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
 from glassformer.text.formats.xml import (
     ENCLOSES_TEXT,
@@ -41,27 +40,26 @@ def tmx_languages(path: Path) -> list[str]:
     return list(next((languages for languages, _, _ in _read_units(path)), ()))
 
 
-def describe_tmx(path: Path) -> str | None:
-    """Which languages ``read_tmx`` takes, and how often another variant of them, in a line; None without a pair."""
+def describe_tmx(path: Path, language: str | None = None) -> str | None:
+    """Which languages are taken, to ``language`` if there is one, and of how many units a variant of them, in a line.
+
+    None if no unit has both.
+    """
     languages, variants = ("", ""), Counter[str]()
-    for languages, tags, _ in _read_units(path):
+    for languages, tags, _ in _read_units(path, language):
         variants.update(set(tags) - set(languages))
-    return f"{path}: translations from {' to '.join(languages)}{_say(variants)}." if any(languages) else None
-
-
-def _say(variants: Counter[str]) -> str:
-    """Of how many units another variant of a language is taken."""
-    return "".join(f"; {tag} where it is alone, in {count:,} units" for tag, count in sorted(variants.items()))
+    others = "".join(f"; {tag} where it is alone, in {count:,} units" for tag, count in sorted(variants.items()))
+    return f"{path}: translations from {' to '.join(languages)}{others}." if any(languages) else None
 
 
 _Sides = tuple[str, str]
 
 
-def _read_units(path: Path) -> Iterator[tuple[_Sides, _Sides, _Sides]]:
+def _read_units(path: Path, language: str | None = None) -> Iterator[tuple[_Sides, _Sides, _Sides]]:
     """The languages that are taken, and those and the texts of each unit."""
     with open_text(path) as stream:
         try:
-            yield from _units(_LimitedUnits(stream, path))
+            yield from _units(_LimitedUnits(stream, path), language)
         except ParseError as error:
             line, column = error.position
             raise TextError(f"{path}:{line}:{column + 1}: is not well-formed TMX: {error}.") from error
@@ -89,7 +87,7 @@ class _LimitedUnits:
         return found
 
 
-def _units(stream: _LimitedUnits) -> Iterator[tuple[_Sides, _Sides, _Sides]]:
+def _units(stream: _LimitedUnits, target: str | None) -> Iterator[tuple[_Sides, _Sides, _Sides]]:
     parent, srclang, languages = None, "", None
     variants: list[str] = []
     for event, element in iterparse(stream, events=("start", "end")):
@@ -105,12 +103,13 @@ def _units(stream: _LimitedUnits) -> Iterator[tuple[_Sides, _Sides, _Sides]]:
             languages = languages or _choose_languages(segments, srclang)
             variants = variants or (list(segments) if len(segments) > 1 else [])
             if languages is not None:
+                languages = languages[0], target.lower() if target else languages[1]
                 src, tgt = (find_variant(segments, language) for language in languages)
                 if src and tgt and segments[src] and segments[tgt]:
                     yield languages, (src, tgt), (segments[src], segments[tgt])
             if parent is not None:
                 parent.clear()  # frees the unit
-    if variants and languages is None:
+    if variants and languages is None and target is None:
         raise TextError(
             f"{stream.path}: found texts in {' and '.join(variants)}, which are one language, expected two. If they "
             "are what you want to learn, name one of them otherwise."
@@ -188,29 +187,6 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Fil
 
     Without ``language`` it is the second language of the first unit with two. ``TextError`` if there is none.
     """
-    units, src, tgt = _units_and_languages(text, path, language)
-    line_of = line_finder(text)
-    segments = []
-    for unit, variants in units:
-        source, target = (_seg(variants, find_variant(variants, tag.lower())) for tag in (src, tgt))
-        if source is not None and (target is None or not text[target.inner : target.inner_end].strip()):
-            segments.append(_memory_segment(text, unit, (source, target), tgt, line_of(unit.start)))
-    return segments
-
-
-def describe_units(path: Path, language: str | None = None) -> str:
-    """Which languages ``tmx_segments`` takes, and how often another variant of them; empty without units."""
-    text = read_text(path, XML_CHARSET)[0].removeprefix("\ufeff")
-    units, *languages = _units_and_languages(text, path, language)
-    found = ((find_variant(variants, tag.lower()), tag.lower()) for _, variants in units for tag in languages)
-    others = Counter(tag for tag, wanted in found if tag is not None and tag != wanted)
-    return f"{path}: from {' to '.join(languages)}{_say(others)}." if units else ""
-
-
-def _units_and_languages(
-    text: str, path: Path, language: str | None
-) -> tuple[list[tuple[Node, dict[str, Node]]], str, str]:
-    """The units with their variants, and the source and target language, the latter as the file writes it."""
     root = parse_xml(text, path)
     units = [(unit, _variants(unit)) for unit in root.find_all("tu")]
     header = next(root.find_all("header"), None)
@@ -219,10 +195,15 @@ def _units_and_languages(
     languages = next(filter(None, both), None)
     if languages is None and units and language is None:
         raise TextError(f"{path}: no unit has two languages, expected to see which one is missing. Give --language.")
-    src = languages[0] if languages else next(iter(units[0][1]), "") if units else ""
-    if language is None and languages is not None:
-        language = next(_language(variants[languages[1]]) for _, variants in units if languages[1] in variants)
-    return units, src, language or ""
+    src, second = languages or (next(iter(units[0][1]), "") if units else "", "")
+    tgt = language or next((_language(variants[second]) for _, variants in units if second in variants), "")
+    line_of = line_finder(text)
+    segments = []
+    for unit, variants in units:
+        source, target = (_seg(variants, find_variant(variants, tag.lower())) for tag in (src, tgt))
+        if source is not None and (target is None or not text[target.inner : target.inner_end].strip()):
+            segments.append(_memory_segment(text, unit, (source, target), tgt, line_of(unit.start)))
+    return segments
 
 
 def _language(variant: Node) -> str:

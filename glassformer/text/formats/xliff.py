@@ -1,6 +1,6 @@
 """XLIFF 1.2 and 2: their pairs, and the units that lack a translation."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
@@ -20,6 +20,7 @@ from glassformer.text.formats.xml import (
 
 # What is filled is to be reviewed: the state of a target of 1.2, and of a segment of 2.
 _REVIEW, _REVIEW_2 = "needs-review-translation", {"state": "translated", "subState": "glassformer:needs-review"}
+_Sides = tuple[str, Node, Node | None]
 _UNTRANSLATED_STATES = {"new", "needs-translation", "initial"}  # of targets that nobody has translated
 
 
@@ -29,24 +30,17 @@ def read_xliff(path: Path) -> Iterator[tuple[str, str]]:
     root = parse_xml(text, path)
     for unit in (*root.find_all("trans-unit"), *root.find_all("segment")):
         target = unit.child("target")
-        if target is None or _is_untranslated(text, unit) or _needs_review(unit, target):
+        states = unit.attributes.get("subState"), target.attributes.get("state") if target else None
+        if (
+            target is None
+            or _is_untranslated(text, unit)
+            or states[0] == _REVIEW_2["subState"]
+            or states[1] == _REVIEW
+        ):
             continue
         for _, src, tgt in _sides(unit):
             if tgt is not None:
                 yield plain_text(text, src), plain_text(text, tgt)
-
-
-def xliff_languages(path: Path) -> list[str]:
-    """The source and the target language of the first file in an XLIFF file; none if it does not name both."""
-    root = parse_xml(read_text(path, XML_CHARSET)[0].removeprefix("\ufeff"), path)
-    top, file = root.child("xliff"), next(root.find_all("file"), None)
-    attributes = (top.attributes if top else {}) | (file.attributes if file else {})
-    names = (attributes.get(old) or attributes.get(new) for old, new in _LANGUAGES)
-    languages = [name.lower() for name in names if name]
-    return languages if len(languages) == 2 else []
-
-
-_LANGUAGES = (("source-language", "srcLang"), ("target-language", "trgLang"))
 
 
 def xliff_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
@@ -58,14 +52,20 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[F
     """
     root, line_of = parse_xml(text, path), line_finder(text)
     segments: list[FileSegment] = []
-    others: list[Edit] = []  # that the file needs beside the translations
     for unit in _translatable_units(root, translate=True):
-        for number, (mid, source, target) in enumerate(_lacking(text, unit)):
+        for number, sides in enumerate(_lacking(text, unit)):
             others = [] if segments else _name_target(text, path, root, language)
-            others += _marks_review(text, unit) if number == 0 else []
-            edit = partial(_put_in, text, unit, mid, target)
-            segments.append(_unit_segment(xml_parts(text, source), edit, others, line_of(unit.start)))
+            others += _mark_for_review(text, unit) if number == 0 else []
+            edits = partial(_edits, text, unit, sides, others)
+            segments.append(FileSegment(xml_parts(text, sides[1]), line_of(unit.start), edits))
     return segments
+
+
+def _mark_for_review(text: str, unit: Node) -> list[Edit]:
+    if unit.name == "segment":
+        return set_attributes(text, unit, _REVIEW_2)
+    target = unit.child("target")
+    return [] if target is None else set_attributes(text, target, {"state": _REVIEW})
 
 
 def _name_target(text: str, path: Path, root: Node, language: str | None) -> list[Edit]:
@@ -95,7 +95,7 @@ def _translatable_units(node: Node, *, translate: bool) -> Iterator[Node]:
             yield from _translatable_units(child, translate=own)
 
 
-def _sides(unit: Node) -> list[tuple[str, Node, Node | None]]:
+def _sides(unit: Node) -> list[_Sides]:
     """Source and target of a unit, or of each part (``mrk``) of one that is divided, with its number (``mid``)."""
     source, target = unit.child("source"), unit.child("target")
     sources, targets = _divisions(unit.child("seg-source")), _divisions(target)
@@ -118,11 +118,7 @@ def _is_untranslated(text: str, unit: Node) -> bool:
     return bool(states & _UNTRANSLATED_STATES) and xml_parts(text, source) == xml_parts(text, target)
 
 
-def _needs_review(unit: Node, target: Node) -> bool:
-    return target.attributes.get("state") == _REVIEW or unit.attributes.get("subState") == _REVIEW_2["subState"]
-
-
-def _lacking(text: str, unit: Node) -> list[tuple[str, Node, Node | None]]:
+def _lacking(text: str, unit: Node) -> list[_Sides]:
     """The sides of a unit that lack a translation: tags alone are none of a source with words."""
     is_copy = _is_untranslated(text, unit)
     return [
@@ -139,31 +135,17 @@ def _has_text(text: str, node: Node) -> bool:
     return any(isinstance(part, str) and part.strip() for part in xml_parts(text, node))
 
 
-def _unit_segment(
-    parts: tuple[Part, ...], put_in: Callable[[str], Edit], others: list[Edit], line: int
-) -> FileSegment:
-    """The segment of a unit; ``others`` are further edits that the file needs."""
-    return FileSegment(parts, line, lambda translated: [*others, put_in(write_parts(translated, escape))])
-
-
-def _put_in(text: str, unit: Node, mid: str, target: Node | None, written: str) -> Edit:
-    """Put a translation into a target or a part of one; one that is missing is added."""
-    if target is not None:
-        return fill_element(text, target, written)
-    source, whole = unit.child("source"), unit.child("target")
+def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit], parts: Sequence[Part]) -> list[Edit]:
+    """Put a translation into a target or a part of one; one that is missing is added. ``others`` come with it."""
+    written, source, whole = write_parts(parts, escape), unit.child("source"), unit.child("target")
+    mid, _, target = sides
     assert source is not None
+    if target is not None:
+        return [*others, fill_element(text, target, written)]
     prefix = text[source.start + 1 : source.inner].partition("source")[0]  # of a namespace
     if whole is not None:
         part = f'<{prefix}mrk mtype="seg" mid={quoteattr(mid)}>{written}</{prefix}mrk>'
-        return Edit(whole.inner_end, whole.inner_end, part)
+        return [*others, Edit(whole.inner_end, whole.inner_end, part)]
     before, end = indent(text, source.start), (unit.child("seg-source") or source).end
     state = f' state="{_REVIEW}"' if unit.name == "trans-unit" else ""
-    return Edit(end, end, f"{before}<{prefix}target{state}>{written}</{prefix}target>")
-
-
-def _marks_review(text: str, unit: Node) -> list[Edit]:
-    """The states that say of what is filled that somebody has to look at it."""
-    target = unit.child("target")
-    if unit.name == "segment":
-        return set_attributes(text, unit, _REVIEW_2)
-    return [] if target is None else set_attributes(text, target, {"state": _REVIEW})
+    return [*others, Edit(end, end, f"{before}<{prefix}target{state}>{written}</{prefix}target>")]

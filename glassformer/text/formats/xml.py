@@ -170,14 +170,13 @@ def _plain_pieces(text: str, node: Node) -> Iterator[str | None]:
 
 def join_plain(pieces: Iterable[str | None]) -> str:
     """Texts in one line, with a space where a code (None) stands between two words."""
-    joined, is_parted = [""], False
-    for piece in pieces:
-        if piece:
-            ends = joined[-1][-1:] + piece[0]
-            glues = is_parted and len(ends) == 2 and ends.isalnum() and not any(map(is_unspaced, ends))
-            joined.append(f" {piece}" if glues else piece)
-        is_parted = piece is None or (is_parted and not piece)
-    return re.sub(r"\s*\n\s*", " ", "".join(joined)).strip()
+    text = "".join("\0" if piece is None else piece for piece in pieces)
+
+    def gap(found: re.Match[str]) -> str:
+        ends = text[found.start() - 1 : found.start()] + text[found.end() : found.end() + 1]
+        return " " if len(ends) == 2 and ends.isalnum() and not any(map(is_unspaced, ends)) else ""
+
+    return re.sub(r"\s*\n\s*", " ", re.sub("\0+", gap, text)).strip()
 
 
 def xml_parts(text: str, node: Node) -> tuple[Part, ...]:

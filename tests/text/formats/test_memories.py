@@ -7,8 +7,8 @@ import pytest
 from glassformer.errors import TextError
 from glassformer.text.corpus.corpus import describe_pairs, read_pairs
 from glassformer.text.formats.segment import FileSegment, apply_edits
-from glassformer.text.formats.tmx import describe_units, find_variant, same_language, tmx_segments
-from glassformer.text.formats.xliff import xliff_languages, xliff_segments
+from glassformer.text.formats.tmx import describe_tmx, find_variant, same_language, tmx_segments
+from glassformer.text.formats.xliff import xliff_segments
 
 TMX = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="{}"/><body>{}</body></tmx>'
 XLIFF = '<xliff version="1.2"><file source-language="en-US" target-language="de"><body>{}</body></file></xliff>'
@@ -65,15 +65,15 @@ def test_units_of_another_script_are_filled_and_other_variants_are_said(tmp_path
     found = tmx_segments(path.read_text(), path, "zh-TW")
     assert [one.text for one in found] == ["1"]
     assert '<tuv xml:lang="zh-TW"><seg>X0</seg></tuv></tu>' in fill(path.read_text(), found)
-    assert describe_units(path, "zh-TW").endswith("from en to zh-TW; zh-hk where it is alone, in 1 units.")
-    assert describe_units(path).endswith("from en to zh-CN.")
+    assert str(describe_tmx(path, "zh-TW")).endswith("from en to zh-tw; zh-hk where it is alone, in 1 units.")
+    assert str(describe_tmx(path)).endswith("from en to zh-cn.")
 
 
 def test_an_empty_memory_has_nothing_to_fill(tmp_path: Path) -> None:
     (tmp_path / "a.tmx").write_text(TMX.format("en", ""))
     for language in (None, "de"):
         assert tmx_segments(TMX.format("en", ""), tmp_path / "a.tmx", language) == []
-        assert describe_units(tmp_path / "a.tmx", language) == ""
+        assert describe_tmx(tmp_path / "a.tmx", language) is None
     with pytest.raises(TextError, match="no unit has two languages"):
         tmx_segments(TMX.format("en", unit(en="a")), tmp_path / "a.tmx")
 
@@ -100,8 +100,6 @@ PROTECTED = (
 
 def test_what_is_protected_is_part_of_what_is_learned(tmp_path: Path) -> None:
     assert pairs_of(tmp_path / "a.xliff", XLIFF.format(PROTECTED)) == [("Open Blue House.", "x")]
-    assert xliff_languages(tmp_path / "a.xliff") == ["en-us", "de"]
-    assert str(describe_pairs(tmp_path / "a.xliff")).endswith("translations from en-us to de.")
 
 
 def divided(target: str) -> str:
