@@ -87,7 +87,7 @@ FORMATS = (
         ".xlf", ("%s", "%d", "{name}", "{0}", "$t(x.y)", "42", '<x id="1"/>', '<ph id="2">&lt;br/&gt;</ph>'),
         {"b": ('<g id="3">', "</g>"), "i": ('<bpt id="4">{b}</bpt>', '<ept id="4">{/b}</ept>'),
          "a": ('<mrk mtype="x">', "</mrk>")}, (), _xliff,
-        lambda text: re.findall("</source>(?:<target>(.*?)</target>)?", text), head=1,
+        lambda text: re.findall("</source>(?:<target[^>]*>(.*?)</target>)?", text), head=1,
     ),
 )  # fmt: skip
 

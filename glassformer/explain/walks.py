@@ -20,7 +20,7 @@ from glassformer.decoding.batching import check_texts, output_limit, read_source
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.decoding.search.search import search
 from glassformer.decoding.search.steps import DecoderSteps
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
 from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.recording.sentences import Sentences, read_sentences
@@ -54,6 +54,7 @@ def walk(
     for an ``only`` that matches nothing.
     """
     check_selection(only, edits)
+    check_type("translator", translator, Translator, "a Translator; Translator.load gives one")
     _ = translator.model  # the pass that is shown translates, too
     sentences = read_sentences(translator, sources, targets)
     return walk_through(translator, sentences, only=only, edits=edits)

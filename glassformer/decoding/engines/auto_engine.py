@@ -25,6 +25,7 @@ from glassformer.decoding.search.outputs import Output
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json_file, read_json_lines, write_durably
 from glassformer.run_directory import RunDirectory
+from glassformer.run_directory import logger as run_logger
 from glassformer.settings import DecodeConfig, ModelConfig, RunConfig
 from glassformer.text.tokenizer.tokenizer import Tokenizer, check_tokenizers
 
@@ -157,7 +158,7 @@ def load_auto(run: RunDirectory, open_torch: "Callable[[Path], TorchEngine]", wo
     that what is wrong with the run is said at once. Which engine is taken, and why, is logged at level INFO.
     """
     config, _ = run.read_config()
-    checkpoint = run.usable_checkpoint(logger.warning)
+    checkpoint = run.usable_checkpoint(run_logger.warning)
     known = find_export(run, "float32", lambda _: None)
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)
@@ -203,7 +204,9 @@ def _read_sources(run: RunDirectory, config: RunConfig, tokenizer: Tokenizer) ->
 
 def fast_engine_is_possible(device: str, precision: str | None) -> bool:
     """Whether CTranslate2 is installed and would compute what PyTorch computes: float32, on the CPU."""
-    if precision not in (None, "float32") or device not in ("auto", "cpu") or find_spec("ctranslate2") is None:
+    if precision not in (None, "float32") or not isinstance(device, str) or device not in ("auto", "cpu"):
+        return False
+    if find_spec("ctranslate2") is None:
         return False
     return device == "cpu" or not _has_gpu()
 
