@@ -177,3 +177,10 @@ def test_an_empty_file_stays_empty(translator: Translator, tmp_path: Path) -> No
     (tmp_path / "in.md").write_text("\n\n")
     report = FileTranslator(translator).translate(tmp_path / "in.md", tmp_path / "out.md")
     assert (report.segments, (tmp_path / "out.md").read_text()) == (0, "\n\n")
+
+
+def test_a_code_of_the_file_that_a_memory_has_once_too_often_is_named(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.md").write_text("# A **red** dog\n")
+    memory = Memory([Pair("A **red** dog", "Ein ** **roter** Hund")])
+    report = FileTranslator(translator, memory=memory).translate(tmp_path / "in.md", tmp_path / "out.md")
+    assert [one.remark for one in report.flagged] == ["the memory: ** was added"]
