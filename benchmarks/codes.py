@@ -1,6 +1,6 @@
 """How many generated texts with codes come back whole from an ordinary translator, and how many are flagged.
 
-    python benchmarks/codes.py [--texts 4000] [--seed 1] [--show] [--json FILE]
+    python benchmarks/codes.py [--texts 3200] [--seed 1] [--show] [--json FILE]
 
 Of each of five formats, ``--texts`` are translated, and a quarter of them is then taken from a memory, half of whose
 pairs are damaged. The translator keeps the order of two texts of three, and moves one word in the third; its
@@ -23,7 +23,7 @@ DEFAULT_JSON = Path(__file__).parent / "results" / "codes.json"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=int, default=4000)
+    parser.add_argument("--texts", type=int, default=3200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", action="store_true", help="print the texts with faults, and those flagged without")
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")

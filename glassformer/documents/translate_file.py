@@ -364,6 +364,7 @@ def _from_memory(segment: FileSegment, known: str, others: Sequence[str]) -> Res
     pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
     parts = tuple(codes[piece].pop() if codes.get(piece) else piece for piece in pieces if piece)
     flags = [f"the memory: {flag}" for flag in changes(find_codes(segment.parts), find_codes(parts))]
+    flags = flags or [f"the memory: {part} was added" for part in parts if isinstance(part, str) and part in codes]
     flags += [f"the memory has another translation, too: {other!r}" for other in others]
     return Result(_keep_ends(segment.parts, parts), tuple(flags))
 

@@ -11,7 +11,7 @@ from benchmarks.word_translator import Ordinary
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.ending)
 def test_generated_texts_keep_their_codes_and_few_are_flagged(form: Format, tmp_path: Path) -> None:
-    outcome = translate_generated(form, 1, 4000, tmp_path, Ordinary(1, "x"))
+    outcome = translate_generated(form, 1, 3200, tmp_path, Ordinary(1, "x"))
     assert not outcome.silent
     assert len(outcome.needless) <= 0.02 * outcome.texts
 

@@ -210,3 +210,10 @@ def test_a_text_of_more_codes_than_any_sentence_has_is_left_as_it_was_and_said(
     assert before == source.read_text().splitlines()[:2]
     assert after == "Ich liebe dich."
     assert [(one.line, "too many placeholders" in one.remark) for one in report.flagged] == [(1, True), (2, True)]
+
+
+def test_a_code_of_the_file_that_a_memory_has_once_too_often_is_named(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.md").write_text("# A **red** dog\n")
+    memory = Memory([Pair("A **red** dog", "Ein ** **roter** Hund")])
+    report = FileTranslator(translator, memory=memory).translate(tmp_path / "in.md", tmp_path / "out.md")
+    assert [one.remark for one in report.flagged] == ["the memory: ** was added"]
