@@ -146,14 +146,15 @@ class FileTranslator:
         results = exact | {source: _join(each, translated) for source, each in sentences.items()}
         for segment in segments:
             source, result = segment.text, results[segment.parts]
+            text = result.text
             report.from_memory += segment.parts in exact
             flags = *result.flags, *segment.doubts(result.parts)
-            report.flagged += [Remark(segment.line, source, result.text, flag) for flag in flags]
-            report.notes += [Remark(segment.line, source, result.text, note) for note in result.notes]
+            report.flagged += [Remark(segment.line, source, text, flag) for flag in flags]
+            report.notes += [Remark(segment.line, source, text, note) for note in result.notes]
             near = self.memory.near(source) if self.memory is not None and segment.parts not in exact else None
             if near is not None:
                 note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
-                report.notes.append(Remark(segment.line, source, result.text, note))
+                report.notes.append(Remark(segment.line, source, text, note))
         return [results[segment.parts] for segment in segments]
 
     def _translate_chunks(self, texts: list[Parts], report: DocumentReport, journal: Journal) -> dict[Parts, Result]:
@@ -343,8 +344,8 @@ def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result
     """The translation of a text from those of its sentences."""
     results = [(translated[parts], gap) for parts, gap in sentences]
     parts = tuple(part for result, gap in results for part in (*result.parts, gap) if part != "")
-    flags = tuple(flag for result, _ in results for flag in result.flags)
-    return Result(parts, flags, tuple(note for result, _ in results for note in result.notes))
+    flags = dict.fromkeys(flag for result, _ in results for flag in result.flags)
+    return Result(parts, tuple(flags), tuple(dict.fromkeys(note for result, _ in results for note in result.notes)))
 
 
 def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:
