@@ -5,6 +5,7 @@ that the page names must exist.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,7 @@ def reliability_page() -> str:
         *_points(NOT_PROMISED),
         "## What `make torture` found",
         *_torture(),
+        *_attacks(),
         "## Memory",
         *_memory(),
         "## What it costs",
@@ -208,6 +210,30 @@ def _torture() -> Iterator[str]:
         "traceback is Python's own."
     )
     yield "`make torture MINUTES=5` is the form that `.ci/run` calls; the exit status is 1 unless all is survived."
+
+
+def _attacks() -> Iterator[str]:
+    """Of each attack on documents the format that it costs most; nothing before there are figures."""
+    rows = [row for tally in _read("torture.json")["faults"].get("documents", ()) for row in tally["rows"]]
+    if not rows:
+        return
+    yield "### Documents, pairs and foreign models"
+    yield (
+        "Each attack is a command in a process of its own, whose model is replaced by one that says "
+        "`<img src=x onerror=alert(1)>` to everything, so that it takes no time, and whose markup must come out as "
+        "text. "
+        "Of each attack this is the format that took the most processor time, out of all that were tried; more than "
+        "20 seconds or 1,500 MB count as a hang, and a live tag as silent."
+    )
+    worst: dict[str, dict[str, Any]] = {}
+    counts: Counter[str] = Counter(row["attack"] for row in rows)
+    for row in rows:
+        if row["seconds"] >= worst.get(row["attack"], row)["seconds"]:
+            worst[row["attack"]] = row
+    columns = ["attack", "tried", "worst in", "bytes", "CPU seconds", "MB", "what is said"]
+    yield table(columns, (
+        [name, f"{counts[name]:,}", row["format"], f"{row['bytes']:,}", f"{row['seconds']:.1f}", f"{row['mb']:,}",
+         row["said"].replace("|", "\\|")] for name, row in worst.items()))  # fmt: skip
 
 
 def _memory() -> Iterator[str]:

@@ -159,14 +159,15 @@ class FileTranslator:
         results = exact | {source: _put_messages(result, joined) for source, result in joined.items()}
         for segment in segments:
             source, result = segment.text, results[segment.parts]
+            text = result.text
             report.from_memory += segment.parts in exact
             flags = *result.flags, *segment.doubts(result.parts)
-            report.flagged += [Remark(segment.line, source, result.text, flag) for flag in flags]
-            report.notes += [Remark(segment.line, source, result.text, note) for note in result.notes]
+            report.flagged += [Remark(segment.line, source, text, flag) for flag in flags]
+            report.notes += [Remark(segment.line, source, text, note) for note in result.notes]
             near = self.memory.near(source) if self.memory is not None and segment.parts not in exact else None
             if near is not None:
                 note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
-                report.notes.append(Remark(segment.line, source, result.text, note))
+                report.notes.append(Remark(segment.line, source, text, note))
         return [results[segment.parts] for segment in segments]
 
     def _translate_chunks(self, texts: list[Parts], report: DocumentReport, journal: Journal) -> dict[Parts, Result]:
@@ -380,12 +381,12 @@ def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result
     parts = tuple(
         part for result, gap in zip(results, gaps, strict=True) for part in (*result.parts, gap) if part != ""
     )
-    flags = tuple(flag for result in results for flag in result.flags)
+    flags = tuple(dict.fromkeys(flag for result in results for flag in result.flags))
     if mark is not None:
         marked = put_mark(parts, mark)
         flags = (*flags, f"the sign {mark.sign} is missing") if marked == parts else flags
         parts = marked
-    return Result(parts, flags, tuple(note for result in results for note in result.notes))
+    return Result(parts, flags, tuple(dict.fromkeys(note for result in results for note in result.notes)))
 
 
 def _put_messages(result: Result, translated: dict[Parts, Result]) -> Result:

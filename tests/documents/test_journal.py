@@ -200,3 +200,9 @@ def test_a_killed_command_goes_on_with_the_same_command(tmp_path) -> None:
     assert "after 300 texts that were translated before a stop" in run(out)
     assert out.read_text() == (tmp_path / "whole.txt").read_text()
     assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt", "whole.txt"]
+
+
+def test_what_many_sentences_of_a_text_have_in_common_is_said_once(tmp_path) -> None:
+    (tmp_path / "in.txt").write_text("A man. A dog. A tree.\n")
+    report = Shouter(None).translate(tmp_path / "in.txt", tmp_path / "out.txt")  # type: ignore[arg-type]
+    assert [one.remark for one in (*report.flagged, *report.notes)] == ["loud", "a note"]
