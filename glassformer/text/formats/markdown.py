@@ -231,6 +231,7 @@ class _InlineReader:
         self._cursor = 0
         self._code, self._kinds = "", set[str]()  # of the markup since the last text
         self._opened: list[int] = []  # where the text of each markup begins that is open
+        self._unclosed = set[str]()  # elements of code
 
     def read(self, tokens: Sequence[Any]) -> tuple[Part, ...]:
         """The parts. From a token on that is not where it is expected, the rest is one code, which stays as it is."""
@@ -262,10 +263,12 @@ class _InlineReader:
         """Read an element that is code, such as <kbd>, with what it holds; how its closing tag begins."""
         opening = _CODE_TAG.match(token.content) if token.type == "html_inline" else None
         closing = f"</{opening[1].lower()}" if opening else ""
-        end = self._raw.lower().find(closing, self._cursor) if opening else -1
-        if end < 0:
+        is_code = opening is not None and closing not in self._unclosed
+        found = re.compile(f"{closing}\\s*>", re.IGNORECASE).search(self._raw, self._cursor) if is_code else None
+        if found is None:
+            self._unclosed.add(closing)
             return None
-        self._read_code(self._raw.index(">", end) + 1)
+        self._read_code(found.end())
         return closing
 
     def _read_code(self, end: int) -> None:
